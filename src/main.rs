@@ -97,7 +97,7 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
             if let Ok(Some(log)) = &logging
                 && let Err(error) = log.reload(&settings.logging)
             {
-                tracing::warn!(%error, "the log's settings were not taken over");
+                tracing::warn!(%error, "the log settings were not applied");
             }
         }),
         delta_frame: settings.server.delta_frame,

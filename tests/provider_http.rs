@@ -345,7 +345,7 @@ async fn tls_to_a_plain_port_says_so() {
     assert_eq!(error.fault, Fault::Tls, "{error}");
     assert_eq!(
         error.user_action.as_deref(),
-        Some("does it speak https? check [provider.work] base_url")
+        Some("does it support https? check [provider.work] base_url")
     );
 }
 

@@ -244,7 +244,7 @@ const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
 /// Why a command may run another program, or change what later commands mean; `None` where it surely does not.
 pub(super) fn doubt(part: &SimpleCommand) -> Option<String> {
     if let Some(why) = part.dynamic() {
-        return Some(format!("a part is not known before: {why}"));
+        return Some(format!("part of it is unknown in advance: {why}"));
     }
     let shown = |word: &Word| one_line(&word.shown().unwrap_or_default(), 60);
     if let Some(assignment) = part.assignments.first() {

@@ -130,7 +130,7 @@ impl<'a> Call<'a> {
 
     fn denied(rule: &Rule) -> Verdict {
         Verdict::Deny {
-            why: format!("denied by the rule `{rule}`; do not try it in another way"),
+            why: format!("denied by the rule `{rule}`; do not work around it"),
         }
     }
 

@@ -286,7 +286,7 @@ impl<'a> ShellReader<'a> {
     }
 
     fn misunderstood(&mut self) {
-        self.fail("it is not understood");
+        self.fail("it cannot be parsed");
     }
 
     /// Bash does more here than the parts say: reading goes on, so that deny rules still see them.
@@ -545,7 +545,7 @@ impl<'a> ShellReader<'a> {
     /// `(( … ))`: no program, but names in it are evaluated, so only bash knows.
     fn arithmetic_command(&mut self) -> WordPlace {
         if !self.arithmetic() {
-            self.fail("it has an expression that is not understood");
+            self.fail("it has an expression that cannot be parsed");
         }
         self.push(SimpleCommand {
             words: vec![Word::plain("(("), Word::dynamic("an expression")],
@@ -725,7 +725,7 @@ impl<'a> ShellReader<'a> {
     fn expand_document(&mut self, body: &str) {
         // Joined lines may make or break the end.
         if body.contains("\\\n") {
-            return self.fail("a here-document is not understood");
+            return self.fail("a here-document cannot be parsed");
         }
         if !body.contains(['$', '`']) {
             return;

@@ -33,7 +33,7 @@ pub fn part(text: &str) -> Result<FrontMatter<'_>, String> {
         }
         lines.push(line.trim_end());
     }
-    Err("its front matter has no end: a line of `---` is missing".to_owned())
+    Err("its front matter does not end: add a line with `---`".to_owned())
 }
 
 fn after_fence(text: &str) -> Option<&str> {
@@ -48,7 +48,7 @@ fn head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
         if line.is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
-        let wrong = || format!("line {} of its front matter is no `key: value`", number + 2);
+        let wrong = || format!("line {} of its front matter is not `key: value`", number + 2);
         if line.starts_with([' ', '\t']) {
             return Err(wrong());
         }
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(parted.body, body, "{text:?}");
         }
         for (text, why) in [
-            ("---\nname: a\n", "no end"),
+            ("---\nname: a\n", "does not end"),
             ("---\nname\n---\n", "line 2"),
             ("---\na: b\n\n- c\n---\n", "line 4"),
             ("---\n  a: b\n---\n", "line 2"),

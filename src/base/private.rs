@@ -20,7 +20,7 @@ pub fn tighten(folder: &Path) -> io::Result<()> {
     let ours = meta.uid() == rustix::process::geteuid().as_raw();
     if ours && mode & 0o077 != 0 && mode & STICKY == 0 {
         std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
-        tracing::warn!(folder = %folder.display(), "was open to others (mode {mode:o}); it is its owner's alone now");
+        tracing::warn!(folder = %folder.display(), "was open to others (mode {mode:o}); restricted it to its owner");
     }
     Ok(())
 }

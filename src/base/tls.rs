@@ -70,7 +70,7 @@ fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
         .map_err(|error| wrong(error.to_string()))?;
     if roots.is_empty() {
-        Err(wrong("it holds no certificate".to_owned()))
+        Err(wrong("it contains no certificate".to_owned()))
     } else {
         Ok(roots)
     }

@@ -13,13 +13,13 @@ pub enum UriError {
     #[error("`{0}` is not a file URI")]
     NotAFile(String),
     /// A file of another host.
-    #[error("`{0}` names a file of another host")]
+    #[error("`{0}` names a file on another host")]
     RemoteHost(String),
     /// `%` without two hexadecimal digits after it.
-    #[error("`{0}` holds a broken percent escape")]
+    #[error("`{0}` contains a broken percent escape")]
     BadEscape(String),
     /// A NUL, or bytes that cannot be a path here.
-    #[error("`{0}` is no valid path")]
+    #[error("`{0}` is not a valid path")]
     Invalid(String),
 }
 

@@ -29,7 +29,7 @@ impl Arguments {
         match self.command {
             None if self.r#continue => Some(Command::Resume { id: None }),
             Some(_) if self.r#continue => {
-                let what = "--continue before a command; put it behind `chat` or `run`";
+                let what = "--continue must follow the command: `agentls chat --continue`";
                 Self::command().error(ErrorKind::ArgumentConflict, what).exit()
             }
             command => command,

@@ -386,18 +386,18 @@ pub(super) fn approval_settled(
 pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
     Some(match reason {
         ContinueReason::NextTurn => return None,
-        ContinueReason::StopHookBlocking => "a hook objects to ending here: asked to go on",
-        ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
-        ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
-        ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
-        ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
-        ContinueReason::ImageRetry => "the image was refused: tried again without it",
-        ContinueReason::EmptyResponseRetry => "nothing came: asked again",
-        ContinueReason::PauseTurn => "the provider paused: asked to go on",
+        ContinueReason::StopHookBlocking => "a hook objected to stopping: the agent continues",
+        ContinueReason::MaxOutputTokensEscalate => "the answer was cut off: retrying with a larger limit",
+        ContinueReason::MaxOutputTokensRecovery => "the answer was cut off: continuing it",
+        ContinueReason::CollapseDrainRetry => "the prompt was too long: dropped old tool results",
+        ContinueReason::ReactiveCompactRetry => "the prompt was too long: summarized the history",
+        ContinueReason::ImageRetry => "the image was rejected: retrying without it",
+        ContinueReason::EmptyResponseRetry => "the answer was empty: retrying",
+        ContinueReason::PauseTurn => "the provider paused: continuing",
         ContinueReason::ModelFallback => "the model was switched",
         ContinueReason::Planning => "asked for a plan first",
-        ContinueReason::Reflection => "asked to judge its progress",
-        ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+        ContinueReason::Reflection => "asked for a progress check",
+        ContinueReason::TokenBudgetContinuation => "the token target is not reached: the agent continues",
     })
 }
 

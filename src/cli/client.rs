@@ -57,7 +57,7 @@ pub(super) enum ClientError {
     #[error("the server could not be started: {0}")]
     Start(std::io::Error),
     /// It is gone.
-    #[error("the server has ended{}", said(.0))]
+    #[error("the server exited{}", said(.0))]
     Ended(String),
     /// It refused.
     #[error("{}", refused(.0))]
@@ -75,7 +75,7 @@ pub(super) enum ClientError {
     #[error("{0}")]
     NoSession(String),
     /// It said something that is not the protocol.
-    #[error("the server's answer to {method} is not understood: {error}")]
+    #[error("cannot parse the server's answer to {method}: {error}")]
     NotUnderstood {
         /// The request.
         method: &'static str,
@@ -216,7 +216,7 @@ impl Client {
             })?;
         if theirs.protocol_version.major != PROTOCOL_VERSION.major {
             return Err(ClientError::Failed(format!(
-                "the server speaks version {} of the protocol and this client version {}; update the older one",
+                "the server uses protocol version {}, this client version {}; update the older one",
                 theirs.protocol_version.major, PROTOCOL_VERSION.major
             )));
         }
@@ -392,7 +392,7 @@ impl Client {
                 }
                 // We announced nothing that could be asked of us.
                 (_, Some(_)) if !message["id"].is_null() => {
-                    let refusal = json!({"code": -32601, "message": "this client answers no requests"});
+                    let refusal = json!({"code": -32601, "message": "this client does not handle requests"});
                     let id = message["id"].take();
                     self.send(&json!({"jsonrpc": "2.0", "id": id, "error": refusal}))
                         .await?;

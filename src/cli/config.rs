@@ -33,13 +33,13 @@ pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, f
     if problems.is_empty() {
         let read = files(source, folder);
         screen.line(&match read.as_slice() {
-            [] => "there is no configuration file; the defaults hold".to_owned(),
-            read => format!("{}: nothing is wrong", read.join(", ")),
+            [] => "no configuration file; using the defaults".to_owned(),
+            read => format!("{}: no problems", read.join(", ")),
         });
     }
     if let Some(held) = held_by_trust(source, trust, folder) {
         screen.line(&format!(
-            "not trusted: this folder {held}; `/trust` in a chat lists it and asks"
+            "not trusted: this folder {held}; run `/trust` in a chat to review it"
         ));
     }
     i32::from(problems.iter().any(is_error))

@@ -31,7 +31,7 @@ const NAMES: usize = 14;
 
 /// What makes a provider answer.
 pub(super) const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
-(`ollama pull qwen3`); or see it at work without any: `agentls demo`";
+(`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -141,7 +141,7 @@ impl Doctor<'_> {
         let verdict = match failed {
             1 => styler.paint(Color::Red, "1 problem: follow the → hint."),
             2.. => styler.paint(Color::Red, &format!("{failed} problems: follow the → hints.")),
-            0 if warned > 0 => styler.paint(Color::Yellow, "Everything needed works; see the ! lines."),
+            0 if warned > 0 => styler.paint(Color::Yellow, "Everything required works; see the ! lines."),
             0 => styler.paint(Color::Green, "Everything works."),
         };
         self.screen.line(&verdict);
@@ -163,7 +163,7 @@ impl Doctor<'_> {
     fn configuration(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
         let read = files(self.source, folder);
         let named = match read.as_slice() {
-            [] => "no file; the defaults hold".to_owned(),
+            [] => "no file; using the defaults".to_owned(),
             read => read
                 .iter()
                 .map(|file| self.path(Path::new(file)))
@@ -183,7 +183,7 @@ impl Doctor<'_> {
         let todo = first.map(|problem| match problems.len() {
             1 => problem.to_string(),
             count => format!(
-                "{problem}\nand {} more; `agentls config check` tells all",
+                "{problem}\nand {} more; `agentls config check` lists all",
                 count - 1
             ),
         });
@@ -193,7 +193,7 @@ impl Doctor<'_> {
                 CheckState::Info,
                 "trust",
                 &format!("not trusted: this folder {held}"),
-                Some("/trust in a chat lists all of it and asks"),
+                Some("run /trust in a chat to review it"),
             );
         }
     }
@@ -219,14 +219,14 @@ impl Doctor<'_> {
         let label = match (why, &model) {
             (Some(why), _) => why,
             (None, Some(model)) => format!("{name}, model {model}"),
-            (None, None) => format!("{name}, whatever model it has"),
+            (None, None) => format!("{name}, any model"),
         };
         if chosen.needs_key && chosen.api_key.is_none() {
-            let todo = format!("set [provider.{name}] api_key, best as \"${{NAME_OF_A_VARIABLE}}\"");
+            let todo = format!("set [provider.{name}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\"");
             return self.tell(
                 CheckState::Fail,
                 "provider",
-                &format!("{label}: its key is missing"),
+                &format!("{label}: missing key"),
                 Some(&todo),
             );
         }
@@ -234,7 +234,7 @@ impl Doctor<'_> {
             return self.tell(
                 CheckState::Ok,
                 "provider",
-                &format!("{label}, played from a cassette"),
+                &format!("{label}, replayed from a cassette"),
                 None,
             );
         }
@@ -274,14 +274,14 @@ impl Doctor<'_> {
                 self.tell_list(chosen, model, Some(&list));
             }
             Ok(ProbeResult::Key) => {
-                let found = format!("{} answered in {took} ms and takes the key", chosen.name);
+                let found = format!("{} answered in {took} ms and accepts the key", chosen.name);
                 self.tell(CheckState::Ok, "reachable", &found, None);
                 let list = provider::fetch_list(chosen, REACH).await;
                 self.tell_list(chosen, model, list.ok().flatten().as_ref());
             }
             Ok(ProbeResult::Address) => {
                 let found = format!(
-                    "{} answered in {took} ms; it lists no models, so its key was not tried",
+                    "{} answered in {took} ms; it lists no models, so its key was not checked",
                     chosen.name
                 );
                 self.tell(CheckState::Ok, "reachable", &found, None);
@@ -324,13 +324,13 @@ impl Doctor<'_> {
             None if offline => self.tell(
                 CheckState::Warn,
                 "provider",
-                "none is configured, and no key that chooses one is set; a local Ollama was not looked for (--offline)",
+                "none is configured and no key is set; did not look for a local Ollama (--offline)",
                 Some(WAYS),
             ),
             None => self.tell(
                 CheckState::Fail,
                 "provider",
-                "none is configured, no key that chooses one is set, and no local Ollama answers",
+                "none is configured, no key is set, and no local Ollama is running",
                 Some(WAYS),
             ),
         }
@@ -348,7 +348,7 @@ impl Doctor<'_> {
         self.tell(
             CheckState::Ok,
             "server",
-            &format!("starts and shakes hands in {took} ms"),
+            &format!("starts and initializes in {took} ms"),
             None,
         );
         let params = ListSessionsParams {
@@ -380,7 +380,7 @@ impl Doctor<'_> {
                 );
             }
             Err(error) => {
-                let todo = format!("is {data} yours and writable, and is there room on its disk?");
+                let todo = format!("check that {data} is yours and writable and that its disk has room");
                 self.tell(CheckState::Fail, "store", &error.to_string(), Some(&todo));
             }
         }

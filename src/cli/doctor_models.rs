@@ -66,10 +66,7 @@ pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList
         );
         return Finding::new(Severity::Ok, "model", text, None);
     }
-    let text = format!(
-        "{} lists {count} model{plural}, and {model} is not among them",
-        spec.name
-    );
+    let text = format!("{} lists {count} model{plural}, but not {model}", spec.name);
     let todo = other_model(spec, model, Some(list), today);
     Finding::new(Severity::Problem, "model", text, Some(todo))
 }
@@ -83,9 +80,11 @@ fn price(spec: &ProviderSpec, model: &str) -> Finding {
         PriceSource::List => format!("priced at list price: {dollars}"),
         PriceSource::Configured => format!("priced as configured: {dollars}"),
         PriceSource::Free => "free: local model".to_owned(),
-        PriceSource::Unknown => "price unknown: limits in money ask once before it is used".to_owned(),
+        PriceSource::Unknown => {
+            "price unknown: with a spending limit you are asked once before it is used".to_owned()
+        }
     };
-    let todo = format!("[model.\"{model}\"] input and output set it");
+    let todo = format!("set [model.\"{model}\"] input and output");
     let todo = (spec.price_source(model) == PriceSource::Unknown).then_some(todo);
     Finding::new(Severity::Info, "price", text, todo)
 }
@@ -182,7 +181,10 @@ mod tests {
             (
                 &openai,
                 "gpt-99",
-                vec!["Info price unknown: limits in money ask once before it is used".to_owned()],
+                vec![
+                    "Info price unknown: with a spending limit you are asked once before it is used"
+                        .to_owned(),
+                ],
             ),
         ] {
             assert_eq!(texts(&findings_offline(spec, model, TODAY)), says, "{model}");
@@ -209,7 +211,7 @@ mod tests {
         let missing = finding_of_list(&spec, "claude-sonet-5", &list, TODAY);
         assert_eq!(
             texts(std::slice::from_ref(&missing)),
-            ["Problem anthropic lists 2 models, and claude-sonet-5 is not among them"]
+            ["Problem anthropic lists 2 models, but not claude-sonet-5"]
         );
         assert_eq!(
             missing.todo.as_deref(),

@@ -27,21 +27,21 @@ pub(super) struct Editor {
 /// Why there is no changed input. What was written is kept where there was any.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
-    #[error("no editor is chosen: set VISUAL or EDITOR, for example `EDITOR=nano agentls chat`")]
+    #[error("no editor is set; set VISUAL or EDITOR, for example `EDITOR=nano agentls chat`")]
     NotChosen,
-    #[error("the input cannot be written to a file: {0}")]
+    #[error("cannot write the arguments to a file: {0}")]
     File(io::Error),
-    #[error("the editor `{0}` cannot be started: {1}")]
+    #[error("cannot start the editor `{0}`: {1}")]
     Start(String, io::Error),
-    #[error("the editor `{0}` has failed ({1}); the call is as it was")]
+    #[error("the editor `{0}` failed ({1}); arguments unchanged")]
     Failed(String, String),
-    #[error("what you wrote cannot be read: {0}; the call is as it was")]
+    #[error("cannot read the edited file: {0}; arguments unchanged")]
     Read(io::Error),
-    #[error("nothing was left of it, so the call is as it was")]
+    #[error("the file is empty; arguments unchanged")]
     Empty,
-    #[error("your change is no JSON ({0}), so the call is as it was; e opens it again as you left it")]
+    #[error("not valid JSON ({0}); arguments unchanged. Press e to edit again")]
     NoJson(serde_json::Error),
-    #[error("your change is no object, {{…}}, so the call is as it was; e opens it again as you left it")]
+    #[error("not a JSON object {{…}}; arguments unchanged. Press e to edit again")]
     NoObject,
 }
 
@@ -188,11 +188,14 @@ mod tests {
         let call = json!({"command": "ls -l", "n": 1});
         assert_eq!(input(&text(&call)).unwrap(), call);
         for (text, says) in [
-            ("", "nothing was left"),
-            (" \n", "nothing was left"),
-            ("[1]", "is no object, {…},"),
-            ("{\"a\": 1,}", "no JSON (trailing comma at line 1 column 9)"),
-            ("{} {}", "no JSON"),
+            ("", "the file is empty"),
+            (" \n", "the file is empty"),
+            ("[1]", "not a JSON object {…};"),
+            (
+                "{\"a\": 1,}",
+                "not valid JSON (trailing comma at line 1 column 9)",
+            ),
+            ("{} {}", "not valid JSON"),
         ] {
             let error = input(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text:?}: {error}");

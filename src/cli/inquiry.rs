@@ -205,7 +205,7 @@ fn limit_lines(styler: Styler, asked: &LimitRequestedNotification) -> String {
     );
     let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint(Color::BoldCyan, key));
     let keys = match asked.limit {
-        LimitName::UnknownPrice => key("g", "go on without knowing") + &key("s", "stop"),
+        LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
         limit => {
             let more = format!("{} more", amount(limit, usual(asked)));
             key("m", &more) + &key("r", "raise by …") + &key("s", "stop")
@@ -234,7 +234,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
         let number = line.trim().trim_start_matches('$').parse::<f64>().ok();
         return match number.filter(|by| by.is_finite() && *by > 0.0) {
             Some(by) => answer(json!({"raiseBy": by})),
-            None => Step::Wrong("that is no amount"),
+            None => Step::Wrong("not an amount"),
         };
     }
     let unknown = asked.limit == LimitName::UnknownPrice;
@@ -294,7 +294,7 @@ fn question_lines(
         keys += &key("Enter", "these");
     }
     if !field.required {
-        keys += &key("n", "leave it out");
+        keys += &key("n", "skip it");
     }
     keys += &key("x", "do not answer");
     lines.push(keys.trim_end().to_owned());
@@ -389,7 +389,7 @@ fn question_key(
 fn by(by: SettledBy) -> &'static str {
     match by {
         SettledBy::Person => "",
-        SettledBy::Rule => ": it is not asked any more",
+        SettledBy::Rule => ": no longer asked",
         SettledBy::Cancel => " by the cancel",
         SettledBy::Timeout => ": its time ran out",
         SettledBy::NewPrompt => " by a new prompt",
@@ -483,7 +483,7 @@ mod tests {
         );
         assert_eq!(
             press(&mut limit("max_session_cost"), "rx\n"),
-            Step::Wrong("that is no amount")
+            Step::Wrong("not an amount")
         );
         assert_eq!(
             says(press(&mut limit("max_steps"), "s")),
@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(press(&mut words, "t\n"), Step::Wrong("nothing was typed"));
         assert_eq!(
             press(&mut limit("max_steps"), "r\n"),
-            Step::Wrong("that is no amount")
+            Step::Wrong("not an amount")
         );
     }
 

@@ -55,10 +55,7 @@ pub(super) async fn list_models(
         }
     }
     if listed.models.is_empty() {
-        screen.line(&styler.paint(
-            Color::Yellow,
-            "! no model is configured; `agentls doctor` says what to do",
-        ));
+        screen.line(&styler.paint(Color::Yellow, "! no model is configured; run `agentls doctor`"));
     }
     Ok(code)
 }

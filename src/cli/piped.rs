@@ -15,16 +15,16 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PipedError {
-    #[error("stdin cannot be read: {0}")]
+    #[error("cannot read stdin: {0}")]
     Io(#[from] io::Error),
     #[error(
-        "stdin has more than {} KiB; write it to a file of the folder and point at that with @path",
+        "stdin exceeds {} KiB; save it in the folder and refer to it with @path",
         MAX_BYTES >> 10
     )]
     TooLong,
-    #[error("stdin is not text; write it to a file of the folder and point at that with @path")]
+    #[error("stdin is not text; save it in the folder and refer to it with @path")]
     Binary,
-    #[error("interrupted while stdin was read")]
+    #[error("interrupted while reading stdin")]
     Interrupted,
 }
 

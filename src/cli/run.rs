@@ -29,8 +29,7 @@ use crate::protocol::{
 };
 
 const ALLOWED: &str = "allowed by --yes";
-const DENIED: &str = "denied: `agentls run` asks nobody. Allow it with --yes, with --mode autoEdit or full, or with \
-a rule under [approvals] allow in the configuration";
+const DENIED: &str = "denied: `agentls run` never prompts. Allow it with --yes, with --mode autoEdit or full, or with a rule in [approvals] allow";
 
 /// The exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
@@ -66,9 +65,9 @@ pub(super) enum RunError {
     Usage(String),
     #[error(transparent)]
     Stdin(#[from] PipedError),
-    #[error("the output cannot be written: {0}")]
+    #[error("cannot write the output: {0}")]
     Stdout(io::Error),
-    #[error("signals cannot be listened to: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("interrupted before the turn ended")]
     Interrupted,
@@ -99,17 +98,17 @@ impl Options {
             None => (words.next(), None),
         };
         if words.next().is_some() {
-            return usage("a prompt of several words needs quotes: agentls run \"…\"");
+            return usage("quote a prompt of several words: agentls run \"…\"");
         }
         if folder.is_some() && arguments.cwd.is_some() {
-            return usage("two folders to work in: --cwd, and the one behind -p");
+            return usage("two working folders given: --cwd and the one after -p");
         }
         let prompt = match prompt.as_deref().map(str::trim) {
             Some("-") => PromptSource::Stdin,
             Some("") => return usage("the prompt is empty"),
             Some(prompt) => PromptSource::Text(prompt.to_owned()),
             None if io::stdin().is_terminal() => {
-                return usage("no prompt: agentls run \"…\", or `-` to type it here");
+                return usage("no prompt; use agentls run \"…\", or `-` to type it here");
             }
             None => PromptSource::Stdin,
         };
@@ -244,12 +243,12 @@ async fn read_prompt(
     let mut piped = String::new();
     if *source == PromptSource::Stdin || !io::stdin().is_terminal() {
         let announce = || {
-            notices.line("agentls: waiting for the end of stdin (Ctrl-C stops; `< /dev/null` gives it none)");
+            notices.line("agentls: reading stdin until it ends (Ctrl-C stops; use `< /dev/null` for none)");
         };
         let (text, broken) = read_stdin(signals, announce).await?;
         if broken > 0 {
             notices.line(&format!(
-                "! stdin is not UTF-8 in {broken} places; they read as \u{fffd}"
+                "! stdin is not UTF-8 in {broken} places; replaced with \u{fffd}"
             ));
         }
         piped = text;
@@ -287,10 +286,7 @@ async fn open(
     };
     let Some(session_id) = chosen else {
         if options.r#continue {
-            view.note(
-                Color::Dim,
-                "there is no session in this folder yet; this is a new one",
-            );
+            view.note(Color::Dim, "this folder has no session yet; this is a new one");
         }
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),

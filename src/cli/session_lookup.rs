@@ -66,7 +66,7 @@ pub(super) async fn newest_session(
 fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
     // A variable that is not set must not choose the only session.
     if id.is_empty() {
-        return Err("the session's id is empty; `agentls sessions` lists them".to_owned());
+        return Err("the session id is empty; see `agentls sessions`".to_owned());
     }
     if all.iter().any(|session| session.session_id == id) {
         return Ok(id.to_owned());
@@ -76,7 +76,7 @@ fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
         .filter(|session| session.session_id.starts_with(id))
         .collect();
     match matching.as_slice() {
-        [] => Err(format!("no session `{id}`; `agentls sessions` lists them")),
+        [] => Err(format!("unknown session `{id}`; see `agentls sessions`")),
         [one] => Ok(one.session_id.clone()),
         several => {
             let mut lines = vec![format!("{} sessions begin with `{id}`:", several.len())];

@@ -215,7 +215,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
 fn confirmed(id: &str) -> Result<bool, ClientError> {
     if !std::io::stdin().is_terminal() {
         return Err(ClientError::Failed(
-            "deleting asks at a terminal; without one say --yes".to_owned(),
+            "deleting needs confirmation at a terminal; otherwise pass --yes".to_owned(),
         ));
     }
     let mut out = std::io::stdout();

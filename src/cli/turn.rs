@@ -296,8 +296,8 @@ impl Turn<'_> {
         };
         if let Some(input) = desk.input() {
             // Its effect is not known here: it is shown as it stands, and no rule goes with it.
-            asked.title = format!("{}, as you changed it", asked.name);
-            asked.why = "your change was judged by nobody but you".to_owned();
+            asked.title = format!("{}, with your changes", asked.name);
+            asked.why = "your edited arguments were not checked by any rule".to_owned();
             asked.risk = Risk::High;
             asked.input = input.clone();
             (asked.diff, asked.rule, asked.shown) = (None, None, None);
@@ -477,7 +477,7 @@ impl Turn<'_> {
             Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue(&words, desk).await,
             Some(Ok(Slash::Quit)) => desk.leave = true,
             Some(Ok(_)) => {
-                let why = "! commands wait for the turn's end; Ctrl-C cancels it";
+                let why = "! commands work after the turn ends; Ctrl-C cancels it";
                 self.view.note(Color::Yellow, why);
                 give_back(self.draft, &line);
             }
@@ -635,7 +635,7 @@ impl Turn<'_> {
         };
         self.view.note(
             Color::Dim,
-            &format!("waiting for `{}` to be closed …", open.command()),
+            &format!("waiting until you close `{}` …", open.command()),
         );
         let mut said = Vec::new();
         let mut ended = None;

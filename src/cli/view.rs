@@ -311,7 +311,7 @@ impl View {
             N::ReasoningDelta(delta) => self.reason(&delta.text),
             N::Message(message) => self.message(message),
             N::MessageRetracted(retracted) => self.retracted(retracted),
-            N::ToolInputDelta(delta) => self.wait_for(&format!("writing the call of {}", delta.name)),
+            N::ToolInputDelta(delta) => self.wait_for(&format!("writing a call of {}", delta.name)),
             N::ToolOutputDelta(delta) => {
                 if let Some(line) = delta.text.trim_end().lines().next_back() {
                     self.wait_for(&text::neutralise(line));
@@ -340,7 +340,7 @@ impl View {
                 compacted.parent_tool_call_id.as_ref(),
                 Color::Dim,
                 &format!(
-                    "⊟ what the model reads is shorter now: {} → {} tokens",
+                    "⊟ compacted the context: {} → {} tokens",
                     tokens(compacted.tokens_before),
                     tokens(compacted.tokens_after)
                 ),
@@ -394,7 +394,7 @@ impl View {
         if held {
             self.note(
                 Color::Yellow,
-                &format!("{what} on hold; /queue send runs the next"),
+                &format!("{what} paused; /queue send runs the next"),
             )
         } else {
             self.note(Color::Dim, &format!("{what} until the turn ends"))
@@ -676,7 +676,7 @@ impl View {
             .map(|status| format!(" ({status})"))
             .unwrap_or_default();
         let line = format!(
-            "⟳ {}: {}{status} — trying again in {} (try {} of {})",
+            "⟳ {}: {}{status} — retrying in {} (attempt {} of {})",
             retry.provider,
             text::one_line(why, 160),
             duration(retry.delay_ms),
@@ -684,7 +684,7 @@ impl View {
             retry.max_retries + 1,
         );
         self.note_of(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
-        self.set(Activity::Until("trying again in".to_owned(), retry.resume_at));
+        self.set(Activity::Until("retrying in".to_owned(), retry.resume_at));
     }
 
     fn circuit(&mut self, circuit: &CircuitNotification) {
@@ -695,15 +695,15 @@ impl View {
                     .until
                     .map(|until| (until - clock::wall_ms()).max(0) as u64);
                 let when = match left {
-                    Some(left) if !self.replay => format!("; tried again in {}", duration(left)),
+                    Some(left) if !self.replay => format!("; retrying in {}", duration(left)),
                     _ => String::new(),
                 };
                 (
                     Color::Yellow,
-                    format!("⊘ {name} failed too often in a row and is not called for now{when}"),
+                    format!("⊘ {name} failed too often in a row; pausing calls{when}"),
                 )
             }
-            CircuitState::HalfOpen => (Color::Dim, format!("⊘ {name} is tried again")),
+            CircuitState::HalfOpen => (Color::Dim, format!("⊘ trying {name} again")),
             CircuitState::Closed => (Color::Dim, format!("⊙ {name} works again")),
         };
         self.note_of(circuit.parent_tool_call_id.as_ref(), ink, &line);
@@ -719,7 +719,7 @@ impl View {
         match ended.state {
             TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
             TurnState::Cancelled => self.note(Color::Yellow, "■ cancelled"),
-            TurnState::Interrupted => self.note(Color::Yellow, "■ interrupted (/resume goes on)"),
+            TurnState::Interrupted => self.note(Color::Yellow, "■ interrupted (/resume continues)"),
         }
         let told = matches!(
             ended.state,

@@ -122,10 +122,10 @@ fn another_model_and_a_circuit_are_told_in_a_line() {
     assert_eq!(
         shown(true, &events),
         [
-            "⊘ work failed too often in a row and is",
-            "not called for now",
+            "⊘ work failed too often in a row;",
+            "pausing calls",
             "⇄ work/a → spare/b: work is down",
-            "⊘ work is tried again",
+            "⊘ trying work again",
             "⊙ work works again",
         ]
     );

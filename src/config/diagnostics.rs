@@ -83,11 +83,7 @@ impl Diagnostic {
             key if is_list => key,
             _ => return None,
         };
-        Some(format!(
-            "{what} ({}) is not valid: {}",
-            self.place(),
-            self.message
-        ))
+        Some(format!("{what} ({}) is invalid: {}", self.place(), self.message))
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -41,7 +41,7 @@ fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> 
                         path,
                         format!("the environment variable {name} is not set"),
                     )
-                    .hint("set it, or take this setting out"),
+                    .hint("set it, or remove this setting"),
                 );
                 out.named.insert(name);
                 out.failed.insert(path.to_owned());

@@ -54,7 +54,7 @@ pub(super) fn folder_items<'a>(
     }
     for path in unusable {
         if trust::forbidden(path) {
-            let detail = "is stated, but cannot be used as it is now".to_owned();
+            let detail = "is set, but invalid".to_owned();
             items.push(item(FolderItemKind::Setting, path, detail, None));
         }
     }

@@ -152,7 +152,10 @@ pub(super) fn hooks(
         };
         let tools = table.tool.map(StringOrList::list).unwrap_or_default();
         if !tools.is_empty() && matches!(on, HookMoment::Prompt | HookMoment::Stop) {
-            say("tool", "has no effect here: it is for `pre_tool` and `post_tool`");
+            say(
+                "tool",
+                "has no effect here; it applies to `pre_tool` and `post_tool`",
+            );
         }
         if table.enabled == Some(false) {
             continue;

@@ -660,7 +660,7 @@ fn real_file(path: &Path, within: Option<&Path>) -> std::io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
     match within {
         Some(root) if !real.starts_with(std::fs::canonicalize(root)?) => Err(std::io::Error::other(
-            "it is a link to a file outside the workspace folder; only files inside it are read",
+            "it is a link to a file outside the workspace folder",
         )),
         _ => Ok(real),
     }

@@ -198,7 +198,7 @@ impl Resolver<'_> {
         for key in ["kind", "base_url", "cassette"] {
             let path = path_of(&of(key));
             if self.failed.contains(&path) {
-                return Err(format!("`{path}` could not be used"));
+                return Err(format!("could not use `{path}`"));
             }
         }
         let known = known(name);
@@ -208,7 +208,7 @@ impl Resolver<'_> {
             _ => known.kind,
         });
         let Some(kind) = table.kind.or(usual_kind) else {
-            let message = "has no `kind`, and is not known by its name";
+            let message = "has no `kind`, and its name is not a known provider";
             let at = self.at(&["provider", name]);
             let names = KNOWN.iter().map(|known| known.name);
             let hint = match nearest(name, names) {
@@ -251,10 +251,7 @@ impl Resolver<'_> {
                 .map(str::to_owned),
         };
         if api_key.as_ref().is_some_and(|key| !header_value(key)) {
-            self.error(
-                &of("api_key"),
-                "holds characters that no key has, such as a line end",
-            );
+            self.error(&of("api_key"), "contains invalid characters, such as a line end");
             return Err("its key cannot be sent".to_owned());
         }
         Ok(ProviderSettings {
@@ -301,7 +298,7 @@ impl Resolver<'_> {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
         let Some(url) = good else {
             self.error(&path, "must be an address such as https://llm.example.com/v1");
-            return Err("its `base_url` is no address".to_owned());
+            return Err("its `base_url` is not an address".to_owned());
         };
         Ok((text.trim_end_matches('/').to_owned(), is_near(&url)))
     }
@@ -318,7 +315,7 @@ impl Resolver<'_> {
             } else {
                 self.error(
                     &["provider", provider, "headers", &name],
-                    "is no HTTP header; ignored",
+                    "is not an HTTP header; ignored",
                 );
             }
         }
@@ -340,7 +337,7 @@ impl Resolver<'_> {
                     known.push(target.clone());
                 } else {
                     let meant = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
-                    let message = format!("there is no provider `{target}`");
+                    let message = format!("unknown provider `{target}`");
                     self.error_hinted(&["provider", name, "fallback"], message, meant.as_deref());
                 }
             }
@@ -374,7 +371,7 @@ impl Resolver<'_> {
             let Some(provider) = &table.provider else { continue };
             if !providers.contains_key(provider) && !broken.contains_key(provider) {
                 let meant = nearest(provider, providers.keys().map(String::as_str));
-                let message = "there is no provider of that name";
+                let message = "unknown provider";
                 self.error_hinted(&["agent", name, "provider"], message, meant);
             }
         }
@@ -433,7 +430,7 @@ impl Resolver<'_> {
             };
             if !providers.contains_key(provider) {
                 let meant = nearest(provider, providers.keys().map(String::as_str));
-                let message = format!("there is no provider `{provider}`");
+                let message = format!("unknown provider `{provider}`");
                 self.error_hinted(&["agent", name, "route"], message, meant);
             } else if !steps.iter().any(|known| known.provider == provider) {
                 steps.push(RouteStep {
@@ -530,7 +527,7 @@ impl Resolver<'_> {
                     let message = if is_public {
                         error.to_string()
                     } else {
-                        "this rule cannot be read".to_owned()
+                        "invalid rule".to_owned()
                     };
                     let name = if is_public {
                         format!("rule `{}`", shortened(&rule))
@@ -538,8 +535,8 @@ impl Resolver<'_> {
                         "rule".to_owned()
                     };
                     let problem = Diagnostic::error(&at, &key, format!("{message}; ignored"));
-                    bad.push(format!("the {list} {name} ({}) is not valid", problem.place()));
-                    let asks = "until it is fixed, everything but plain reading asks";
+                    bad.push(format!("the {list} {name} ({}) is invalid", problem.place()));
+                    let asks = "until it is fixed, everything except plain reading asks";
                     self.problems.push(if list == "allow" {
                         problem
                     } else {
@@ -601,7 +598,7 @@ impl Resolver<'_> {
         let filter = table.filter.filter(|filter| !filter.is_empty()).filter(|filter| {
             let good = tracing_subscriber::EnvFilter::try_new(filter).is_ok();
             if !good {
-                let message = "is no filter; `level` counts instead";
+                let message = "is not a filter; using `level`";
                 let at = self.at(&["logging", "filter"]);
                 self.problems.push(
                     Diagnostic::error(&at, "logging.filter", message)
@@ -635,7 +632,7 @@ impl Resolver<'_> {
         let merged = self.merged;
         for (item, text) in trust_entries(merged) {
             if folder(text, self.inputs.env).is_none() {
-                let message = "is no absolute path; ignored";
+                let message = "is not an absolute path; ignored";
                 self.problems
                     .push(Diagnostic::error(&item.at, "trusted", message));
             }

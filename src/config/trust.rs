@@ -65,7 +65,7 @@ pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec
             problems.push(refusal(
                 value,
                 path,
-                "no environment variables are put in",
+                "environment variables are not expanded",
                 folder,
             ));
         }
@@ -106,13 +106,13 @@ fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<
     if forbidden(path) {
         Some("ignored")
     } else if loosens_mode(path, value, user) {
-        Some("ignored, because it is looser than your own")
+        Some("ignored, because it is less strict than your own")
     } else if raises_limit(path, value, user) || raises_retries(path, value, user) {
         Some("ignored, because it is above your own")
     } else if replaces_tools(path, user) {
-        Some("ignored, because you have chosen the tools yourself")
+        Some("ignored, because you chose the tools yourself")
     } else if chooses_provider(path, value, user) {
-        Some("ignored, because it would send your code to another provider than your own choice")
+        Some("ignored, because it would send your code to a provider you did not choose")
     } else {
         None
     }

@@ -49,7 +49,7 @@ fn rename(tree: &mut SpannedValue, checked: &mut Checked) {
             let Some(value) = keys.remove(alias) else { continue };
             if keys.contains_key(meant) {
                 let path = path_of(&["agent", name, alias]);
-                let message = format!("is another name of `{meant}`, which is set too; ignored");
+                let message = format!("is another name of `{meant}`, which is also set; ignored");
                 checked
                     .problems
                     .push(Diagnostic::warning(&value.at, path, message));
@@ -222,9 +222,9 @@ fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Di
     }
     let limits = match (min, max) {
         (Some(min), Some(max)) => format!("must be from {min} to {max}"),
-        (Some(min), None) => format!("must be at least {min}, and not beyond what a number can hold"),
+        (Some(min), None) => format!("must be at least {min} and within the range of a number"),
         (None, Some(max)) => format!("must be at most {max}"),
-        (None, None) => "must be an ordinary number".to_owned(),
+        (None, None) => "must be a finite number".to_owned(),
     };
     Err(Diagnostic::error(&tree.at, path, limits))
 }
@@ -324,8 +324,7 @@ mod tests {
             ),
             (
                 "[agent.default]\nmax_steps = 1\nmax_iterations = 2",
-                "c:3:1: warning: agent.default.max_iterations: is another name of `max_steps`, which is set too; \
-                 ignored",
+                "c:3:1: warning: agent.default.max_iterations: is another name of `max_steps`, which is also set; ignored",
             ),
             (
                 "[approvals]\nallow = [1]",

@@ -236,7 +236,7 @@ impl QuestionField {
         let alien = given.iter().find(|value| !offered(value))?;
         let values: Vec<_> = self.choices.iter().map(|choice| choice.value.as_str()).collect();
         Some(format!(
-            "{alien:?} is no choice of {name:?}: choose of {}",
+            "{alien:?} is not a choice of {name:?}; choose from {}",
             values.join(", ")
         ))
     }
@@ -316,19 +316,19 @@ impl Inquiry {
             (RequestSubject::Limit(limit), InquiryReply::Raise(_))
                 if limit.limit == LimitName::UnknownPrice =>
             {
-                Some("a price is not raised: leave raiseBy out to go on, or say stop".to_owned())
+                Some("a price cannot be raised: omit raiseBy to continue, or send stop".to_owned())
             }
             (RequestSubject::Limit(_), InquiryReply::Raise(0)) => {
-                Some("raiseBy must be more than nothing".to_owned())
+                Some("raiseBy must be more than 0".to_owned())
             }
             (RequestSubject::Limit(limit), InquiryReply::Raise(by)) if *by > limit.limit.largest_raise() => {
                 let most = limit.limit.shown(limit.limit.largest_raise());
-                Some(format!("raiseBy can be {most} at most"))
+                Some(format!("raiseBy can be at most {most}"))
             }
             (RequestSubject::Limit(limit), InquiryReply::Accept)
                 if limit.limit != LimitName::UnknownPrice =>
             {
-                Some("say raiseBy, or stop".to_owned())
+                Some("send raiseBy or stop".to_owned())
             }
             (
                 RequestSubject::Limit(_),
@@ -337,12 +337,12 @@ impl Inquiry {
             | (RequestSubject::Question(_), InquiryReply::Dismissed) => None,
             (RequestSubject::Question(question), InquiryReply::Answers(answers)) => question.problem(answers),
             (RequestSubject::Limit(_), InquiryReply::Answers(_) | InquiryReply::Dismissed) => {
-                Some("it is a limit: answer with agent/limitRespond".to_owned())
+                Some("this is a limit; answer with agent/limitRespond".to_owned())
             }
             (
                 RequestSubject::Question(_),
                 InquiryReply::Raise(_) | InquiryReply::Accept | InquiryReply::Stop,
-            ) => Some("it is a question: answer with agent/questionRespond".to_owned()),
+            ) => Some("this is a question; answer with agent/questionRespond".to_owned()),
         }
     }
 }
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(wrong(answers(&[])), "\"choice\" must be answered");
         assert_eq!(
             wrong(answers(&[(CHOICE, &["maybe"])])),
-            "\"maybe\" is no choice of \"choice\": choose of go_on, stop"
+            "\"maybe\" is not a choice of \"choice\"; choose from go_on, stop"
         );
         assert_eq!(
             wrong(answers(&[(CHOICE, &["stop", "go_on"])])),

@@ -24,7 +24,7 @@ const WAITING_LINES: usize = 8_192;
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter's syntax.
-    #[error("log filter `{0}` cannot be read; use levels by module such as `info,agentls::provider=debug`")]
+    #[error("invalid log filter `{0}`; use levels per module such as `info,agentls::provider=debug`")]
     Filter(String),
     /// Somebody set up logging before.
     #[error("logging is already set up in this process")]

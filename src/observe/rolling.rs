@@ -118,9 +118,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
     }
     let file = options.open(path).map_err(|error| {
         if path.is_symlink() {
-            io::Error::other(
-                "it is a symbolic link, which is not followed: name its target in [logging] file",
-            )
+            io::Error::other("it is a symbolic link; set [logging] file to its target")
         } else {
             error
         }

@@ -189,7 +189,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
             cassette: 1,
             exchanges,
         }) => return Ok(exchanges),
-        Ok(Cassette { cassette, .. }) => return Err(format!("version {cassette} is not known, only 1 is")),
+        Ok(Cassette { cassette, .. }) => {
+            return Err(format!("version {cassette} is not supported, only 1 is"));
+        }
         Err(error)
             if serde_json::from_str::<Value>(text).is_ok_and(|value| value.get("cassette").is_some()) =>
         {
@@ -477,7 +479,10 @@ mod tests {
                 "{\"events\": []}\n{\"events\": [{\"tekst\": 1}]}",
                 "line 2: unknown field `tekst`",
             ),
-            ("{\"cassette\": 2, \"exchanges\": []}", "version 2 is not known"),
+            (
+                "{\"cassette\": 2, \"exchanges\": []}",
+                "version 2 is not supported",
+            ),
             ("{\"cassette\": 1, \"exchanges\": [{}]}", "missing field `events`"),
         ] {
             let error = parse(text).unwrap_err();

@@ -583,7 +583,7 @@ fn other_model(account: &Account, model: &str) -> String {
         format!(", such as {}", meant.join(" or "))
     };
     format!(
-        "choose another model than {model}{perhaps}: with /model or agent/setModel, or by [provider.{}] model",
+        "choose a model other than {model}{perhaps} with /model, agent/setModel or [provider.{}] model",
         account.name
     )
 }
@@ -607,7 +607,7 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> O
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
         Fault::InvalidRequest => Some(format!(
-            "choose another model than {model}, or start a new session; the provider's words say what it refuses"
+            "choose a model other than {model}, or start a new session; see the provider's message"
         )),
         Fault::OutputLimit { .. } => Some(format!(
             "set [model.{model:?}] max_output_tokens to what the provider allows"
@@ -615,7 +615,7 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> O
         Fault::ImageRefused => Some(format!(
             "choose a model that can see pictures, or leave them out for {model}"
         )),
-        Fault::ContentPolicy => Some("say it in other words, or choose another model".to_owned()),
+        Fault::ContentPolicy => Some("rephrase the request, or choose another model".to_owned()),
         Fault::PromptTooLong { .. } => {
             Some("compact the session, or choose a model with a larger window".to_owned())
         }

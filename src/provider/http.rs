@@ -154,10 +154,13 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
             rustls::Error::General(why) => why.clone(),
             other => other.to_string(),
         };
-        let message = format!("the TLS connection to {host} was not accepted: {why}");
+        let message = format!("TLS connection to {host} failed: {why}");
         let action = match tls {
             rustls::Error::InvalidMessage(_) => {
-                format!("does it speak https? check [provider.{}] base_url", account.name)
+                format!(
+                    "does it support https? check [provider.{}] base_url",
+                    account.name
+                )
             }
             _ => "if your network inspects traffic, set ca_file to the PEM file of its root certificate"
                 .to_owned(),

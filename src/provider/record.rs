@@ -332,9 +332,9 @@ impl Tape {
             Err(error) => {
                 if !self.failed.swap(true, Ordering::Relaxed) {
                     let path = self.path.display();
-                    tracing::warn!(%error, "calls are not recorded: {path} cannot be written");
+                    tracing::warn!(%error, "cannot record calls to {path}");
                     let notice = format!(
-                        "calls of {} are not recorded: {path} cannot be written: {error}; all else goes on",
+                        "cannot record calls of {} to {path}: {error}; everything else continues",
                         self.name
                     );
                     *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
@@ -676,9 +676,7 @@ mod tests {
             assert!(recorded.tape.failed.load(Ordering::Relaxed));
             let told = recorded.notice().unwrap();
             assert!(
-                told.starts_with(&format!(
-                    "calls of work are not recorded: {path} cannot be written: "
-                )),
+                told.starts_with(&format!("cannot record calls of work to {path}: ")),
                 "{told}"
             );
             assert_eq!(recorded.notice(), None, "once");

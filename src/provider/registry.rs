@@ -249,7 +249,7 @@ impl ProviderSpec {
         value.map(Some).ok_or_else(|| {
             Failure::new(
                 Fault::Local,
-                format!("the key of provider {} has signs that no key has", self.name),
+                format!("the key of provider {} contains invalid characters", self.name),
             )
             .action(format!("check [provider.{}] api_key", self.name))
         })

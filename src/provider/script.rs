@@ -37,7 +37,7 @@ impl Script {
         let wrong = |what: String| {
             Failure::new(
                 Fault::Local,
-                format!("cassette {} cannot be played: {what}", path.display()),
+                format!("cannot replay cassette {}: {what}", path.display()),
             )
         };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -90,7 +90,7 @@ impl Provider for Script {
         let account = self.account.clone();
         let model = request.model.clone();
         let Some(exchange) = self.choose(&request) else {
-            let failure = Failure::new(Fault::Local, "the cassette has no answer to this");
+            let failure = Failure::new(Fault::Local, "the cassette has no answer for this call");
             return std::future::ready(Err(account.error(&model, failure))).boxed();
         };
         let mut beats = beats(&exchange, &account, &model).into_iter();

@@ -129,7 +129,7 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {
-        shown.push_str("\n[… cut; read the file for the rest …]");
+        shown.push_str("\n[… truncated; read the file for the rest …]");
     }
     Ok(Reference {
         kind,

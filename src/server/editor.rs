@@ -118,7 +118,7 @@ impl Editor for ClientEditor {
                 Ok(())
             } else {
                 Err(EditorError::Refused(answer.failure_reason.map_or_else(
-                    || "it did not say why".to_owned(),
+                    || "it gave no reason".to_owned(),
                     |why| one_line(&why, 300),
                 )))
             }
@@ -136,7 +136,7 @@ impl Editor for ClientEditor {
             Ok(match failed {
                 Some(failed) => Some(one_line(&failed.reason, 300)),
                 None if answer.saved.contains(&uri) => None,
-                None => Some("the editor does not say whether it saved it".to_owned()),
+                None => Some("the editor did not report whether it saved the file".to_owned()),
             })
         })
     }
@@ -155,7 +155,7 @@ impl Editor for ClientEditor {
             // An editor that has no key may also answer nothing.
             match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
                 Ok(answer) => Ok(answer.and_then(|answer| answer.api_key).map(SecretString::from)),
-                Err(_) => Err(EditorError::Failed("its answer cannot be read".to_owned())),
+                Err(_) => Err(EditorError::Failed("its answer is malformed".to_owned())),
             }
         })
     }

@@ -19,13 +19,13 @@ const REQUEST_FAILED: i64 = -32803;
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// `initialize` and `initialized` come first.
-    #[error("the server is not initialized: send initialize and initialized first")]
+    #[error("the server is not initialized; send `initialize` and `initialized` first")]
     NotInitialized,
     /// `initialize` came a second time.
-    #[error("the server is initialized already: send initialize once, before all else")]
+    #[error("the server is already initialized; send `initialize` only once, first")]
     AlreadyInitialized,
     /// `shutdown` was asked for.
-    #[error("the server is shutting down and takes no more requests: send exit, and start another to go on")]
+    #[error("the server is shutting down; send `exit` and start a new one")]
     ShuttingDown,
     /// A parameter is missing or wrong.
     #[error("{field}: {problem}")]
@@ -36,11 +36,11 @@ pub enum RequestError {
         problem: String,
     },
     /// There is no such session.
-    #[error("unknown session {0}: agent/listSessions tells which there are")]
+    #[error("unknown session {0}; see agent/listSessions")]
     UnknownSession(SessionId),
     /// The session is live in another server.
     #[error(
-        "session {session} is open in another server ({holder}): close it there, or load it with readOnly"
+        "session {session} is open in another server ({holder}); close it there, or load it with readOnly"
     )]
     SessionLocked {
         /// The session.
@@ -49,11 +49,11 @@ pub enum RequestError {
         holder: String,
     },
     /// The session was loaded to look only.
-    #[error("session {0} is loaded readOnly: load it without to work in it")]
+    #[error("session {0} is read-only; reload it without `readOnly`")]
     SessionReadOnly(SessionId),
     /// A turn is running.
     #[error(
-        "turn {turn} is running in session {session}: talk to it with agent/steer, let the prompt wait with agent/queue, or cancel it first"
+        "turn {turn} is running in session {session}; use agent/steer or agent/queue, or cancel it first"
     )]
     TurnRunning {
         /// The session.
@@ -62,10 +62,10 @@ pub enum RequestError {
         turn: TurnId,
     },
     /// No turn is running.
-    #[error("no turn is running in session {0}: start one with agent/prompt")]
+    #[error("no turn is running in session {0}; start one with agent/prompt")]
     NoTurn(SessionId),
     /// Another turn is running than the request expects.
-    #[error("turn {expected} is not running: {running} is")]
+    #[error("turn {expected} is not running; turn {running} is")]
     StaleTurn {
         /// What the request expects.
         expected: String,
@@ -73,42 +73,40 @@ pub enum RequestError {
         running: TurnId,
     },
     /// The last turn has nothing to go on with.
-    #[error(
-        "the last turn of session {0} was neither interrupted nor cancelled: start one with agent/prompt"
-    )]
+    #[error("the last turn of session {0} was not interrupted or cancelled; start one with agent/prompt")]
     NothingToResume(SessionId),
     /// There is no such open approval.
-    #[error("approval {0} is unknown or settled: agent/listApprovals tells which are open")]
+    #[error("approval {0} is unknown or settled; see agent/listApprovals")]
     UnknownApproval(ApprovalId),
     /// There is no such open limit or question.
-    #[error("{0} is unknown or settled: agent/listApprovals tells which limits and questions are open")]
+    #[error("{0} is unknown or settled; see agent/listApprovals")]
     UnknownQuestion(InquiryId),
     /// There is no such grant.
-    #[error("unknown grant {0}: agent/listGrants tells which there are")]
+    #[error("unknown grant {0}; see agent/listGrants")]
     UnknownGrant(String),
     /// There is no such model.
     #[error("{0}")]
     UnknownModel(String),
     /// There is no such agent.
-    #[error("unknown agent {0}: the configuration has no [agent.{0}]")]
+    #[error("unknown agent {0}; the configuration has no [agent.{0}]")]
     UnknownAgent(String),
     /// There is no circuit of that name.
-    #[error("there is no circuit of {0}: agent/metrics tells which there are")]
+    #[error("unknown circuit {0}; see agent/metrics")]
     UnknownCircuit(String),
     /// There is no content of that name.
-    #[error("unknown ref {0}: take it from `more` of a notification of this session")]
+    #[error("unknown ref {0}; use one from `more` in a notification of this session")]
     UnknownContent(String),
     /// The session has no such turn.
-    #[error("unknown turn {0}: it is none of this session's")]
+    #[error("turn {0} does not belong to this session")]
     UnknownTurn(TurnId),
     /// The turn was not reverted.
-    #[error("turn {0} was not reverted, or was made again already")]
+    #[error("turn {0} was not reverted, or was already redone")]
     NothingToRedo(TurnId),
     /// No turn of the session has ended yet.
-    #[error("no turn of session {0} has ended yet: there is nothing to fork")]
+    #[error("session {0} has no finished turn to fork")]
     NothingToFork(SessionId),
     /// No such prompt waits.
-    #[error("no prompt {prompt} waits in session {session}: agent/queue with the action list tells which do")]
+    #[error("no queued prompt {prompt} in session {session}; list them with agent/queue")]
     UnknownPrompt {
         /// The session.
         session: SessionId,
@@ -116,7 +114,7 @@ pub enum RequestError {
         prompt: String,
     },
     /// As many prompts wait as may.
-    #[error("queue full: {0} prompts wait already; take one out, or add this one when some were sent")]
+    #[error("the queue is full with {0} prompts; remove one, or wait until one was sent")]
     QueueFull(usize),
     /// The client cancelled the request; the turn has ended so.
     #[error("the request was cancelled")]

@@ -74,7 +74,7 @@ impl StandingWarnings {
             all.truncate(MOST);
             all.push((
                 "config",
-                format!("and {more} more: agent/reloadConfig lists them all"),
+                format!("and {more} more; agent/reloadConfig lists them all"),
             ));
         }
         all

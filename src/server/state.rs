@@ -170,7 +170,7 @@ impl ServerState {
                 continue;
             }
             let (stored, mut redirects) = stored.unwrap_or_else(|error| {
-                tracing::warn!(%error, "what was said of a folder's trust cannot be read: it is not trusted");
+                tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
                 (Some(false), BTreeMap::new())
             });
             let trusted = match &said {

@@ -209,10 +209,8 @@ impl Actor {
             self.record(Event::Warning {
                 code: PARTIAL.to_owned(),
                 message: if too_many { format!(
-                    "there are more than {MAX_WATCHED} files: what commands changed of the others is not known \
-                     and cannot be taken back"
-                ) } else { "the turn was cancelled before all that the command changed was looked at: it is not \
-                      known and cannot be taken back"
+                    "there are more than {MAX_WATCHED} files; command changes to the others are unknown and cannot be reverted"
+                ) } else { "the turn was cancelled before the command's changes were recorded; they are unknown and cannot be reverted"
                 .to_owned() },
             });
         }

@@ -384,16 +384,16 @@ pub struct SessionMetrics {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     /// There is no such session.
-    #[error("there is no session {0}: list them with agent/listSessions")]
+    #[error("unknown session {0}; see agent/listSessions")]
     UnknownSession(SessionId),
     /// One turn at a time.
-    #[error("turn {0} is running: add to it with agent/steer, or stop it with agent/cancel")]
+    #[error("turn {0} is running; add to it with agent/steer, or stop it with agent/cancel")]
     TurnRunning(TurnId),
     /// A steer without a turn.
-    #[error("no turn is running: send agent/prompt")]
+    #[error("no turn is running; send agent/prompt")]
     NoTurn,
     /// A steer for another turn.
-    #[error("turn {expected} is not running any more; turn {running} is")]
+    #[error("turn {expected} is no longer running; turn {running} is")]
     OtherTurn {
         /// What was expected.
         expected: TurnId,
@@ -401,37 +401,37 @@ pub enum CommandError {
         running: TurnId,
     },
     /// Nothing was interrupted.
-    #[error("the last turn was not interrupted or cancelled: send agent/prompt")]
+    #[error("the last turn was not interrupted or cancelled; send agent/prompt")]
     NothingToResume,
     /// The session has no such turn.
-    #[error("turn {0} is not of this session")]
+    #[error("turn {0} does not belong to this session")]
     UnknownTurn(TurnId),
     /// The turn was not reverted.
-    #[error("turn {0} was not reverted: there is nothing to make again")]
+    #[error("turn {0} was not reverted; there is nothing to redo")]
     NothingToRedo(TurnId),
     /// No turn of the session has ended yet.
-    #[error("no turn of session {0} has ended yet: there is nothing to fork")]
+    #[error("session {0} has no finished turn to fork")]
     NothingToFork(SessionId),
     /// No such prompt waits.
-    #[error("no prompt {0} waits: list them with agent/queue")]
+    #[error("no queued prompt {0}; list them with agent/queue")]
     UnknownPrompt(String),
     /// As many prompts wait as may.
     #[error("queue full")]
     QueueFull,
     /// The approval is unknown or settled.
-    #[error("approval {0} is unknown or already settled: list the open ones with agent/listApprovals")]
+    #[error("approval {0} is unknown or settled; see agent/listApprovals")]
     UnknownApproval(ApprovalId),
     /// The inquiry is unknown or settled.
-    #[error("question {0} is unknown or already settled: list the open ones with agent/listApprovals")]
+    #[error("question {0} is unknown or settled; see agent/listApprovals")]
     UnknownInquiry(InquiryId),
     /// The answer does not fit the question.
     #[error("{0}")]
     BadReply(String),
     /// This call cannot be allowed beyond this once.
-    #[error("this call can only be allowed once: no rule describes it safely")]
+    #[error("this call can be allowed only once; no rule describes it safely")]
     NoRule,
     /// The rule that the person edited cannot be read.
-    #[error("the rule cannot be used: {0}")]
+    #[error("invalid rule: {0}")]
     BadRule(String),
     /// The slash command that was sent cannot be used.
     #[error("{0}")]
@@ -454,9 +454,9 @@ pub enum CommandError {
     #[error("{message}", message = .0.message)]
     Store(Box<AgentError>),
     /// Its mailbox is full.
-    #[error("the session has more requests waiting than it can take: try again in a moment")]
+    #[error("the session has too many waiting requests; try again shortly")]
     Busy,
     /// The server ends.
-    #[error("the server is ending")]
+    #[error("the server is shutting down")]
     Ending,
 }

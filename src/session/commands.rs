@@ -521,7 +521,7 @@ impl Actor {
         late.sort();
         for id in late {
             let decision = Decision {
-                feedback: Some("nobody answered in time".to_owned()),
+                feedback: Some("no answer in time".to_owned()),
                 ..Decision::of(DecisionKind::Deny)
             };
             self.resolve(&id, decision, ResolvedBy::Timeout, None);

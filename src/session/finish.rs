@@ -18,8 +18,7 @@ use crate::store::{Loss, StoreError, StoreHealth};
 use crate::turn::{Stopped, TurnFinish};
 
 /// Goes ahead of what was said.
-const UNSETTLED: &str = "the store has lost what became of words that were sent to an earlier turn; send them \
-                         again if they still matter";
+const UNSETTLED: &str = "input sent to an earlier turn was lost; send it again if it still matters";
 
 impl Actor {
     /// The turn's task has returned.
@@ -56,7 +55,7 @@ impl Actor {
                 StoreError::from(loss).into()
             }
             (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
-                .action("free some disk space; what could not be stored is kept in memory as far as it fits"),
+                .action("free disk space; unsaved data is kept in memory as far as it fits"),
             (TerminalReason::WallTime, _) => self.wall_time_error(),
             _ => AgentError::new(code, "cancelled by the user"),
         })

@@ -168,7 +168,7 @@ impl SessionManager {
 
 /// A call that waits for an answer, in the session that it waits in: in the new one it is over.
 fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
-    let why = "not run: it waits for an answer in the session that this one was made of";
+    let why = "not run: it awaits approval in the original session";
     ToolCallUpdate {
         status: ToolCallStatus::Cancelled,
         input: None,

@@ -94,7 +94,7 @@ impl Actor {
             return;
         }
         let message = format!(
-            "session {} goes on without its lock, do not open it in another server meanwhile: {error}",
+            "session {} continues without its lock; do not open it in another server: {error}",
             self.info.id
         );
         self.warn("session_unlocked", message);

@@ -31,8 +31,7 @@ const LISTED: usize = 1_000;
 
 /// The three ways to go on when nothing is configured; one a line.
 const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
-configuration file\nstart Ollama with a model (`ollama pull qwen3`), it is found by itself\nsee it at work \
-without any key: `agentls demo`";
+configuration file\nstart Ollama with a model (`ollama pull qwen3`); it is detected automatically\ntry it without a key: `agentls demo`";
 
 /// Windows that overflows have named (R-CTX-3), by provider and model: for all sessions of a server, until the
 /// configuration is read again.
@@ -497,7 +496,7 @@ impl Models {
             not_configured("Ollama is running but has no model".to_owned())
                 .action("get one: `ollama pull qwen3`")
         })?;
-        let why = format!("using ollama with {model}, because no API key is set and Ollama is running here");
+        let why = format!("using Ollama with {model}: no API key is set and Ollama is running");
         Ok(ChosenModel::Known {
             provider: "ollama".to_owned(),
             model: Some(model),
@@ -507,7 +506,7 @@ impl Models {
 }
 
 fn nothing_found() -> AgentError {
-    not_configured("no provider is configured: no API key is set, and no Ollama answers here".to_owned())
+    not_configured("no provider is configured: no API key is set and no Ollama is running".to_owned())
 }
 
 fn not_configured(message: String) -> AgentError {

@@ -155,7 +155,7 @@ impl Actor {
         }
         if let Err(refused) = self.may_start().await {
             // Nobody waits for an answer: it stays where it is, and the person sees that it waits.
-            tracing::warn!(session = %self.info.id, %refused, "a queued prompt was not started");
+            tracing::warn!(session = %self.info.id, %refused, "could not start a queued prompt");
             self.state.queue_paused = true;
             self.tell_queue(Vec::new(), Vec::new(), None);
             return None;

@@ -334,7 +334,7 @@ fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, S
             bytes: None,
         })),
         Some(_) => Err(checkpoint::A_FOLDER.to_owned()),
-        None => Err("it is no file now".to_owned()),
+        None => Err("it is no longer a file".to_owned()),
     }
 }
 
@@ -371,10 +371,10 @@ fn item(
     if let FileState::File { hash, .. } = &wish.to
         && contents.read(hash).is_none()
     {
-        return Err("its content before the change is not kept".to_owned());
+        return Err("its old content was not kept".to_owned());
     }
     if keep && let Some(bytes) = now.bytes() {
-        (contents.keep(bytes)).map_err(|error| format!("what is there could not be kept: {error}"))?;
+        (contents.keep(bytes)).map_err(|error| format!("its current content could not be kept: {error}"))?;
     }
     Ok(Some(RevertItem {
         open: cx.workspace.overlay().opened(&path).is_some(),
@@ -388,7 +388,7 @@ fn item(
 fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
     let now = checkpoint::look(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
-        return Err("it was changed just now".to_owned());
+        return Err("it has just changed".to_owned());
     }
     let bytes = match &item.to {
         FileState::File { hash, .. } => contents.read(hash),
@@ -413,7 +413,7 @@ async fn in_editor(cx: &ToolContext, item: &RevertItem, contents: &ContentReader
     let (now, bytes) = looked.await.map_err(|error| error.to_string())??;
     let same = now.state() == item.from && matches!(now, Current::Unsaved(_)) == unsaved;
     if !same {
-        return Err("it was changed just now".to_owned());
+        return Err("it has just changed".to_owned());
     }
     restore(cx, &item.path, now, item.to.clone(), bytes).await
 }

@@ -110,7 +110,7 @@ impl Actor {
             }
             Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),
             Ok(Err(_)) | Err(_) => Err(CommandError::BadCommand(
-                "the folders of slash commands cannot be read: try again, or begin the prompt with a space"
+                "cannot read the folders of slash commands; try again, or begin the prompt with a space"
                     .to_owned(),
             )),
         }

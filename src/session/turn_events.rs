@@ -616,7 +616,7 @@ impl Actor {
 
     /// The turn did not stop in time: its task is dropped, its processes die with it.
     pub(super) fn drop_turn(&mut self) {
-        tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was dropped");
+        tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was aborted");
         if let Some(turn) = self.turn.as_mut() {
             turn.task.abort();
             if let Some((_, since)) = turn.stopping.as_mut() {

@@ -112,7 +112,7 @@ impl Actor {
     pub(super) fn tell_stop(&mut self, reason: TerminalReason) {
         let detail = match reason {
             TerminalReason::WallTime => self.time_is_up(),
-            TerminalReason::StoppedByUser => "the person chose to stop: max_wall_time_s".to_owned(),
+            TerminalReason::StoppedByUser => "stopped by the user: max_wall_time_s".to_owned(),
             _ => return,
         };
         self.record(Event::Transition {
@@ -124,13 +124,13 @@ impl Actor {
     /// The error of a turn that has run for too long.
     pub(super) fn wall_time_error(&self) -> AgentError {
         AgentError::new(ErrorCode::WallTimeExceeded, self.time_is_up())
-            .action("go on with agent/resumeTurn, or raise max_wall_time_s in the configuration")
+            .action("continue with agent/resumeTurn, or raise max_wall_time_s in the configuration")
     }
 
     fn time_is_up(&self) -> String {
         let clock = self.turn.as_ref().map(|turn| &turn.clock);
         let limit = clock.and_then(|clock| clock.limit).unwrap_or_default();
-        format!("the turn has run for its {} s", limit.as_secs_f64())
+        format!("the turn has run for {} s, its limit", limit.as_secs_f64())
     }
 
     /// A step begins: it waits while the person is asked for more time. Gives back what need not wait.

@@ -10,8 +10,7 @@ use crate::domain::{AgentError, ErrorCode};
 pub enum StoreError {
     /// A newer agentls has migrated it (R-SESS-5).
     #[error(
-        "this store was written by a newer agentls (schema {found}, this one knows {known}): \
-         update agentls or set another data folder"
+        "this store was written by a newer agentls (schema {found}, supported: {known}); update agentls or set another data folder"
     )]
     NewerSchema {
         /// Its version.
@@ -36,10 +35,10 @@ pub enum StoreError {
     #[error("`{0}` is not the name of anything stored")]
     BadName(String),
     /// A cursor that this store did not give.
-    #[error("`{0}` is not a cursor of this list: start again without one")]
+    #[error("`{0}` is not a cursor of this list; start again without one")]
     BadCursor(String),
     /// The store cannot be written now, so that this cannot be done (R-ERR-2).
-    #[error("the session store cannot be written now")]
+    #[error("cannot write the session store")]
     NotWritable,
     /// The store has ended with the server, or its thread has.
     #[error("the session store has ended")]
@@ -52,7 +51,7 @@ impl StoreError {
         match self {
             Self::NewerSchema { .. } => Some("update agentls or set another data folder"),
             Self::Sqlite(_) | Self::Io { .. } | Self::NotWritable => {
-                Some("free some disk space or mend the data folder, then try again")
+                Some("free disk space or repair the data folder, then try again")
             }
             Self::Closed => Some("start agentls again"),
             Self::BadName(_) | Self::BadCursor(_) => None,

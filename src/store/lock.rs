@@ -48,7 +48,7 @@ pub struct Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another server, or another task of this one, has it.
-    #[error("the session is open in {holder}: close it there first")]
+    #[error("the session is open in {holder}; close it there first")]
     Held {
         /// Who.
         holder: Holder,
@@ -230,7 +230,7 @@ mod tests {
         let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the session is open in vim (process 7): close it there first"
+            "the session is open in vim (process 7); close it there first"
         );
         locks
             .try_acquire(&SessionId::from("ses_2"), &holder("code"))
@@ -288,7 +288,7 @@ mod tests {
         let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the session is open in another client: close it there first"
+            "the session is open in another client; close it there first"
         );
     }
 

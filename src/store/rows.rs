@@ -309,11 +309,11 @@ impl Skipped {
     pub fn warning(session: &SessionId, skipped: &[Self]) -> Option<String> {
         let first = skipped.first()?;
         let count = match skipped.len() {
-            1 => "one stored record".to_owned(),
-            n => format!("{n} stored records"),
+            1 => "one unreadable record".to_owned(),
+            n => format!("{n} unreadable records"),
         };
         Some(format!(
-            "session {session}: {count} could not be read and left out (first: {}: {})",
+            "session {session}: skipped {count} (first: {}: {})",
             first.record, first.why
         ))
     }

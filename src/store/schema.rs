@@ -171,9 +171,7 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
         files::private_folder(parent).map_err(|e| StoreError::io("making the folder", parent, e))?;
     }
     if path.is_symlink() {
-        let link = std::io::Error::other(
-            "it is a symbolic link, which is not followed: move the file here, or link its folder",
-        );
+        let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
         return Err(StoreError::io("opening", path, link));
     }
     // SQLite gives its log the mode of the database, so that it is enough to make this file private.
@@ -262,8 +260,7 @@ mod tests {
         let error = migrate_into(&mut connection, &steps[..2]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "this store was written by a newer agentls (schema 3, this one knows 2): \
-             update agentls or set another data folder"
+            "this store was written by a newer agentls (schema 3, supported: 2); update agentls or set another data folder"
         );
     }
 

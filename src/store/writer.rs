@@ -438,7 +438,7 @@ impl Writer {
         if first {
             self.outlet.warn(
                 "store",
-                &format!("{error}; events are kept in memory and written when the disk works again"),
+                &format!("{error}; keeping events in memory until the disk works again"),
             );
         }
     }
@@ -462,10 +462,10 @@ impl Writer {
         self.health.set(StoreHealth::Ok);
         let gone = match lost {
             0 => String::new(),
-            lost => format!("; {lost} records did not fit into memory and are lost"),
+            lost => format!("; lost {lost} records that did not fit into memory"),
         };
         self.outlet
-            .warn("store", &format!("the session store can be written again{gone}"));
+            .warn("store", &format!("the session store works again{gone}"));
     }
 }
 

@@ -147,7 +147,7 @@ impl ToMake {
                             &inner,
                             &target,
                             &text,
-                            "has changed meanwhile; nothing was written",
+                            "has changed in the meantime; nothing was written",
                         ));
                     }
                     change.write(&inner, &target)
@@ -202,7 +202,7 @@ async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
 
 fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
     reported(format!(
-        "`{}` was not changed: its old content could not be kept ({why}); try again",
+        "`{}` was not changed, because its old content could not be kept ({why}); try again",
         target.display
     ))
 }
@@ -225,7 +225,7 @@ impl Change {
         let kept = || {
             let before = self.before.as_ref().map(keep).transpose()?;
             Ok::<_, String>(FileChange {
-                path: path.to_str().ok_or("its name is no UTF-8")?.to_owned(),
+                path: path.to_str().ok_or("its name is not UTF-8")?.to_owned(),
                 before: before.unwrap_or(FileState::Absent),
                 after: keep(&self.after)?,
             })
@@ -284,8 +284,7 @@ pub(super) fn present(cx: &ToolContext, target: &Resolved) -> Result<Option<Text
         Buffer::Unsaved(_) => return cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         Buffer::Unknown => {
             return reported(format!(
-                "`{}` may have unsaved changes in the editor that are not known; ask the person to save it, then try \
-                 again",
+                "`{}` may have unknown unsaved changes in the editor; ask the user to save it, then try again",
                 target.display
             ));
         }
@@ -300,7 +299,7 @@ pub(super) fn present(cx: &ToolContext, target: &Resolved) -> Result<Option<Text
 /// The refusal of a change under unsaved text, by a client that takes no edits.
 pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
     reported(format!(
-        "`{}` {why}, and this editor does not let us change its text; ask the person to save it, then try again",
+        "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
         target.display
     ))
 }
@@ -347,7 +346,7 @@ fn changed_text(target: &Resolved, now: &str, why: &str) -> (String, bool) {
     let mut refusal = format!("`{}` {why}. Its text now:\n{}", target.display, shown.text);
     if shown.full {
         refusal.push_str(&format!(
-            "[lines 1 to {} of {}; read the rest with read_file before you try again]",
+            "[lines 1 to {} of {}; read the rest with read_file first]",
             shown.last,
             count_lines(now)
         ));

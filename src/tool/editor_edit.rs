@@ -100,7 +100,9 @@ impl InEditor {
             answer.map_err(|error| error.to_string())?;
             match tokio::time::timeout(BELIEVED, shown).await {
                 Ok(Ok(())) => Ok(()),
-                _ => Err("the editor said that it made the edit, but does not show its text".to_owned()),
+                _ => {
+                    Err("the editor reported success, but the document does not contain the edit".to_owned())
+                }
             }
         };
         match within_cancel(cx, asked).await {
@@ -116,8 +118,7 @@ impl InEditor {
         cx.workspace.reads().note(path, &self.after);
         let note = if self.opened.unsaved {
             Some(
-            "it held unsaved changes in the editor, so it was changed there and not saved: the file on disk does \
-             not have this edit yet, and commands do not see it"
+            "it had unsaved changes in the editor, so it was edited there and not saved; the file on disk and commands do not have this edit yet"
                 .to_owned(),
         )
         } else {
@@ -136,7 +137,7 @@ impl InEditor {
         let unseen = "the file on disk does not have this edit yet, and commands do not see it";
         let asked = cx.editor.save(self.opened.uri.clone());
         let refused = match within_cancel(cx, asked).await {
-            None => return Some(format!("the cancel came before it was saved: {unseen}")),
+            None => return Some(format!("cancelled before it was saved: {unseen}")),
             Some(Ok(refused)) => refused,
             Some(Err(EditorError::Refused(why))) => Some(why),
             Some(Err(error @ (EditorError::Silent(_) | EditorError::Failed(_)))) => Some(error.to_string()),
@@ -162,7 +163,7 @@ impl InEditor {
                 Some(format!("it was not saved ({why}): {unseen}"))
             }
             (Buffer::Unsaved(_) | Buffer::Unknown, None) => {
-                Some(format!("the editor holds more than what it saved: {unseen}"))
+                Some(format!("the editor has newer text than it saved: {unseen}"))
             }
         }
     }
@@ -186,7 +187,7 @@ fn changed_meanwhile(cx: &ToolContext, target: &Resolved, now: &str) -> ToolErro
         cx,
         target,
         now,
-        "has changed in the editor meanwhile; this edit was not made",
+        "has changed in the editor in the meantime; this edit was not made",
     )
 }
 

@@ -206,7 +206,9 @@ async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
     assert!(read.text.contains("mine"), "{}", read.text);
     let output = bench.call("edit_file", one_to_two()).await.unwrap();
     assert!(
-        output.text.contains("the file on disk does not have this edit"),
+        output
+            .text
+            .contains("the file on disk and commands do not have this edit yet"),
         "{}",
         output.text
     );
@@ -220,7 +222,10 @@ async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
 async fn a_yes_is_believed_only_when_the_text_shows_it() {
     let (bench, editor) = bench(Way::Lies, "one\n", None);
     let refusal = bench.fails("edit_file", one_to_two()).await;
-    assert!(refusal.contains("does not show its text"), "{refusal}");
+    assert!(
+        refusal.contains("the document does not contain the edit"),
+        "{refusal}"
+    );
     assert_eq!(
         (editor.now(), bench.read("a.txt")),
         ("one\n".to_owned(), "one\n".to_owned())
@@ -233,7 +238,7 @@ async fn what_a_person_types_meanwhile_is_kept_and_told() {
         let (bench, editor) = bench(way, "one\n", None);
         let refusal = bench.fails("edit_file", one_to_two()).await;
         assert!(
-            refusal.contains("changed in the editor meanwhile"),
+            refusal.contains("changed in the editor in the meantime"),
             "{way:?}: {refusal}"
         );
         assert!(refusal.contains("2\ttyped"), "{way:?}: {refusal}");

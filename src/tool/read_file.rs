@@ -133,11 +133,11 @@ fn read_disk(
             ));
         }
         // Too large to hold, or of another code page: still worth a look, but not to be edited.
-        Err(LoadError::TooLarge { .. }) => "large file; edit_file does not take it",
+        Err(LoadError::TooLarge { .. }) => "large file; edit_file cannot edit it",
         Err(LoadError::NotText {
             source: NotText::NotUtf8 { .. },
             ..
-        }) => "not UTF-8: bytes that are not are shown as \u{fffd}; edit_file does not take it",
+        }) => "not UTF-8: invalid bytes are shown as \u{fffd}; edit_file cannot edit it",
         Err(error) => return Err(error.into()),
     };
     let start = BufReader::new(file.into_file().map_err(failed)?);
@@ -154,8 +154,8 @@ fn read_text(
     let mut output = window(input, text)?;
     let note = match buffer {
         Buffer::Saved => "",
-        Buffer::Unsaved(_) => "[the text of the editor, not saved yet]\n",
-        Buffer::Unknown => "[the text on the disk; the editor may hold unsaved changes]\n",
+        Buffer::Unsaved(_) => "[unsaved text from the editor]\n",
+        Buffer::Unknown => "[text on disk; the editor may have unsaved changes]\n",
     };
     output.text.insert_str(0, note);
     cx.workspace.reads().note(path, text);
@@ -186,7 +186,7 @@ fn window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
     let mut output = shown.text;
     if last < total {
         output.push_str(&format!(
-            "[lines {first} to {last} of {total}; go on with offset {}]",
+            "[lines {first} to {last} of {total}; continue with offset {}]",
             last + 1
         ));
     } else if first > 1 {
@@ -239,7 +239,7 @@ fn read_stream(
     }
     let last = shown.last;
     let rest = if more {
-        format!("; go on with offset {}", last + 1)
+        format!("; continue with offset {}", last + 1)
     } else {
         ": the end of the file".to_owned()
     };
@@ -318,13 +318,13 @@ mod tests {
         let start = read(json!({"path": "a.txt"})).await;
         assert!(start.starts_with("1\tline 1\n2\tline 2\n"));
         assert!(
-            start.ends_with("2000\tline 2000\n[lines 1 to 2000 of 2500; go on with offset 2001]"),
+            start.ends_with("2000\tline 2000\n[lines 1 to 2000 of 2500; continue with offset 2001]"),
             "{start}"
         );
         let part = read(json!({"path": "a.txt", "offset": 2, "limit": 2})).await;
         assert_eq!(
             part,
-            "2\tline 2\n3\tline 3\n[lines 2 to 3 of 2500; go on with offset 4]"
+            "2\tline 2\n3\tline 3\n[lines 2 to 3 of 2500; continue with offset 4]"
         );
         let end = read(json!({"path": "a.txt", "offset": 2_500})).await;
         assert_eq!(
@@ -350,7 +350,7 @@ mod tests {
             .unwrap();
         assert!(wide.text.len() <= MAX_BYTES + 100 && wide.paged);
         assert!(
-            wide.text.contains("of 200; go on with offset 44]"),
+            wide.text.contains("of 200; continue with offset 44]"),
             "{}",
             &wide.text[wide.text.len() - 80..]
         );
@@ -422,10 +422,10 @@ mod tests {
             .unwrap()
             .text;
         assert!(
-            part.starts_with("[large file; edit_file does not take it]\n390000\tyyy"),
+            part.starts_with("[large file; edit_file cannot edit it]\n390000\tyyy"),
             "{part}"
         );
-        assert!(part.ends_with("[lines 390000 to 390001; go on with offset 390002]"));
+        assert!(part.ends_with("[lines 390000 to 390001; continue with offset 390002]"));
         let error = bench
             .fails("read_file", json!({"path": "log", "offset": 400_001}))
             .await;
@@ -442,7 +442,7 @@ mod tests {
             .await
             .unwrap()
             .text;
-        assert_eq!(text, "[the text of the editor, not saved yet]\n1\tbuffer\n");
+        assert_eq!(text, "[unsaved text from the editor]\n1\tbuffer\n");
         // A file that exists in the editor only.
         bench.open("new.txt", "fresh");
         assert!(

@@ -70,7 +70,7 @@ mod tests {
             bench
                 .fails("read_skill", json!({"name": "a"}))
                 .await
-                .contains("there are: none")
+                .contains("available: none")
         );
         let sources = Sources {
             user: Some(bench.root.clone()),

@@ -36,7 +36,7 @@ pub fn current(cx: &ToolContext, path: &Path) -> Result<Current, String> {
                 Ok(_) | Err(_) => Current::Unsaved(text),
             })
         }
-        Buffer::Unknown => Err("the editor may hold unsaved text of it that is not known".to_owned()),
+        Buffer::Unknown => Err("the editor may have unsaved text that is unknown here".to_owned()),
         Buffer::Saved => checkpoint::look(path)
             .map(Current::Disk)
             .map_err(|error| error.to_string()),
@@ -118,7 +118,7 @@ pub async fn restore(
             .map_err(ToolError::Reported)?
             .told_apart(unsaved);
         if now != from {
-            return Err(ToolError::Reported("it was changed just now".to_owned()));
+            return Err(ToolError::Reported("it has just changed".to_owned()));
         }
         let text = bytes
             .as_ref()
@@ -141,7 +141,7 @@ pub async fn restore(
             }
         } else if unsaved {
             return Err(ToolError::Reported(
-                "the editor holds unsaved changes of it".to_owned(),
+                "it has unsaved changes in the editor".to_owned(),
             ));
         }
         checkpoint::put_back(path, &to, bytes.as_deref()).map_err(ToolError::Reported)?;

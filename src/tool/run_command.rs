@@ -257,7 +257,7 @@ pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
         ExitStatus::Code(0) => None,
         ExitStatus::Code(code) => Some(format!("exit code: {code}")),
         ExitStatus::Signal(signal) => Some(format!("killed by signal {signal}")),
-        ExitStatus::Unknown => Some("how it ended is not known".to_owned()),
+        ExitStatus::Unknown => Some("exit status unknown".to_owned()),
     };
     let left = (!ending.gone).then(|| "some of its processes could not be ended".to_owned());
     status.into_iter().chain(left)

@@ -126,6 +126,6 @@ impl Spawner for NoSpawner {
     }
 
     fn run(&self, _job: Job) -> BoxFuture<'static, Report> {
-        Box::pin(async { Report::nothing(ChildState::Failed, "nothing can be delegated here") })
+        Box::pin(async { Report::nothing(ChildState::Failed, "delegation is not available here") })
     }
 }

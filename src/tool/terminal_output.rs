@@ -88,7 +88,7 @@ impl CommandText {
                 full: Some(full),
             },
             Err(reason) => GatheredOutput {
-                text: format!("{text}\n[the whole output could not be kept: {reason}]"),
+                text: format!("{text}\n[could not keep the whole output: {reason}]"),
                 full: None,
             },
         }

@@ -112,7 +112,7 @@ impl<'a> Files<'a> {
     pub(super) fn unusable_rules(&self, cx: &ToolContext) -> String {
         let line = |unusable: &UnusableRules| {
             let path = files::shown(cx, &unusable.path);
-            format!("[`{path}` was not obeyed: {}]\n", unusable.why)
+            format!("[ignored the rules of `{path}`: {}]\n", unusable.why)
         };
         self.walk.unusable_rules().iter().map(line).collect()
     }

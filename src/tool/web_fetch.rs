@@ -93,13 +93,13 @@ fn address(written: &str) -> Result<Url, ToolError> {
         return wrong("the address is too long");
     }
     let Ok(mut url) = Url::parse(written.trim()) else {
-        return wrong("it is no whole address, such as https://example.com/page");
+        return wrong("it is not a complete address such as https://example.com/page");
     };
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return wrong("only http:// and https:// addresses are read");
+        return wrong("only http:// and https:// addresses are fetched");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return wrong("an address with a user name or a password is not read");
+        return wrong("addresses with a user name or password are not fetched");
     }
     url.set_fragment(None);
     Ok(url)
@@ -110,7 +110,7 @@ async fn fetch(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<T
         Ok(Fetched::Answer { url, response }) => (url, response),
         Ok(Fetched::Elsewhere(to)) => {
             return Ok(ToolOutput::text(format!(
-                "{url} redirects to another address: {to}\nIt was not followed. Fetch that address if it is what you want."
+                "{url} redirects to another address: {to}\nIt was not followed; fetch that address if you want it."
             )));
         }
         Err(error) => return reported(error.to_string()),
@@ -126,7 +126,7 @@ async fn fetch(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<T
             bytes => format!(" of {bytes} bytes"),
         };
         return reported(format!(
-            "{url} is no text but {}{size}; it cannot be shown",
+            "{url} is {}{size}, not text; it cannot be shown",
             one_line(&neutralise(&body.media_type), 80)
         ));
     }
@@ -171,7 +171,7 @@ impl Read {
         let total = self.text.len();
         if offset > 0 && offset >= total {
             return reported(format!(
-                "offset {offset} is behind the end: the text has {total} bytes"
+                "offset {offset} is past the end; the text has {total} bytes"
             ));
         }
         let start = self.text.floor_char_boundary(offset);
@@ -190,14 +190,14 @@ impl Read {
             marked(url, &format!("Title: {}\n\n{piece}", self.title))
         };
         if piece.trim().is_empty() {
-            text.push_str("\n[there is no text; the page may need scripts]");
+            text.push_str("\n[no text; the page may require scripts]");
         }
         if end < total {
             text.push_str(&format!(
                 "\n[bytes {start} to {end} of {total}; to go on, call web_fetch with offset {end}]"
             ));
         } else if self.cut {
-            text.push_str("\n[the page is longer; the rest of it is not read]");
+            text.push_str("\n[the page is longer; the rest was not fetched]");
         }
         Ok(ToolOutput {
             paged: true,
@@ -238,7 +238,7 @@ mod tests {
             );
         }
         for (url, why) in [
-            ("docs.rs", "no whole address"),
+            ("docs.rs", "not a complete address"),
             ("file:///etc/passwd", "only http"),
             ("ftp://a.org/", "only http"),
             ("data:text/html,x", "only http"),

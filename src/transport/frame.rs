@@ -51,7 +51,7 @@ pub enum BadFrame {
     #[error("malformed header: {0}")]
     Header(&'static str),
     /// The body is skipped.
-    #[error("message of {bytes} bytes is over the limit of {limit} bytes")]
+    #[error("message of {bytes} bytes exceeds the limit of {limit} bytes")]
     TooLarge {
         /// What the header says.
         bytes: u64,
@@ -185,7 +185,7 @@ impl Decoder {
         }
         match judge(line) {
             HeaderLine::Length(length) if length > self.limits.skip => {
-                return self.fail("Content-Length is over 256 MiB");
+                return self.fail("Content-Length exceeds 256 MiB");
             }
             HeaderLine::Length(length) => {
                 if block.length.is_some_and(|earlier| earlier != length) {
@@ -205,9 +205,9 @@ impl Decoder {
             HeaderLine::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
             HeaderLine::Other => {}
             HeaderLine::Garbage { glued: false } if block.length.is_some() => {
-                block.reject = Some("a line is no header");
+                block.reject = Some("a line is not a header");
             }
-            HeaderLine::Garbage { .. } => return self.fail("a line is no header"),
+            HeaderLine::Garbage { .. } => return self.fail("a line is not a header"),
         }
         self.state = FrameState::Header(block);
         self.consume_line(end + 1);
@@ -348,7 +348,7 @@ fn judge(line: &[u8]) -> HeaderLine {
 
 fn length(value: &[u8]) -> HeaderLine {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return HeaderLine::BadLength("Content-Length is no number");
+        return HeaderLine::BadLength("Content-Length is not a number");
     }
     let number = value.iter().try_fold(0_u64, |sum, digit| {
         sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))

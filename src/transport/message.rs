@@ -103,7 +103,7 @@ fn diagnose(text: &str, error: &serde_json::Error) -> Incoming {
             refusal(ErrorCode::ParseError, format!("body is not JSON: {error}")),
         );
     }
-    let why = invalid(format!("message cannot be read: {error}"));
+    let why = invalid(format!("malformed message: {error}"));
     match serde_json::from_str(text) {
         Ok(Top::Object(members)) => unusable(&members, why),
         _ => refuse(Id::Null, why),
@@ -126,7 +126,7 @@ fn judge(members: Members<Value>) -> Incoming {
     let id = members.usable_id();
     let refused = |why: Cow<'static, str>| refuse(id.clone().unwrap_or_default(), invalid(why));
     if let Some(name) = members.twice {
-        return refused(format!("member {name} stands twice").into());
+        return refused(format!("duplicate member {name}").into());
     }
     if let Err(why) = members.version() {
         return refused(why.into());
@@ -161,7 +161,7 @@ fn judge_answer(members: Members<Value>) -> Incoming {
     };
     let malformed = |why: &'static str| Incoming::Answer(Response::from_error(id.clone(), invalid(why)));
     if members.twice.is_some() {
-        return malformed("the client's answer has a member twice");
+        return malformed("the client's response has a duplicate member");
     }
     if members.version().is_err() {
         return malformed("the client's answer is not JSON-RPC 2.0");

@@ -414,7 +414,7 @@ fn messages_say_what_is_wrong() {
         ),
         (
             r#"{"jsonrpc":"2.0","method":"m","method":"m"}"#,
-            "member method stands twice",
+            "duplicate member method",
         ),
     ] {
         let Incoming::Refused(response) = classify(body.as_bytes()) else {

@@ -152,7 +152,7 @@ pub(super) async fn enter(
         let circuit = standing.circuit();
         let why = match circuit.state {
             CircuitState::Open => format!(
-                "{} failed too often in a row: waiting to try it again",
+                "{} failed too often in a row; waiting to retry it",
                 standing.name()
             ),
             CircuitState::HalfOpen | CircuitState::Closed => {
@@ -184,7 +184,7 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
     if let Some(slot) = cx.slots.try_acquire() {
         return Ok(slot);
     }
-    let why = "as many model calls are running as the server allows; waiting for a place".to_owned();
+    let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
     cx.port.emit(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),
@@ -292,11 +292,11 @@ fn shut(model: &ResolvedModel, standing: &AccountHealth, error: Option<&Provider
         .until
         .map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
     let when = match rest {
-        Some(ms) => format!("it is tried again in {} s", ms.div_ceil(1_000)),
-        None => "it is being tried now".to_owned(),
+        Some(ms) => format!("it will be tried again in {} s", ms.div_ceil(1_000)),
+        None => "it is being tried".to_owned(),
     };
     let message = format!(
-        "{} failed too often in a row and is not called; {when}",
+        "{} failed too often in a row and is paused; {when}",
         standing.name()
     );
     AgentError {
@@ -313,7 +313,7 @@ fn shut(model: &ResolvedModel, standing: &AccountHealth, error: Option<&Provider
         ..AgentError::new(ErrorCode::CircuitOpen, message)
     }
     .action(format!(
-        "send a new prompt to try it at once\nor name a provider that takes over: fallback in [provider.{}]",
+        "send a new prompt to try it now\nor set a fallback in [provider.{}]",
         standing.name()
     ))
 }

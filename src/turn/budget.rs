@@ -243,7 +243,7 @@ impl BudgetWarning {
 
 /// What a model whose price is not known means for money limits.
 pub(super) fn unknown_price(model: &str) -> String {
-    format!("the price of {model} is not known, so that no limit in money holds for it")
+    format!("the price of {model} is unknown, so spending limits cannot cover it")
 }
 
 fn exceeds(limit: LimitName, provider: &str, used: Cost, most: Cost) -> String {

@@ -94,7 +94,7 @@ pub(super) enum ToolRunDisposition {
 struct StopFlag(AtomicBool);
 
 /// What a call reads that was not begun any more.
-const HALTED: &str = "Not run: the turn ends before it";
+const HALTED: &str = "Not run: the turn ended first";
 
 impl ToolRun {
     pub(super) fn new(wanted: RequestedCall) -> Self {
@@ -205,10 +205,7 @@ pub(super) async fn run_calls(
 fn prepare(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
         let known = cx.tools.names().join(", ");
-        return Err(format!(
-            "there is no tool named {:?}; the tools are: {known}",
-            call.name
-        ));
+        return Err(format!("unknown tool {:?}; the tools are: {known}", call.name));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
     let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {

@@ -191,7 +191,7 @@ pub(super) async fn summarise(
     instructions: Option<&str>,
 ) -> Result<Summarised, Stopped> {
     let Some(middle) = compact::middle(items) else {
-        return Ok(Summarised::Same("the conversation is short: nothing is left out"));
+        return Ok(Summarised::Same("the conversation is short; nothing to compact"));
     };
     state.just_compacted = true;
     let before = compact::tokens(items);
@@ -203,7 +203,7 @@ pub(super) async fn summarise(
             replace(cx, state, items, middle, text, trigger, false).await?;
             return Ok(Summarised::Smaller);
         }
-        Ok(_) => "what the model wrote would not make it a fifth smaller".to_owned(),
+        Ok(_) => "the summary would save less than a fifth".to_owned(),
         Err(NoNotes::Failed(error)) if trigger == CompactTrigger::Manual => {
             return Ok(Summarised::Failed(error));
         }
@@ -218,7 +218,7 @@ pub(super) async fn summarise(
     let helps = after(&digest) < before;
     tell_failure(cx, state, &why, helps).await?;
     if !helps {
-        return Ok(Summarised::Same("no summary made the conversation smaller"));
+        return Ok(Summarised::Same("no summary made the conversation shorter"));
     }
     replace(cx, state, items, middle, digest, trigger, true).await?;
     Ok(Summarised::Smaller)
@@ -249,17 +249,16 @@ async fn tell_failure(
     digest: bool,
 ) -> Result<(), Stopped> {
     let then = if digest {
-        "a digest made by rules stands in"
+        "a rule-based digest is used instead"
     } else {
         "it stays as it is"
     };
-    let message = format!("the conversation could not be summarised: {why}; {then}");
+    let message = format!("could not summarize the conversation: {why}; {then}");
     cx.port.emit(warning(COMPACTION_FAILED, message)).await?;
     state.failed_compactions += 1;
     if state.failed_compactions == FAILURES {
         let message =
-            "three summaries in a row failed: the conversation is not made smaller by itself any more; \
-                       compact it by hand, or start a new session"
+            "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
         cx.port.emit(warning(COMPACTION_RESTS, message)).await?;
     }
@@ -278,7 +277,8 @@ async fn notes(
     let model = writer(cx, state).await?;
     let mut part = middle;
     // By hand nothing else is done.
-    let without = (trigger != CompactTrigger::Manual).then_some("the conversation goes on without a summary");
+    let without =
+        (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
         let request = notes_request(&model, compact::transcript(part.of(items), instructions));
         // Nobody takes over from who writes the notes.
@@ -382,7 +382,7 @@ async fn writer(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, St
         Ok(model) => Ok(model),
         Err(error) => {
             let message =
-                format!("compaction_model {named:?} cannot be used: {error}; the session's model is asked");
+                format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
             cx.port.emit(warning("compaction_model", message)).await?;
             Ok(state.model.clone())
         }

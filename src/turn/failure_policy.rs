@@ -141,12 +141,12 @@ fn what_next(
     };
     match (tries, then) {
         (0, Some(then)) => then,
-        (0, None) if left > 0 => "the turn ends: the provider is not called for a while then".to_owned(),
-        (0, None) => "the turn ends with this error".to_owned(),
-        (1, None) => "one more try".to_owned(),
-        (n, None) => format!("{n} more tries"),
-        (1, Some(then)) => format!("one more try, then {then}"),
-        (n, Some(then)) => format!("{n} more tries, then {then}"),
+        (0, None) if left > 0 => "the turn will fail: the circuit breaker will be open".to_owned(),
+        (0, None) => "the turn will fail with this error".to_owned(),
+        (1, None) => "one more attempt".to_owned(),
+        (n, None) => format!("{n} more attempts"),
+        (1, Some(then)) => format!("one more attempt, then {then}"),
+        (n, Some(then)) => format!("{n} more attempts, then {then}"),
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
     /// How many tries a text says follow the next.
     fn tries(text: &str) -> usize {
-        match text.split_once(" more tr") {
+        match text.split_once(" more attempt") {
             Some(("one", _)) => 1,
             Some((n, _)) => n.parse().unwrap(),
             None => 0,
@@ -227,8 +227,8 @@ mod tests {
         let three = RetryPolicy::interactive();
         let silent = Fault::TimedOut(Phase::Gap);
         let failed = |why: &str| FailureAction::Leave(Some(FallbackReason::Failed(why.to_owned())));
-        let ends = "the turn ends with this error";
-        let rests = "the turn ends: the provider is not called for a while then";
+        let ends = "the turn will fail with this error";
+        let rests = "the turn will fail: the circuit breaker will be open";
         let hop = "q/n takes over";
         let small = "small takes over";
         let without = "it goes on without";
@@ -359,7 +359,7 @@ mod tests {
         };
         assert_eq!(again.delay, Duration::from_millis(30_001));
         assert_eq!((again.attempt, again.max_retries), (1, 10));
-        assert_eq!(again.next, "9 more tries");
+        assert_eq!(again.next, "9 more attempts");
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn ended(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
             stderr: String::from_utf8_lossy(stderr).into_owned(),
         },
         ExitStatus::Signal(signal) => HookExit::Failed(format!("killed by signal {signal}")),
-        ExitStatus::Unknown => HookExit::Failed("how it ended is not known".to_owned()),
+        ExitStatus::Unknown => HookExit::Failed("exit status unknown".to_owned()),
     }
 }
 

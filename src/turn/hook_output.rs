@@ -70,9 +70,9 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
     }
     let answer: HookOutput = serde_json::from_str(stdout).map_err(|error| {
         if stdout.len() >= MAX_OUTPUT {
-            format!("its answer is longer than {} KiB", MAX_OUTPUT >> 10)
+            format!("its output exceeds {} KiB", MAX_OUTPUT >> 10)
         } else {
-            format!("its answer cannot be read: {error}")
+            format!("its output is malformed: {error}")
         }
     })?;
     for (there, at, name) in [
@@ -81,7 +81,7 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
     ] {
         if there && moment != at {
             return Err(format!(
-                "its answer has `{name}`, which only a `{at}` hook may change"
+                "its output has `{name}`, which only a `{at}` hook may change"
             ));
         }
     }
@@ -90,7 +90,7 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
         .as_ref()
         .is_some_and(|prompt| prompt.trim().is_empty())
     {
-        return Err("its answer has an empty `prompt`".to_owned());
+        return Err("its output has an empty `prompt`".to_owned());
     }
     let reason = words(answer.reason.as_deref().unwrap_or_default());
     Ok(match (answer.end_turn, answer.decision) {
@@ -200,24 +200,24 @@ mod tests {
         for (moment, code, stdout, stderr, wanted) in [
             (Stop, 1, "", "", "exit code 1"),
             (Stop, 127, "", "x: not\nfound", "exit code 127: x: not found"),
-            (Stop, 0, "{", "", "its answer cannot be read"),
+            (Stop, 0, "{", "", "its output is malformed"),
             (
                 Stop,
                 0,
                 "{\"endturn\": true}",
                 "",
-                "its answer cannot be read: unknown field `endturn`",
+                "its output is malformed: unknown field `endturn`",
             ),
             (
                 Stop,
                 0,
                 "{\"decision\": \"allow\"}",
                 "",
-                "its answer cannot be read",
+                "its output is malformed",
             ),
             (Stop, 0, "{\"input\": {}}", "", "only a `pre_tool` hook"),
             (PreTool, 0, "{\"prompt\": \"x\"}", "", "only a `prompt` hook"),
-            (PreTool, 0, "{\"input\": 1}", "", "its answer cannot be read"),
+            (PreTool, 0, "{\"input\": 1}", "", "its output is malformed"),
             (Prompt, 0, "{\"prompt\": \" \"}", "", "an empty `prompt`"),
         ] {
             let why = of(moment, code, stdout, stderr).unwrap_err();

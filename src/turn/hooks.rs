@@ -210,7 +210,7 @@ async fn failed(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), 
         "a hook failed"
     );
     let message = format!(
-        "the hook `{}` ({}) failed and was passed over: {why}",
+        "the hook `{}` ({}) failed and was skipped: {why}",
         hook.name, hook.on
     );
     cx.port

@@ -162,7 +162,7 @@ fn exceeded(reached: &LimitReached) -> StepOutcome {
 
 fn stopped(at: &str) -> StepOutcome {
     StepOutcome {
-        detail: Some(format!("the person chose to stop: {at}")),
+        detail: Some(format!("stopped by the user: {at}")),
         ..StepOutcome::of(Outcome::StoppedByUser)
     }
 }
@@ -241,7 +241,7 @@ fn tool_calls_used_up(most: u32) -> StepOutcome {
         ErrorCode::ToolCallsExceeded,
         format!("reached {most} tool calls without completion"),
     )
-    .action("send a prompt to go on, or raise max_tool_calls in the configuration");
+    .action("send a prompt to continue, or raise max_tool_calls in the configuration");
     StepOutcome::failed(Outcome::LimitReached(Limit::ToolCalls), error)
 }
 
@@ -275,7 +275,7 @@ pub(super) async fn at_step_limit(
             }
             LimitOutcome::Accepted | LimitOutcome::Holds => {
                 let error = AgentError::new(ErrorCode::MaxIterations, message)
-                    .action("send a prompt to go on, or raise max_steps in the configuration");
+                    .action("send a prompt to continue, or raise max_steps in the configuration");
                 end.error = Some(error);
                 return Ok(next);
             }

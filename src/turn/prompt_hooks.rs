@@ -25,7 +25,7 @@ pub(super) async fn hear(
     }
     if cx.first && cx.conducts.planning && !conduct.planned {
         conduct.planned = true;
-        let detail = "a plan is asked for before anything is done".to_owned();
+        let detail = "asking for a plan first".to_owned();
         tell(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
         say(cx, planning_prompt()).await?;
     }
@@ -76,7 +76,7 @@ async fn judge(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome,
     };
     cx.port.heard(key, Heard::GivenBack).await?;
     let message = format!(
-        "the hook `{}` held back what you said: {}",
+        "the hook `{}` blocked your message: {}",
         objection.hook, objection.words
     );
     cx.port.emit(warning("hook_blocked", message)).await?;

@@ -88,7 +88,7 @@ fn first_of<T>(
     for (at, name) in names.iter().enumerate().skip(at) {
         match callable(name) {
             Ok(found) => return (Some((found, at + 1)), skipped),
-            Err(why) => skipped.push(format!("{name} is passed over: {why}")),
+            Err(why) => skipped.push(format!("skipping {name}: {why}")),
         }
     }
     (None, skipped)
@@ -105,7 +105,7 @@ fn callable(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
         .standing()
         .is_some_and(|standing| !standing.would_admit())
     {
-        return Err("it failed too often in a row and is not called for now".to_owned());
+        return Err("it failed too often in a row and is paused".to_owned());
     }
     able(cx, model)
 }
@@ -143,7 +143,7 @@ pub(super) async fn before_step(
     if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
         (state.route.shut, state.route.at) = (false, 0);
         let first = state.route.first.clone();
-        let why = format!("{} is tried again", first.provider.name());
+        let why = format!("trying {} again", first.provider.name());
         switch(cx, state, first, why).await?;
     }
     (state.way.left, state.way.stays) = (None, None);
@@ -155,7 +155,7 @@ pub(super) async fn before_step(
     let is_asked = state.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
     if state.route.before.is_some() && is_asked {
         let first = state.route.first.clone();
-        let why = format!("a new turn: {} is asked again", first.provider.name());
+        let why = format!("new turn: back to {}", first.provider.name());
         tell(cx, state, &first, &first, why).await?;
     }
     let shut = look_ahead(cx, &state.model, &mut state.way).await?;
@@ -201,10 +201,7 @@ pub(super) async fn hop(
         FallbackReason::Failed(why) => why,
         FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
         FallbackReason::Circuit => {
-            format!(
-                "{} failed too often in a row and is not called for now",
-                from.provider.name()
-            )
+            format!("{} failed too often in a row and is paused", from.provider.name())
         }
     };
     loop {
@@ -229,7 +226,7 @@ pub(super) async fn hop(
 
 async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
     let message = format!(
-        "{} is passed over: the conversation does not fit its window of {} tokens",
+        "skipping {}: the conversation exceeds its window of {} tokens",
         model.label(),
         model.info.window
     );
@@ -248,7 +245,10 @@ pub(super) async fn as_it_is_seen(
         return Ok(items);
     }
     if state.route.blind.replace(state.model.label()).as_ref() != Some(&state.model.label()) {
-        let message = format!("{} sees no pictures: they are left out", state.model.label());
+        let message = format!(
+            "{} does not support images; leaving them out",
+            state.model.label()
+        );
         let code = PICTURES_LEFT_OUT.to_owned();
         cx.port.emit(Event::Warning { code, message }).await?;
     }
@@ -310,10 +310,7 @@ mod tests {
         ] {
             let (next, over) = first_of(&names, at, callable);
             let next = next.as_ref().map(|(name, at)| (name.as_str(), *at));
-            let skipped: Vec<String> = skipped
-                .iter()
-                .map(|n| format!("{n} is passed over: no key"))
-                .collect();
+            let skipped: Vec<String> = skipped.iter().map(|n| format!("skipping {n}: no key")).collect();
             assert_eq!((next, over), (found, skipped), "{at}");
         }
     }

@@ -32,7 +32,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     let again = ask_again(cx).await?;
     if let Some(what) = again.stop {
         let end = StepOutcome {
-            detail: Some(format!("the person chose to stop: {what}")),
+            detail: Some(format!("stopped by the user: {what}")),
             ..StepOutcome::of(Outcome::StoppedByUser)
         };
         return end_early(cx, &conduct, end).await;

@@ -73,7 +73,7 @@ impl StepOutcome {
     pub(super) fn no_room(outcome: Outcome, window: u64) -> Self {
         let error = AgentError::new(
             ErrorCode::ContextLimit,
-            format!("the next request does not fit the model's window of {window} tokens"),
+            format!("the next request exceeds the model's window of {window} tokens"),
         )
         .action("compact the session, start a new one, choose a model with a larger window, or set auto_compact = true");
         Self::failed(outcome, error)
@@ -162,10 +162,10 @@ async fn ask_within_output_limit(
         };
         state.way.left = None;
         let message = format!(
-            "{} refused an answer of up to {requested} tokens ({words}); it is asked for at most {limit} in this session",
+            "{} rejected an output limit of {requested} tokens ({words}); using {limit} in this session",
             state.model.label()
         );
-        tracing::warn!(model = %state.model.label(), requested, limit, "output limit refused");
+        tracing::warn!(model = %state.model.label(), requested, limit, "output limit rejected");
         let code = OUTPUT_LIMIT.to_owned();
         cx.port.emit_late(Event::Warning { code, message }).await?;
     }
@@ -269,7 +269,7 @@ fn refused(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
 }
 
 fn empty(model: &ResolvedModel) -> StepOutcome {
-    let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model answered with nothing")
+    let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model returned an empty answer")
         .action("send the prompt again, or choose another model");
     about(&mut error, model);
     StepOutcome {

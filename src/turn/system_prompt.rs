@@ -85,15 +85,15 @@ fn news(before: Option<&[InstructionFile]>, now: &[InstructionFile]) -> Vec<(&'s
     if before.is_some() {
         for (path, file) in &new {
             match old.get(path) {
-                None => told.push((CHANGED, format!("{path} is new and was read"))),
+                None => told.push((CHANGED, format!("{path} is new; loaded it"))),
                 Some(was) if was.fingerprint != file.fingerprint => {
-                    told.push((CHANGED, format!("{path} changed and was read again")));
+                    told.push((CHANGED, format!("{path} changed; reloaded it")));
                 }
                 Some(_) => {}
             }
         }
         let gone = old.keys().filter(|path| !new.contains_key(*path));
-        told.extend(gone.map(|path| (CHANGED, format!("{path} is not there any more"))));
+        told.extend(gone.map(|path| (CHANGED, format!("{path} was removed"))));
     }
     let changes = told.len();
     for (path, file) in &new {
@@ -113,7 +113,7 @@ fn shortened(mut told: Vec<(&'static str, String)>, code: &'static str) -> Vec<(
     if told.len() > MAX_TOLD {
         let more = told.len() - MAX_TOLD;
         told.truncate(MAX_TOLD);
-        told.push((code, format!("the same goes for {more} more files")));
+        told.push((code, format!("and {more} more files")));
     }
     told
 }
@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(
             messages(Some(&old), &now),
             [
-                "instructions_changed: a changed and was read again",
-                "instructions_changed: d is new and was read",
-                "instructions_changed: c is not there any more",
+                "instructions_changed: a changed; reloaded it",
+                "instructions_changed: d is new; loaded it",
+                "instructions_changed: c was removed",
                 "instructions_problem: d: bad",
             ]
         );

@@ -89,8 +89,8 @@ fn lock(cx: &TurnContext) -> MutexGuard<'_, ToolCircuits> {
 
 fn open(tool: &str, left: Duration, pattern: &str) -> String {
     let until = match left.as_secs_f64().ceil() {
-        0.0 => "it is being tried again right now".to_owned(),
-        seconds => format!("it is tried again in {seconds} s at the earliest"),
+        0.0 => "it is being retried now".to_owned(),
+        seconds => format!("it will be retried in {seconds} s at the earliest"),
     };
     format!(
         "the tool {tool} was not run: it failed again and again in the same way ({pattern}), so its circuit is open; \

@@ -64,7 +64,7 @@ async fn nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Sto
 async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
     run_calls(cx, calls, Some(STOPPED)).await?;
     Ok(StepOutcome {
-        detail: Some("the person stopped what was done again and again".to_owned()),
+        detail: Some("the user stopped repeated calls".to_owned()),
         ..StepOutcome::of(Outcome::StoppedByUser)
     })
 }
@@ -85,7 +85,7 @@ fn question(calls: &[ToolRun]) -> AgentQuestion {
         })
         .collect();
     AgentQuestion::choice(
-        format!("The agent makes the same calls again and again ({names}). Shall it go on?"),
+        format!("The agent keeps repeating the same calls ({names}). Continue?"),
         Some(inputs.join("\n")),
         &[("go_on", "Go on"), (STOP, "Stop")],
     )
@@ -149,7 +149,7 @@ pub(super) fn policy(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolic
 
 fn error(end: &ToolRunResult) -> AgentError {
     let go_on = |setting: &str| {
-        format!("send a prompt to go on, or set {setting} to \"continue\" in the configuration")
+        format!("send a prompt to continue, or set {setting} to \"continue\" in the configuration")
     };
     let (what, action) = match end.fate {
         ToolRunDisposition::TimedOut => (format!("the tool {} timed out", end.tool), go_on("tool_timeout")),
@@ -159,7 +159,7 @@ fn error(end: &ToolRunResult) -> AgentError {
         ToolRunDisposition::SubagentFailed => ("a sub-agent failed".to_owned(), go_on("subagent_failure")),
         ToolRunDisposition::JoinViolated => (
             "too few sub-agents succeeded".to_owned(),
-            "send a prompt to go on".to_owned(),
+            "send a prompt to continue".to_owned(),
         ),
     };
     AgentError::new(ErrorCode::ToolExecution, what)

@@ -78,10 +78,10 @@ pub enum BackgroundError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// Too many run.
-    #[error("{MAX_BACKGROUND} background processes run already: end one of them first")]
+    #[error("{MAX_BACKGROUND} background processes are already running; end one first")]
     TooMany,
     /// The session ends.
-    #[error("the session ends: no background process can be started")]
+    #[error("the session is closing; cannot start a background process")]
     Closed,
     /// There is none of that name.
     #[error("no background process `{id}`: {known}")]

@@ -17,7 +17,7 @@ use crate::domain::{FileChange, FileState};
 pub const MAX_KEPT: u64 = 64 << 20;
 
 /// Why a file is not put back where a folder with files is.
-pub const A_FOLDER: &str = "a folder is there now";
+pub const A_FOLDER: &str = "it is now a folder";
 
 /// What is at a path, with the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,13 +204,13 @@ impl DesiredState {
     /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
     pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> RestoreVerdict {
         if self.to == FileState::Unknown {
-            return RestoreVerdict::Conflict("its content before the change is not known");
+            return RestoreVerdict::Conflict("its old content is unknown");
         }
         if exactly && is(&self.to) {
             return RestoreVerdict::Done;
         }
         if self.foreign {
-            return RestoreVerdict::Conflict("somebody else changed it between two of these changes");
+            return RestoreVerdict::Conflict("it was changed by someone else between these changes");
         }
         if self
             .known
@@ -219,7 +219,7 @@ impl DesiredState {
         {
             RestoreVerdict::PutBack
         } else {
-            RestoreVerdict::Conflict("it was changed since")
+            RestoreVerdict::Conflict("it has changed since")
         }
     }
 }
@@ -263,13 +263,13 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
         }
     }
     match state {
-        FileState::Unknown => Err("its content is not known".to_owned()),
+        FileState::Unknown => Err("its content is unknown".to_owned()),
         FileState::Absent => match folder.remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(said(error)),
             Ok(()) | Err(_) => Ok(()),
         },
         FileState::File { mode, .. } => {
-            let bytes = bytes.ok_or("its kept content is missing")?;
+            let bytes = bytes.ok_or("its stored content is missing")?;
             put_file(&folder, name, bytes, *mode).map_err(said)
         }
         FileState::Link { target } => Temporary::create_link(&folder, target)

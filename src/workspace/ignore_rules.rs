@@ -210,7 +210,7 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     let length = bytes.len();
     if used.bytes + length > MAX_ALL {
         return Err(format!(
-            "the ignore files above it have {} bytes already; at most {MAX_ALL} are read",
+            "the ignore files above it already have {} bytes; the limit is {MAX_ALL}",
             used.bytes
         ));
     }

@@ -37,13 +37,13 @@ pub enum PathError {
     #[error("the path is empty")]
     Empty,
     /// No file system takes it.
-    #[error("the path holds a NUL character")]
+    #[error("the path contains a NUL character")]
     Nul,
     /// Longer than [`MAX_PATH`], or than the file system takes.
     #[error("the path is too long ({0} bytes)")]
     TooLong(usize),
     /// `~` where no home folder is known, or another user's.
-    #[error("`{0}`: only ~ and ~/… are understood, and only where the home folder is known")]
+    #[error("`{0}`: only ~ and ~/… are supported, and only if the home folder is known")]
     NoHome(String),
     /// A URI that names no local file.
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub enum PathError {
     #[error("`{0}`: too many symbolic links")]
     TooManyLinks(PathBuf),
     /// The disk said no.
-    #[error("cannot look at `{path}`: {source}")]
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// Where.
         path: PathBuf,
@@ -324,7 +324,7 @@ mod tests {
         let place = place();
         let error = |given: &str| place.resolve(given).unwrap_err().to_string();
         assert_eq!(error(""), "the path is empty");
-        assert_eq!(error("a\0b"), "the path holds a NUL character");
+        assert_eq!(error("a\0b"), "the path contains a NUL character");
         assert_eq!(error(&"x/".repeat(3000)), "the path is too long (6000 bytes)");
         assert!(
             error(&"x".repeat(300)).contains("too long"),

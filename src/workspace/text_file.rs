@@ -25,13 +25,13 @@ pub enum NotText {
     #[error("it is a binary file")]
     Binary,
     /// Another code page.
-    #[error("it is not UTF-8 (line {line}); changing it would damage the rest")]
+    #[error("it is not UTF-8 (line {line}); editing it would damage the rest")]
     NotUtf8 {
         /// The first line with a wrong byte, from 1.
         line: usize,
     },
     /// A mark of UTF-16 before something else.
-    #[error("it is marked as UTF-16 but is not valid UTF-16; changing it would damage the rest")]
+    #[error("it is marked as UTF-16 but is invalid; editing it would damage the rest")]
     NotUtf16,
 }
 

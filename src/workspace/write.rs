@@ -25,19 +25,19 @@ use crate::base::random;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Its mode forbids it.
-    #[error("`{0}` is read-only; make it writable first if it is meant to change")]
+    #[error("`{0}` is read-only; make it writable first")]
     ReadOnly(PathBuf),
     /// A folder, a pipe, a device.
     #[error("`{0}` is {1}; only regular files are written")]
     NotAFile(PathBuf, FileKind),
     /// A link now stands where none stood when the path was resolved.
-    #[error("`{0}` now leads somewhere else; ask for it again")]
+    #[error("`{0}` now leads elsewhere; try again")]
     Moved(PathBuf),
     /// The path leads nowhere.
     #[error(transparent)]
     Path(#[from] PathError),
     /// The disk said no.
-    #[error("cannot write `{path}`: {}; it is as it was", reason(.source))]
+    #[error("cannot write `{path}`: {}; the file is unchanged", reason(.source))]
     Io {
         /// Which file.
         path: PathBuf,
@@ -167,7 +167,7 @@ fn keep_owner_and_mode(file: &File, before: &Stat) -> io::Result<()> {
 
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "its folder may not be written to".to_owned(),
+        io::ErrorKind::PermissionDenied => "its folder is not writable".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full".to_owned(),
         _ => error.to_string(),
@@ -281,7 +281,9 @@ mod tests {
         })
         .unwrap_err();
         assert!(
-            error.to_string().ends_with("the disk is full; it is as it was"),
+            error
+                .to_string()
+                .ends_with("the disk is full; the file is unchanged"),
             "{error}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"old");

@@ -88,7 +88,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     for line in [
         "1 queued prompt until the turn ends",
         "■ cancelled",
-        "1 queued prompt on hold; /queue send runs the next",
+        "1 queued prompt paused; /queue send runs the next",
         "› /queue write it\r\n",
     ] {
         assert!(told.contains(line), "no {line:?} in {told:?}");
@@ -122,7 +122,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     // Another writes it: that is left.
     fs::write(&new, "a person's\n").unwrap();
     chat.keys("/undo\r");
-    chat.sees("! new.txt is left as it is: it was changed since");
+    chat.sees("! new.txt is left as it is: it has changed since");
     chat.sees("› ");
     chat.keys("/fork\r");
     chat.sees("a new session goes on from here");
@@ -169,7 +169,7 @@ fn what_is_typed_while_a_turn_ends_stands_in_the_next_line() {
     let told = chat.rests();
     for line in [
         "■ cancelled",
-        "! commands wait for the turn's end; Ctrl-C cancels it",
+        "! commands work after the turn ends; Ctrl-C cancels it",
     ] {
         assert!(told.contains(line), "no {line:?} in {told:?}");
     }
@@ -325,7 +325,7 @@ fn a_rule_is_shown_whole_and_can_be_revoked() {
     chat.sees("✓ revoked");
     chat.sees("› ");
     chat.keys("/grants\r");
-    chat.sees("nothing was allowed beyond single calls");
+    chat.sees("nothing is allowed beyond single calls");
     chat.sees("› ");
     chat.keys("/quit\r");
     assert_eq!(chat.ends(), 0);
@@ -471,7 +471,7 @@ fn a_dumb_terminal_gets_text_only() {
     chat.sees("That was it.");
     chat.sees("› ");
     chat.keys("/load 99\n");
-    chat.sees("no session has that number; /sessions lists them");
+    chat.sees("no session with that number; see /sessions");
     chat.sees("› ");
     assert_eq!(chat.escapes, 0);
     chat.keys("/quit\n");

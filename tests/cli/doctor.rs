@@ -61,7 +61,7 @@ fn doctor_is_green_only_where_it_is_true() {
 fn doctor_says_what_uses_each_key() {
     let world = World::new();
     let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);
-    groq.says("GROQ_API_KEY is set, but it chooses no provider by itself")
+    groq.says("GROQ_API_KEY is set, but does not select a provider")
         .says("--provider groq");
     assert!(!groq.out.contains("no key is in the environment"), "{}", groq.out);
     let both = world.doctor(

@@ -195,7 +195,7 @@ fn all_of_a_cut_output_can_be_seen() {
     let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 80);
     chat.sees("› ");
     chat.keys("/output\r");
-    chat.sees("No such call with an output in this chat.");
+    chat.sees("No such call with output in this chat.");
     chat.sees("› ");
     chat.keys("test it\r");
     // Its lines pass by in the line that does not stay; the block is what stays.

@@ -159,7 +159,7 @@ fn demo_shows_the_whole_job_without_a_home() {
         "allowed automatically",
         "edited cart.py",
         "■ cancelled",
-        "✓ the edit was written to disk, and could be taken back and made again",
+        "✓ the edit was written to disk, reverted and restored",
         "✓ the cancel was obeyed",
         "events of the session are stored, without a gap",
         "agentls doctor",
@@ -205,7 +205,7 @@ fn run_gives_the_answer_and_nothing_else_on_stdout() {
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
         .is(2)
-        .complains("no session `ses_none`; `agentls sessions` lists them");
+        .complains("unknown session `ses_none`; see `agentls sessions`");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
         .is(1)
@@ -472,7 +472,7 @@ fn doctor_looks_and_tells_no_secret() {
     offline
         .is(0)
         .says("! provider")
-        .says("Everything needed works; see the ! lines.");
+        .says("Everything required works; see the ! lines.");
 }
 
 /// Answers every request with `head` and `body`; the requests' heads come out.
@@ -523,7 +523,7 @@ fn doctor_tries_address_and_key() {
     ask(port)
         .is(1)
         .says("✗ model")
-        .says("work lists 2 models, and claude-sonnet-5 is not among them")
+        .says("work lists 2 models, but not claude-sonnet-5")
         .says("set [provider.work] model to claude-sonnet-7");
     thread.join().unwrap();
     let (port, thread) = answering(

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::harness::{Options, World, now};
 use crate::revert::{bash, edit, free, read, revert, told, turn};
 
-const UNKNOWN: &str = "its content before the change is not known";
-const SINCE: &str = "it was changed since";
+const UNKNOWN: &str = "its old content is unknown";
+const SINCE: &str = "it has changed since";
 
 /// Runs git in the workspace, with no settings but the repository's.
 fn git(world: &World, args: &[&str]) {
@@ -394,10 +394,7 @@ fn files_folders_and_links_change_places() {
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done, would);
-    assert_eq!(
-        told(&done, "conflicts", "why"),
-        [("file", "a folder is there now")]
-    );
+    assert_eq!(told(&done, "conflicts", "why"), [("file", "it is now a folder")]);
     assert_eq!(world.read("file/in/mine").unwrap(), "a person's\n");
     assert_eq!(world.read("file/in/n"), None);
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
@@ -416,7 +413,7 @@ fn a_long_file_that_commands_change_twice_is_taken_back() {
     let diff = client.next_where(&session, "agent/turnDiff", |note| note.text("ofTurnId") == second);
     assert_eq!(diff.params["files"][0]["unrestorable"], true);
     let done = revert(&client, &session, &second, json!({}));
-    let why = "its content before the change is not kept";
+    let why = "its old content was not kept";
     assert_eq!(told(&done, "conflicts", "why"), [("long", why)]);
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["conflicts"], json!([]));
@@ -540,7 +537,7 @@ fn what_a_person_changed_between_two_edits_is_not_lost() {
         &session,
         &[read("b.txt"), edit("b.txt", "one", "1")],
     );
-    let between = "somebody else changed it between two of these changes";
+    let between = "it was changed by someone else between these changes";
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["files"], json!([]));
     assert_eq!(

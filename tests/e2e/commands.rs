@@ -60,7 +60,7 @@ fn a_command_is_sent_and_shown_in_full() {
     );
     assert_eq!(
         (&told[1]["trusted"], &told[2]["problem"]),
-        (&json!(false), &json!("it says nothing"))
+        (&json!(false), &json!("it is empty"))
     );
     let all: Value = client.call("agent/listCommands", json!({}));
     assert_eq!(all, listed);

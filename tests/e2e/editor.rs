@@ -456,7 +456,7 @@ fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
     client.ping();
     let answer = client.answer(&revert(false)).unwrap();
     assert_eq!(answer["files"], json!([]));
-    assert_eq!(answer["conflicts"][0]["why"], "it was changed since");
+    assert_eq!(answer["conflicts"][0]["why"], "it has changed since");
     assert_eq!(document.text(), "1\nunsaved\nand more\n");
 }
 

@@ -150,7 +150,7 @@ fn a_prompt_that_a_hook_holds_back_reaches_no_model_and_is_given_back() {
     );
     assert_eq!(world.requests(), 0);
     assert_eq!(given_back(&client, &session), ["the secret is 42"]);
-    let told = "the hook `h` held back what you said: no secrets, please";
+    let told = "the hook `h` blocked your message: no secrets, please";
     assert_eq!(
         warnings(&client, &session),
         [("hook_blocked".to_owned(), told.to_owned())]
@@ -489,10 +489,10 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
     let cases = [
         ("echo 'oh no' >&2; exit 1", "exit code 1: oh no"),
         ("kill -9 $BASHPID", "killed by signal 9"),
-        ("echo '{\"endTurn\": 1}'", "its answer cannot be read"),
+        ("echo '{\"endTurn\": 1}'", "its answer is malformed"),
         (
             "echo '{\"reason\": \"'; head -c 3000000 /dev/zero | tr '\\0' x; echo '\"}'",
-            "its answer is longer than 256 KiB",
+            "its output exceeds 256 KiB",
         ),
         (
             "(setsid sleep 60 &) ; sleep 60",
@@ -516,7 +516,7 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
             assert_eq!(world.read("x").as_deref(), Some("x"));
             let told = warnings(&client, &session);
             assert_eq!(told.len(), 1, "{told:?}");
-            let begins = format!("the hook `h` ({on}) failed and was passed over: {why}");
+            let begins = format!("the hook `h` ({on}) failed and was skipped: {why}");
             assert!(
                 told[0].0 == "hook_failed" && told[0].1.starts_with(&begins),
                 "{told:?}"

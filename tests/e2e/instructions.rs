@@ -195,7 +195,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
         warnings(&client, &session),
         [
             changed(format!(
-                "{} changed and was read again",
+                "{} changed; reloaded it",
                 path.canonicalize().unwrap().display()
             )),
             changed(format!("{} is new and was read", tools.display())),

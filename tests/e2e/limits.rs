@@ -62,7 +62,7 @@ fn time_that_is_up_interrupts_a_turn_and_a_resumed_one_goes_on() {
         course(&client, &session, &ended),
         ["wall_time", "wall_time / interrupted / wall_time_exceeded"]
     );
-    assert_eq!(ended["error"]["message"], "the turn has run for its 0.3 s");
+    assert_eq!(ended["error"]["message"], "the turn has run for 0.3 s, its limit");
     assert_eq!(client.done(&resume(&client, &session)).text, "ok");
 }
 
@@ -596,7 +596,7 @@ fn an_unknown_price_is_one_warning_where_nobody_can_be_asked() {
     assert_eq!(client.ask(&session, "more").text, "ok");
     assert_eq!(
         warnings(&client, &session, "unknown_price"),
-        ["the price of far/nobody-knows is not known, so that no limit in money holds for it"]
+        ["the price of far/nobody-knows is unknown, so spending limits cannot cover it"]
     );
 }
 

@@ -335,7 +335,7 @@ fn a_remembered_model_has_its_provider_and_must_still_be_there() {
     drop(client);
     // The provider's key is gone; or its address is the vendor's own, who has retired the model.
     for (setting, why) in [
-        ("api_key", "the provider anthropic has no API key any more"),
+        ("api_key", "the provider anthropic no longer has an API key"),
         ("base_url", "was retired on 2026-06-15"),
     ] {
         let start = text.find(setting).unwrap();

@@ -164,7 +164,7 @@ fn what_a_person_changed_since_is_left_and_told() {
     std::fs::rename(world.path("work/d.txt"), world.path("work/e.txt")).unwrap();
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(told(&done, "files", "kind"), [("a.txt", "modified")]);
-    let since = "it was changed since";
+    let since = "it has changed since";
     assert_eq!(
         told(&done, "conflicts", "why"),
         [("b.txt", since), ("c.txt", since)]
@@ -228,7 +228,7 @@ fn what_a_person_did_between_two_turns_is_not_lost_with_them() {
     let answer = revert(&client, &session, &first, json!({}));
     assert_eq!(
         told(&answer, "conflicts", "why"),
-        [("a.txt", "somebody else changed it between two of these changes")]
+        [("a.txt", "it was changed by someone else between these changes")]
     );
     assert_eq!(world.read("a.txt").unwrap(), "agent again\n");
     // Turn by turn, all of it can be seen again.
@@ -299,7 +299,7 @@ fn what_a_command_changed_is_taken_back_where_it_was_known() {
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(
         told(&done, "conflicts", "why"),
-        [("unread.txt", "its content before the change is not known")]
+        [("unread.txt", "its old content is unknown")]
     );
     for name in ["read.txt", "gone.txt", "moved.txt", "mode.sh", "linked.txt"] {
         assert_eq!(world.read(name).as_deref(), Some(format!("{name}\n").as_str()));

@@ -203,7 +203,7 @@ fn the_first_is_asked_again_at_the_next_turn() {
       anthropic/model-one -> openrouter/model-two: anthropic failed 2 times: down
     completed
     completed / no error
-      openrouter/model-two -> anthropic/model-one: a new turn: anthropic is asked again
+      openrouter/model-two -> anthropic/model-one: new turn: back to anthropic
     completed
     completed / no error
     completed
@@ -233,7 +233,7 @@ fn three_overloads_in_a_row_switch_to_the_model_for_that() {
         ["model-one", "model-one", "model-one", "model-small"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 9; one more try, then model-small takes over
+      retry 1 of 9; one more attempt, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
       anthropic/model-one -> anthropic/model-small: Switched to model-small due to high demand
@@ -317,16 +317,16 @@ fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
     assert_eq!(asked(&world)[7..], ["model-one"]);
     assert_eq!(client.ask(&other, "four").text, "ok");
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 4; 3 more tries, then openrouter/model-two takes over
-      retry 2 of 4; 2 more tries, then openrouter/model-two takes over
-      retry 3 of 4; one more try, then openrouter/model-two takes over
+      retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
+      retry 2 of 4; 2 more attempts, then openrouter/model-two takes over
+      retry 3 of 4; one more attempt, then openrouter/model-two takes over
       retry 4 of 4; openrouter/model-two takes over
       circuit of anthropic open
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed 5 times: down
     completed
     completed / no error
-      openrouter/model-two -> anthropic/model-one: a new turn: anthropic is asked again
+      openrouter/model-two -> anthropic/model-one: new turn: back to anthropic
       circuit of anthropic halfOpen
       circuit of anthropic closed
     completed
@@ -335,10 +335,10 @@ fn an_open_circuit_goes_down_the_route_without_a_call_until_its_trial() {
     insta::assert_snapshot!(story(&client, &other), @r"
       circuit of anthropic open
     model_fallback
-      anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is not called for now
+      anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is paused
     completed
     completed / no error
-      openrouter/model-two -> anthropic/model-one: a new turn: anthropic is asked again
+      openrouter/model-two -> anthropic/model-one: new turn: back to anthropic
       circuit of anthropic closed
     completed
     completed / no error
@@ -387,10 +387,10 @@ fn with_nowhere_else_to_go_a_persons_prompt_is_the_trial_and_retries_are_not() {
     assert_eq!(client.ask(&session, "three").text, "ok");
     assert_eq!(world.requests(), 7);
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 9; 3 more tries
-      retry 2 of 9; 2 more tries
-      retry 3 of 9; one more try
-      retry 4 of 9; the turn ends: the provider is not called for a while then
+      retry 1 of 9; 3 more attempts
+      retry 2 of 9; 2 more attempts
+      retry 3 of 9; one more attempt
+      retry 4 of 9; the turn will fail: the circuit breaker will be open
       circuit of mock open
     model_error
     failed / circuit_open
@@ -424,12 +424,12 @@ fn a_persistent_profile_waits_for_the_trial_in_plain_sight() {
     assert!((0..250).contains(&late), "{late}");
     waits_are_as_told(&world, &client, &session);
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 10; 9 more tries
-      retry 2 of 10; 8 more tries
-      retry 3 of 10; 7 more tries
-      retry 4 of 10; 6 more tries
+      retry 1 of 10; 9 more attempts
+      retry 2 of 10; 8 more attempts
+      retry 3 of 10; 7 more attempts
+      retry 4 of 10; 6 more attempts
       circuit of mock open
-      retry 5 of 10; 5 more tries
+      retry 5 of 10; 5 more attempts
       circuit of mock halfOpen
       circuit of mock closed
     completed
@@ -454,16 +454,16 @@ fn a_circuit_is_closed_by_hand() {
     client.ask(&session, "two");
     assert_eq!(asked(&world)[6..], ["model-one"]);
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 4; 3 more tries, then openrouter/model-two takes over
-      retry 2 of 4; 2 more tries, then openrouter/model-two takes over
-      retry 3 of 4; one more try, then openrouter/model-two takes over
+      retry 1 of 4; 3 more attempts, then openrouter/model-two takes over
+      retry 2 of 4; 2 more attempts, then openrouter/model-two takes over
+      retry 3 of 4; one more attempt, then openrouter/model-two takes over
       retry 4 of 4; openrouter/model-two takes over
       circuit of anthropic open
     model_fallback
       anthropic/model-one -> openrouter/model-two: anthropic failed 5 times: down
     completed
     completed / no error
-      openrouter/model-two -> anthropic/model-one: a new turn: anthropic is asked again
+      openrouter/model-two -> anthropic/model-one: new turn: back to anthropic
       circuit of anthropic closed
     completed
     completed / no error
@@ -552,7 +552,7 @@ fn when_the_route_is_used_up_the_last_error_is_told() {
       retry 1 of 1; eachlabs/model-three takes over
     model_fallback
       openrouter/model-two -> eachlabs/model-three: openrouter failed 2 times: down
-      retry 1 of 1; the turn ends with this error
+      retry 1 of 1; the turn will fail with this error
     model_error
     failed / provider_error
     ");

@@ -84,10 +84,10 @@ fn a_model_for_overloads_that_cannot_do_the_work_is_not_asked() {
         ["model-one", "model-one", "model-one", "model-two"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 9; one more try, then model-small takes over
+      retry 1 of 9; one more attempt, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
-      warning anthropic/model-small is passed over: the conversation does not fit its window of 900 tokens
+      warning skipping anthropic/model-small: the conversation exceeds its window of 900 tokens
       anthropic/model-one -> openrouter/model-two: anthropic is overloaded
     completed
     completed / no error
@@ -173,7 +173,7 @@ fn of_several_sessions_one_makes_the_trial_and_the_others_go_down_the_route() {
     insta::assert_snapshot!(story(&client, &others[4]), @r"
       circuit of anthropic halfOpen
     model_fallback
-      anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is not called for now
+      anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is paused
     completed
     completed / no error
     ");
@@ -206,7 +206,7 @@ fn a_trial_that_is_throttled_says_nothing_of_the_circuit_and_is_made_again() {
     insta::assert_snapshot!(story.join("\n"), @r"
       circuit of mock halfOpen
       circuit of mock open
-      retry 1 of 9; 8 more tries
+      retry 1 of 9; 8 more attempts
       circuit of mock halfOpen
       circuit of mock closed
     completed
@@ -345,10 +345,10 @@ fn a_retry_of_a_summary_says_what_is_done_without_one() {
             .map(|note| note.text("next").to_owned())
             .collect()
     };
-    let goes_on = "the conversation goes on without a summary";
+    let goes_on = "the conversation continues without a summary";
     assert_eq!(
         told(0),
-        [format!("one more try, then {goes_on}"), goes_on.to_owned()]
+        [format!("one more attempt, then {goes_on}"), goes_on.to_owned()]
     );
     // By hand it is the turn's own business.
     let compact = client.send("agent/compact", json!({"sessionId": session}));

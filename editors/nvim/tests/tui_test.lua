@@ -375,7 +375,7 @@ return function(test)
     tui.see('Another answers. Well.')
     tui.gone('<C-c> stops')
     tui.command('AgentCompact')
-    tui.see('the conversation is short: nothing is left out')
+    tui.see('the conversation is short; nothing to compact')
     for i = 1, 6 do
       tui.command(('AgentPrompt tell me at length, part %d'):format(i))
       tui.see('> tell me at length, part ' .. i)

@@ -180,7 +180,7 @@ impl<'a> Call<'a> {
         }
         if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
             let file = one_line(&finding.file, 60);
-            return special(format!("would take a file name for an option: {file}"));
+            return special(format!("would treat a file name as an option: {file}"));
         }
         let mut by: Option<&Rule> = None;
         for (index, part) in line.parts.iter().enumerate() {
@@ -205,7 +205,7 @@ impl<'a> Call<'a> {
             return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
         }
         if let Some(what) = part.dynamic() {
-            return NotCovered::Special(format!("has a part that is not known in advance: {what}"));
+            return NotCovered::Special(format!("has a part that is unknown in advance: {what}"));
         }
         let reads = read_only::review(part).is_some_and(|review| review.reads);
         let findings = self.effect.findings.as_deref().unwrap_or_default();
@@ -214,8 +214,8 @@ impl<'a> Call<'a> {
             return NotCovered::Special(match finding.kind {
                 FindingKind::Outside => format!("reads outside the workspace: {file}"),
                 FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
-                FindingKind::OptionName => format!("would take a file name for an option: {file}"),
-                FindingKind::Unchecked => format!("what it reads could not be checked: {file}"),
+                FindingKind::OptionName => format!("would treat a file name as an option: {file}"),
+                FindingKind::Unchecked => format!("cannot check what it reads: {file}"),
             });
         }
         let text = part.text().unwrap_or_default();

@@ -16,7 +16,7 @@ impl ShellReader<'_> {
         self.at += 2;
         let mut words = vec![Word::plain("[[")];
         if self.test_tokens(&mut words).is_none() {
-            self.fail("it has a test that is not understood");
+            self.fail("it has a test that cannot be parsed");
         }
         words.push(Word::plain("]]"));
         let evaluates = |word: &Word| word.literal().is_some_and(|text| EVALUATING.contains(&text));

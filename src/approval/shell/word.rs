@@ -152,7 +152,7 @@ impl<'a> ShellReader<'a> {
             .last()
             .is_some_and(|documents| !documents.is_empty());
         if waits && raw.contains('\n') {
-            self.fail("a here-document is not understood");
+            self.fail("a here-document cannot be parsed");
         }
         (self.at > start).then(|| built.finish())
     }
@@ -246,7 +246,7 @@ impl<'a> ShellReader<'a> {
         if self.takes("((") {
             built.mark("an expression");
             if !self.arithmetic() {
-                self.fail("it has an expression that is not understood");
+                self.fail("it has an expression that cannot be parsed");
             }
             return true;
         }
@@ -262,7 +262,7 @@ impl<'a> ShellReader<'a> {
         }
         match self.peek() {
             Some('[') => {
-                self.fail("it has an expression that is not understood");
+                self.fail("it has an expression that cannot be parsed");
                 true
             }
             Some('\\') if self.sees("\\\n") => {
@@ -296,7 +296,7 @@ impl<'a> ShellReader<'a> {
             Expansion::Reads => {}
             Expansion::Sets => self.hide("it sets a variable in an expansion"),
             Expansion::Evaluates => self.hide("it evaluates what a variable holds"),
-            Expansion::Unknown => return self.fail("it has an expansion that is not understood"),
+            Expansion::Unknown => return self.fail("it has an expansion that cannot be parsed"),
         }
         self.at += length + 1;
     }

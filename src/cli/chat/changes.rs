@@ -63,14 +63,14 @@ impl Chat {
             let path = text::neutralise(&conflict.path).into_owned();
             self.view.note(
                 Color::Yellow,
-                &format!("! {path} is left as it is: {}", conflict.why),
+                &format!("! {path} was left unchanged: {}", conflict.why),
             );
         }
         match (done.files.is_empty(), redo) {
             (true, _) if done.conflicts.is_empty() => self.view.note(Color::Dim, "Nothing to revert."),
             (true, _) => {}
-            (false, false) => self.done("taken back; /redo makes it again, and the agent is told of it"),
-            (false, true) => self.done("made again; the agent is told of it"),
+            (false, false) => self.done("reverted; /redo restores it. The agent will learn of it"),
+            (false, true) => self.done("restored; the agent will learn of it"),
         }
         Ok(())
     }
@@ -80,12 +80,12 @@ impl Chat {
         let Some(diff) = self.view.changes().made(turns).cloned() else {
             return self
                 .view
-                .note(Color::Yellow, "No such turn in this session changed files.");
+                .note(Color::Yellow, "No such turn of this session changed files.");
         };
         let styler = self.view.screen.styler;
         for file in &diff.files {
             let lost = if file.unrestorable {
-                "; cannot be taken back"
+                "; cannot be reverted"
             } else {
                 ""
             };
@@ -93,10 +93,8 @@ impl Chat {
             let head = format!("{path} (+{} −{}{lost})", file.added, file.removed);
             self.view.note(Color::Cyan, &head);
             let Some(text) = &file.diff else {
-                self.view.note(
-                    Color::Dim,
-                    "  its changes are not shown: it is no text, or there was too much",
-                );
+                self.view
+                    .note(Color::Dim, "  changes not shown: not text, or too large");
                 continue;
             };
             let width = self.view.screen.width();
@@ -105,12 +103,12 @@ impl Chat {
             }
         }
         if let Some(more) = diff.unlisted {
-            self.view.note(Color::Dim, &format!("… and {more} files more"));
+            self.view.note(Color::Dim, &format!("… and {more} more files"));
         }
         if diff.partial {
             self.view.note(
                 Color::Yellow,
-                "! there are more files than are looked at: commands may have changed others",
+                "! too many files to check all: commands may have changed others",
             );
         }
     }
@@ -119,7 +117,7 @@ impl Chat {
     pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
         let Some(call) = self.view.calls.nth_last(number).cloned() else {
             self.view
-                .note(Color::Yellow, "No such call with an output in this chat.");
+                .note(Color::Yellow, "No such call with output in this chat.");
             return Ok(());
         };
         let text = match &call.reference {
@@ -144,7 +142,7 @@ impl Chat {
         let before = self.session.clone();
         self.switch(fork.session_id).await?;
         self.done(&format!(
-            "a new session goes on from here; /load {before} goes back to the other"
+            "this is a new session from here on; /load {before} returns to the other"
         ));
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Chat {
             Slash::Load(which) => {
                 let Some(id) = numbered(&self.listed, which) else {
                     self.view
-                        .note(Color::Yellow, "no session has that number; /sessions lists them");
+                        .note(Color::Yellow, "no session with that number; see /sessions");
                     return Ok(ChatStep::GoOn);
                 };
                 let id = find_session(&mut self.client, &id).await?;
@@ -65,7 +65,7 @@ impl Chat {
             Slash::Revoke(which) => {
                 let Some(grant_id) = numbered(&self.granted, which) else {
                     self.view
-                        .note(Color::Yellow, "no grant has that number; /grants lists them");
+                        .note(Color::Yellow, "no grant with that number; see /grants");
                     return Ok(ChatStep::GoOn);
                 };
                 let _: EmptyResult = self
@@ -78,7 +78,7 @@ impl Chat {
                 let session_id = self.session.clone();
                 let params = RenameSessionParams { session_id, title };
                 let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
-                self.done("the session has its title");
+                self.done("renamed the session");
             }
             Slash::Trust(true) => return self.trust().await,
             Slash::Trust(false) => self.set_trust(false, Vec::new()).await?,
@@ -115,8 +115,8 @@ impl Chat {
         }
         for line in [
             "",
-            "@path in a prompt points at a file, @path:10-20 at lines of it; Tab completes.",
-            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a; e edits.",
+            "@path refers to a file, @path:10-20 to some of its lines; Tab completes.",
+            "End a line with \\ to continue on the next. Answer a question with y, n, s or a; e edits.",
         ] {
             self.view.note(Color::Dim, line);
         }
@@ -179,10 +179,8 @@ impl Chat {
             }
         }
         if listed.models.is_empty() {
-            self.view.note(
-                Color::Yellow,
-                "no model is configured; `agentls doctor` says what to do",
-            );
+            self.view
+                .note(Color::Yellow, "no model is configured; run `agentls doctor`");
         }
         Ok(())
     }
@@ -195,7 +193,7 @@ impl Chat {
         };
         let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
         self.view.knows_model(Some(&model));
-        self.done(&format!("{model} answers from now on"));
+        self.done(&format!("now using {model}"));
         Ok(())
     }
 
@@ -270,7 +268,7 @@ impl Chat {
 
     fn cost(&mut self) {
         let line = match self.view.usage() {
-            None => "nothing was asked yet".to_owned(),
+            None => "no request yet".to_owned(),
             Some(usage) => {
                 let spent = &usage.session;
                 let tokens_in = spent.tokens.input_tokens
@@ -325,7 +323,7 @@ impl Chat {
         }
         let none = listed.grants.is_empty();
         let line = if none {
-            "nothing was allowed beyond single calls"
+            "nothing is allowed beyond single calls"
         } else {
             "/grants revoke NUMBER revokes one"
         };
@@ -347,7 +345,7 @@ impl Chat {
             );
         }
         if result.problems.is_empty() {
-            self.done("the configuration was read again; nothing is wrong in it");
+            self.done("reloaded the configuration; no problems");
         }
         Ok(())
     }

@@ -51,11 +51,11 @@ pub(super) enum ChatStart {
 /// What ends a chat before its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChatError {
-    #[error("chat needs a terminal; for scripts there is `agentls run -p \"…\"`")]
+    #[error("chat needs a terminal; in scripts, use `agentls run \"…\"`")]
     NoTerminal,
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] rustyline::error::ReadlineError),
-    #[error("signals cannot be listened to: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(std::io::Error),
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -151,7 +151,8 @@ impl Chat {
                         return Ok(());
                     }
                     self.interrupted = Some(now);
-                    self.view.note(Color::Dim, "Ctrl-C again, or Ctrl-D, leaves");
+                    self.view
+                        .note(Color::Dim, "press Ctrl-C again or Ctrl-D to leave");
                     continue;
                 }
                 Line::Words(line) if line.trim().is_empty() => continue,
@@ -175,7 +176,7 @@ impl Chat {
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     self.interrupted = Some(clock::now());
                     self.view
-                        .note(Color::Yellow, &format!("! {error}; Ctrl-C again leaves"));
+                        .note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
                 }
                 Err(error) => self.view.note(Color::Red, &format!("✗ {error}")),
             }
@@ -363,10 +364,8 @@ impl Chat {
             format!(" ({why})")
         };
         self.view.screen.gap();
-        self.view.note(
-            Color::Yellow,
-            &format!("! the server has ended{why}; it is started again"),
-        );
+        self.view
+            .note(Color::Yellow, &format!("! the server exited{why}; restarting it"));
         self.client = Client::start(&self.launch).await?;
         if self.session.is_empty() {
             return Ok(());
@@ -375,7 +374,7 @@ impl Chat {
         let resumable = loaded.state.resumable_turn_id.is_some();
         self.replay(loaded);
         let line = if resumable {
-            "the session is loaded; /resume goes on with the interrupted turn"
+            "loaded the session; /resume continues the interrupted turn"
         } else {
             "the session is loaded"
         };
@@ -402,10 +401,8 @@ impl Chat {
     async fn last_session(&mut self) -> Result<Option<String>, ClientError> {
         let newest = newest_session(&mut self.client, &self.launch.folder).await?;
         if newest.is_none() {
-            self.view.note(
-                Color::Dim,
-                "there is no session in this folder yet; this is a new one",
-            );
+            self.view
+                .note(Color::Dim, "this folder has no session yet; this is a new one");
         }
         Ok(newest)
     }
@@ -434,7 +431,7 @@ impl Chat {
                 let resumable = loaded.state.resumable_turn_id.is_some();
                 self.replay(loaded);
                 if resumable {
-                    self.view.note(Color::Dim, "/resume goes on with the last turn");
+                    self.view.note(Color::Dim, "/resume continues the last turn");
                 }
                 Ok(())
             }
@@ -496,7 +493,7 @@ impl Chat {
             && listed.providers.is_empty()
         {
             self.view
-                .note(Color::Dim, "no provider is configured: a local Ollama answers");
+                .note(Color::Dim, "no provider is configured: using the local Ollama");
             return Ok(());
         }
         for provider in &listed.providers {
@@ -504,7 +501,7 @@ impl Chat {
             self.view
                 .note(Color::Yellow, &format!("! {}: {why}", provider.provider));
         }
-        let line = format!("! no provider can answer: {WAYS}; `agentls doctor` says more");
+        let line = format!("! no provider is available: {WAYS}; for details run `agentls doctor`");
         self.view.note(Color::Yellow, &line);
         Ok(())
     }
@@ -539,7 +536,7 @@ impl Chat {
         );
         self.view.note(
             Color::Dim,
-            "Esc or Ctrl-C interrupts · what you type while it works is sent to it · Ctrl-D leaves",
+            "Esc or Ctrl-C interrupts · type to steer while it works · Ctrl-D leaves",
         );
         if !has_model {
             self.say_what_is_missing(models).await?;

@@ -48,10 +48,8 @@ impl Chat {
                     .checked_sub(1)
                     .and_then(|at| listed.prompts.into_iter().nth(at));
                 let Some(one) = one else {
-                    self.view.note(
-                        Color::Yellow,
-                        "nothing that waits has that number; /queue lists it",
-                    );
+                    self.view
+                        .note(Color::Yellow, "no queued prompt with that number; see /queue");
                     return Ok(ChatStep::GoOn);
                 };
                 Some(one.prompt_id)
@@ -93,8 +91,8 @@ impl Chat {
         }
         let line = match (queue.prompts.is_empty(), queue.paused) {
             (true, _) if queue.turn_id.is_some() => return,
-            (true, _) => "nothing waits; /queue WORDS says something when the turn has ended",
-            (false, true) => "held, as the last turn did not complete: /queue send goes on",
+            (true, _) => "the queue is empty; /queue TEXT adds a prompt for the end of the turn",
+            (false, true) => "paused, because the last turn did not complete; /queue send continues",
             (false, false) => "waits for the turn's end",
         };
         self.view.note(Color::Dim, line);

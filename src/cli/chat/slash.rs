@@ -58,49 +58,46 @@ pub(super) const COMMANDS: [ParsedLine; 23] = [
     told("/help", "this list"),
     told(
         "/model [NAME [low|medium|high]]",
-        "the models, or the one to use and its effort",
+        "list models, or set the model and its effort",
     ),
     told("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
-    told("/resume", "go on with the turn that was cancelled or interrupted"),
+    told("/resume", "continue the cancelled or interrupted turn"),
     told(
         "/compact [WORDS]",
-        "a summary in the place of old messages; what it shall keep",
+        "replace old messages by a summary; optionally say what to keep",
     ),
     told(
         "/output [N]",
-        "all that the last call (the Nth from the end) printed",
+        "full output of the last call (or the Nth from the end)",
     ),
     told(
         "/diff [N]",
-        "what the last turn (the Nth from the end) changed of files",
+        "files changed by the last turn (or the Nth from the end)",
     ),
-    told(
-        "/revert [N]",
-        "take back what the last turn (the last N) changed of files",
-    ),
-    told("/redo", "make again what was taken back last"),
+    told("/revert [N]", "revert the files of the last turn (or the last N)"),
+    told("/redo", "restore what was reverted last"),
     told(
         "/queue [WORDS | send [N] | drop N]",
-        "what waits for the turn's end, or one more; also while a turn is running",
+        "list queued prompts, or add one; works during a turn",
     ),
     told("/new", "a new session"),
-    told("/fork", "a new session that goes on from here"),
+    told("/fork", "fork: continue from here in a new session"),
     told("/export [FILE.md|FILE.json]", "write this session to a file"),
-    told("/sessions [WORDS]", "sessions, or those in which the words stand"),
+    told("/sessions [WORDS]", "list sessions, or search them"),
     told("/load NUMBER|ID", "another session"),
     told("/title TEXT", "give this session a title"),
     told("/cost", "tokens and dollars of this session"),
     told("/tools", "what the agent can use"),
     told(
         "/grants [revoke NUMBER|ID]",
-        "what was allowed beyond one call; or revoke one of it",
+        "list what is allowed beyond one call, or revoke a grant",
     ),
     told("/revoke NUMBER|ID", "the same as /grants revoke"),
     told(
         "/trust [yes|no]",
-        "what this folder's own settings would activate, and whether they may",
+        "show what this folder's settings would activate, and decide",
     ),
-    told("/reload", "read the configuration again"),
+    told("/reload", "reload the configuration"),
     told("/quit", "leave (also Ctrl-D)"),
 ];
 
@@ -110,12 +107,12 @@ pub(super) const MODES: [(Mode, &str, &str); 4] = [
     (
         Mode::Ask,
         "ask",
-        "reads are free; edits, commands and the network ask",
+        "reads need no approval; edits, commands and the network do",
     ),
     (
         Mode::AutoEdit,
         "autoEdit",
-        "edits inside the workspace are free too",
+        "edits inside the workspace need no approval either",
     ),
     (Mode::Full, "full", "all is free"),
 ];
@@ -221,8 +218,8 @@ pub(super) fn unknown(name: &str) -> String {
         .filter(|(distance, _)| *distance <= 2)
         .min();
     match close {
-        Some((_, known)) => format!("there is no /{name}; did you mean {known}?"),
-        None => format!("there is no /{name}; /help lists what there is"),
+        Some((_, known)) => format!("unknown command /{name}; did you mean {known}?"),
+        None => format!("unknown command /{name}; see /help"),
     }
 }
 
@@ -315,12 +312,9 @@ mod tests {
     fn a_slip_is_pointed_out() {
         assert_eq!(
             unknown("sesions"),
-            "there is no /sesions; did you mean /sessions?"
+            "unknown command /sesions; did you mean /sessions?"
         );
-        assert_eq!(
-            unknown("frobnicate"),
-            "there is no /frobnicate; /help lists what there is"
-        );
+        assert_eq!(unknown("frobnicate"), "unknown command /frobnicate; see /help");
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Chat {
         if described.trusted {
             self.view.note(Color::Dim, "this folder is trusted");
         } else if !self
-            .confirm("Trust this folder, so that its own settings count?")
+            .confirm("Trust this folder and activate its settings?")
             .await?
         {
             self.view.note(Color::Dim, "nothing was changed");
@@ -72,8 +72,8 @@ impl Chat {
         let (styler, width) = (self.view.screen.styler, self.view.screen.width());
         self.view.screen.gap();
         let head = match items {
-            [] => "This folder's own files activate nothing that needs trust.",
-            _ => "Where this folder is trusted, its own files activate:",
+            [] => "Nothing in this folder needs trust.",
+            _ => "Trusting this folder activates:",
         };
         self.view.screen.line(head);
         for item in items {
@@ -103,7 +103,7 @@ impl Chat {
             None => String::new(),
         };
         let line = format!(
-            "! this folder sends requests for the provider {}, with {sends}, to {}{from}",
+            "! this folder redirects the provider {}, with {sends}, to {}{from}",
             redirect.provider, redirect.to
         );
         self.view.screen.gap();

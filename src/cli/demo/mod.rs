@@ -71,7 +71,7 @@ pub(super) async fn demo(yes: bool, env: &Env, terminal: bool) -> i32 {
         Ok(code) => code,
         Err(error) => {
             view.rest();
-            view.note(Color::Red, &format!("✗ the demo could not go on: {error}"));
+            view.note(Color::Red, &format!("✗ the demo failed: {error}"));
             1
         }
     }
@@ -79,11 +79,11 @@ pub(super) async fn demo(yes: bool, env: &Env, terminal: bool) -> i32 {
 
 #[derive(Debug, thiserror::Error)]
 enum DemoError {
-    #[error("no scratch folder could be made: {0}")]
+    #[error("cannot create a scratch folder: {0}")]
     Scratch(std::io::Error),
-    #[error("no loopback server could be started: {0}")]
+    #[error("cannot start a loopback server: {0}")]
     Model(std::io::Error),
-    #[error("signals cannot be listened to: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(std::io::Error),
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -197,7 +197,7 @@ impl Stage<'_> {
     async fn take_back(&mut self) -> Result<(), ClientError> {
         self.view.note(
             Color::Dim,
-            "What the first turn changed is taken back, and made again:",
+            "Reverting the first turn's changes, then restoring them:",
         );
         for redo in [false, true] {
             let params = RevertParams {
@@ -291,7 +291,7 @@ impl Evidence {
             if allowed {
                 (
                     mended && self.put_back == 2,
-                    "the edit was written to disk, and could be taken back and made again".to_owned(),
+                    "the edit was written to disk, reverted and restored".to_owned(),
                 )
             } else {
                 (
@@ -305,11 +305,11 @@ impl Evidence {
             ),
             (
                 self.states == [TurnState::Completed, TurnState::Cancelled],
-                "the first turn was completed all the same".to_owned(),
+                "the first turn still completed".to_owned(),
             ),
             (
                 cancelled && hung_up && self.after_the_end == 0,
-                format!("the cancel was obeyed in {took:.1} ms, and the model's connection was closed"),
+                format!("the cancel took {took:.1} ms and closed the model's connection"),
             ),
             (
                 self.gaps == 0 && stored > 0,
@@ -350,7 +350,7 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
         view.screen.gap();
         view.note(
             Color::Red,
-            "The demo did not show all of it. That is a defect; please report it.",
+            "The demo did not show everything. This is a bug; please report it.",
         );
         return 1;
     }

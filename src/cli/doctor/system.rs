@@ -15,7 +15,7 @@ use crate::base::private::NO_FOLLOW;
 use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
 use crate::workspace::process::find_own_program;
 
-const NO_PROGRAM: &str = "install it, in a folder of PATH that is absolute and outside of the workspace";
+const NO_PROGRAM: &str = "install it in an absolute PATH folder outside the workspace";
 
 impl Doctor<'_> {
     /// The programs that the server starts by itself.
@@ -68,8 +68,10 @@ impl Doctor<'_> {
             self.tell(
                 CheckState::Info,
                 "withheld",
-                &format!("commands do not get {}", withheld.join(", ")),
-                Some("[tool.bash] pass_env = [\"NAME\"] in your own configuration passes a variable on"),
+                &format!("withheld from commands: {}", withheld.join(", ")),
+                Some(
+                    "to pass a variable on, set [tool.bash] pass_env = [\"NAME\"] in your own configuration",
+                ),
             );
         }
     }
@@ -91,7 +93,7 @@ impl Doctor<'_> {
         let unused = set.iter().filter(|variable| !is_used(variable));
         let describe = |variable: &&str| {
             let own = providers_of_key(variable).next().unwrap_or_default();
-            let todo = format!("--provider {own}, or [agent.default] provider = \"{own}\", uses it");
+            let todo = format!("to use it, set --provider {own} or [agent.default] provider = \"{own}\"");
             Some(match &chosen {
                 // Other keys are normal for who uses several providers.
                 Some(name) if name != own => (
@@ -106,8 +108,8 @@ impl Doctor<'_> {
                 ),
                 None => (
                     CheckState::Warn,
-                    format!("{variable} is set, but it chooses no provider by itself"),
-                    format!("{todo}; name a model too: --model, or [agent.default] model"),
+                    format!("{variable} is set, but does not select a provider"),
+                    format!("{todo}; also name a model with --model or [agent.default] model"),
                 ),
             })
         };
@@ -118,7 +120,7 @@ impl Doctor<'_> {
     pub(super) fn folders(&mut self) {
         let Some(places) = &self.source.places else {
             let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
-            return self.tell(CheckState::Fail, "data", "there is no home folder", Some(todo));
+            return self.tell(CheckState::Fail, "data", "no home folder", Some(todo));
         };
         let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
         let shown = self.path(&data);
@@ -132,14 +134,14 @@ impl Doctor<'_> {
         match problem {
             None => self.tell(CheckState::Ok, "data", &format!("{shown} can be written"), None),
             Some(problem) => {
-                let todo = "make it yours and writable, or set XDG_DATA_HOME to a folder that is; without it no session \
-                            is kept";
+                let todo = "make it writable for you, or set XDG_DATA_HOME to a writable folder; without it sessions are not kept";
                 self.tell(CheckState::Fail, "data", &problem, Some(todo));
             }
         }
         if let Err(error) = try_writing(&state_dir) {
             let problem = format!("{} cannot be written: {error}", self.path(&state_dir));
-            let todo = "make it yours and writable, or set XDG_STATE_HOME; without it there is no log and no history";
+            let todo =
+                "make it writable for you, or set XDG_STATE_HOME; without it there is no log and no history";
             self.tell(CheckState::Warn, "state", &problem, Some(todo));
         }
     }

@@ -53,11 +53,7 @@ impl Resolver<'_> {
             let there = self.inputs.tools;
             if !own && !there.is_empty() && !there.contains(&name) {
                 let meant = nearest(&name, there.iter().map(String::as_str)).map(str::to_owned);
-                self.error_hinted(
-                    &["tool", &name],
-                    "there is no tool of that name",
-                    meant.as_deref(),
-                );
+                self.error_hinted(&["tool", &name], "unknown tool", meant.as_deref());
             }
             if let Some(cooldown) = table.circuit_cooldown_s {
                 tools.cooldowns.insert(name.clone(), seconds(cooldown));
@@ -93,7 +89,7 @@ impl Resolver<'_> {
         for host in bad {
             self.error(
                 &["tool", "web_fetch", "private_hosts"],
-                format!("{host:?} is no host: write it as in `localhost:3000` or `wiki.example.com`"),
+                format!("{host:?} is not a host; write it like `localhost:3000` or `wiki.example.com`"),
             );
         }
         good.iter().filter_map(|host| host_of(host)).collect()

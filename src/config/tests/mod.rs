@@ -180,7 +180,7 @@ fn the_example_of_the_specification_loads_unchanged() {
     assert_eq!(
         lines(&without)[0],
         "/h/c.toml:3:5: warning: provider.anthropic.api_key: the environment variable ANTHROPIC_API_KEY is not set \
-         (set it, or take this setting out)"
+         (set it, or remove this setting)"
     );
     assert_eq!(without.settings.providers["anthropic"].retry.max_retries, 3);
 }

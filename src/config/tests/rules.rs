@@ -18,12 +18,12 @@ fn lists_of_rules_are_joined() {
         [
             "/w/.agentls/config.toml:4:21: error: approvals.require_approval: rule `x(`: parentheses do not match: \
              the pattern ends with the rule; write `\\(` and `\\)` for those that belong to it; ignored \
-             (until it is fixed, everything but plain reading asks)"
+             (until it is fixed, everything except plain reading asks)"
         ]
     );
     assert_eq!(
         loaded.settings.approvals.unreadable,
-        ["the require_approval rule `x(` (/w/.agentls/config.toml:4) is not valid"]
+        ["the require_approval rule `x(` (/w/.agentls/config.toml:4) is invalid"]
     );
 }
 
@@ -33,15 +33,15 @@ fn rules_that_deny_do_not_vanish() {
     for (text, unreadable) in [
         (
             "[approvals]\ndeny = ['bsh(touch*)']",
-            "the deny rule `bsh(touch*)` (/c.toml:2) is not valid",
+            "the deny rule `bsh(touch*)` (/c.toml:2) is invalid",
         ),
         (
             "[approvals]\ndeny = 'bash(a; b)'",
-            "the deny rule `bash(a; b)` (/c.toml:2) is not valid",
+            "the deny rule `bash(a; b)` (/c.toml:2) is invalid",
         ),
         (
             "[approvals]\ndeny = ['Read(./x)']",
-            "the deny rule `Read(./x)` (/c.toml:2) is not valid",
+            "the deny rule `Read(./x)` (/c.toml:2) is invalid",
         ),
         (
             "[approvals]\nrequire_approval = ['web_fetch(x.org)']",
@@ -49,29 +49,29 @@ fn rules_that_deny_do_not_vanish() {
         ),
         (
             "[approvals]\ndeny = [1]",
-            "approvals.deny (/c.toml:2) is not valid: expected text",
+            "approvals.deny (/c.toml:2) is invalid: expected text",
         ),
         (
             "[approvals]\ndeny = 1",
-            "approvals.deny (/c.toml:2) is not valid: expected text or a list",
+            "approvals.deny (/c.toml:2) is invalid: expected text or a list",
         ),
         (
             "[approvals]\ndeny = ['${NOT_SET}']",
-            "approvals.deny (/c.toml:2) is not valid: ",
+            "approvals.deny (/c.toml:2) is invalid: ",
         ),
         (
             "[approvals]\ndney = ['bash']",
-            "approvals.dney (/c.toml:2) is not valid: unknown setting",
+            "approvals.dney (/c.toml:2) is invalid: unknown setting",
         ),
         (
             "[approval]\ndeny = ['bash']",
-            "approval (/c.toml:1) is not valid: unknown setting",
+            "approval (/c.toml:1) is invalid: unknown setting",
         ),
         (
             "[permissions]\ndeny = ['bash']",
-            "permissions (/c.toml:1) is not valid: unknown setting",
+            "permissions (/c.toml:1) is invalid: unknown setting",
         ),
-        ("approvals = 1", "approvals (/c.toml:1) is not valid"),
+        ("approvals = 1", "approvals (/c.toml:1) is invalid"),
         ("[approvals]\ndeny = ['bash'", "the configuration (/c.toml:"),
     ] {
         let loaded = Given {

@@ -13,12 +13,12 @@ fn a_bad_value_costs_only_itself() {
     for (text, want) in [
         (
             "[provider.x]\nbase_url = 'u'\nmodel = 'm'",
-            "/h/c.toml:1:11: error: provider.x: has no `kind`, and is not known by its name \
+            "/h/c.toml:1:11: error: provider.x: has no `kind`, and its name is not a known provider \
              (add kind = \"openai\" or \"anthropic\")",
         ),
         (
             "[provider.antropic]\nmodel = 'm'",
-            "/h/c.toml:1:11: error: provider.antropic: has no `kind`, and is not known by its name \
+            "/h/c.toml:1:11: error: provider.antropic: has no `kind`, and its name is not a known provider \
              (did you mean `anthropic`? else add kind = \"openai\" or \"anthropic\")",
         ),
         (
@@ -35,11 +35,11 @@ fn a_bad_value_costs_only_itself() {
         ),
         (
             "[provider.openai.headers]\n'a b' = 'c'",
-            "/h/c.toml:2:1: error: provider.openai.headers.a b: is no HTTP header; ignored",
+            "/h/c.toml:2:1: error: provider.openai.headers.a b: is not an HTTP header; ignored",
         ),
         (
             "[provider.openai]\nfallback = 'antropic'",
-            "/h/c.toml:2:1: error: provider.openai.fallback: there is no provider `antropic` \
+            "/h/c.toml:2:1: error: provider.openai.fallback: unknown provider `antropic` \
              (did you mean `anthropic`?)",
         ),
         (
@@ -48,7 +48,7 @@ fn a_bad_value_costs_only_itself() {
         ),
         (
             "[agent.a]\nprovider = 'opnai'",
-            "/h/c.toml:2:1: error: agent.a.provider: there is no provider of that name (did you mean `openai`?)",
+            "/h/c.toml:2:1: error: agent.a.provider: unknown provider (did you mean `openai`?)",
         ),
         (
             "[model.m]\ninput = 1.0",
@@ -60,16 +60,16 @@ fn a_bad_value_costs_only_itself() {
         ),
         (
             "[logging]\nfilter = 'a=b=c'",
-            "/h/c.toml:2:1: error: logging.filter: is no filter; `level` counts instead \
+            "/h/c.toml:2:1: error: logging.filter: is not a filter; using `level` \
              (as in `info,agentls::provider=debug`)",
         ),
         (
             "trusted = ['x']",
-            "/h/c.toml:1:12: error: trusted: is no absolute path; ignored",
+            "/h/c.toml:1:12: error: trusted: is not an absolute path; ignored",
         ),
         (
             "[tool.bsh]\ntimeout_s = 1",
-            "/h/c.toml:1:7: error: tool.bsh: there is no tool of that name (did you mean `bash`?)",
+            "/h/c.toml:1:7: error: tool.bsh: unknown tool (did you mean `bash`?)",
         ),
     ] {
         let text = format!("{text}\n[server]\ndelta_frame_ms = 7\n");

@@ -313,7 +313,7 @@ fn remedies_name_what_to_change() {
     let other = action("https://x.example/v1", 404, model);
     assert_eq!(
         other,
-        "choose another model than the-model: with /model or agent/setModel, or by [provider.work] model"
+        "choose a model other than the-model with /model, agent/setModel or [provider.work] model"
     );
     assert_eq!(
         action("https://x.example/v1", 404, "nope"),

@@ -76,16 +76,22 @@ pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Deci
         DecisionKind::AllowSession | DecisionKind::AllowAlways => (false, true),
     };
     if feedback.is_some() && !denies {
-        return Err(RequestError::bad("feedback", "goes with decision deny only"));
+        return Err(RequestError::bad(
+            "feedback",
+            "is allowed only with the decision deny",
+        ));
     }
     match &input {
         Some(_) if denies => {
-            return Err(RequestError::bad("input", "does not go with decision deny"));
+            return Err(RequestError::bad(
+                "input",
+                "is not allowed with the decision deny",
+            ));
         }
         Some(input) if !input.is_object() => {
             return Err(RequestError::bad(
                 "input",
-                "must be an object: the call's arguments, whole",
+                "must be an object with all arguments of the call",
             ));
         }
         Some(_) | None => {}
@@ -94,7 +100,7 @@ pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Deci
         Some(_) if !keeps => {
             return Err(RequestError::bad(
                 "rule",
-                "goes with decision allowSession or allowAlways only",
+                "is allowed only with the decision allowSession or allowAlways",
             ));
         }
         Some(rule) if rule.trim().is_empty() => {
@@ -119,7 +125,7 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Inqu
         stop,
     } = params;
     let answer = match (raise_by, stop) {
-        (Some(_), true) => return Err(RequestError::bad("raiseBy", "does not go with stop")),
+        (Some(_), true) => return Err(RequestError::bad("raiseBy", "is not allowed together with stop")),
         (Some(by), false) if !(by.is_finite() && by > 0.0) => {
             return Err(RequestError::bad("raiseBy", "must be more than 0"));
         }
@@ -140,10 +146,15 @@ pub fn question_answer(
         dismissed,
     } = params;
     let reply = match (answers, dismissed) {
-        (Some(_), true) => return Err(RequestError::bad("answers", "does not go with dismissed")),
+        (Some(_), true) => {
+            return Err(RequestError::bad(
+                "answers",
+                "is not allowed together with dismissed",
+            ));
+        }
         (Some(answers), false) => InquiryReply::Answers(answers),
         (None, true) => InquiryReply::Dismissed,
-        (None, false) => return Err(RequestError::bad("answers", "is missing; or say dismissed")),
+        (None, false) => return Err(RequestError::bad("answers", "is missing; send it, or dismissed")),
     };
     Ok((InquiryId::from(question_id), InquiryAnswer::Reply(reply)))
 }
@@ -251,9 +262,9 @@ pub fn queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
         prompt_id,
         prompt,
     } = params;
-    let id =
-        |id: Option<String>| id.ok_or_else(|| RequestError::bad("promptId", "say which prompt is meant"));
-    let said = |said: Option<_>| said.ok_or_else(|| RequestError::bad("prompt", "say what shall wait"));
+    let id = |id: Option<String>| id.ok_or_else(|| RequestError::bad("promptId", "must name the prompt"));
+    let said =
+        |said: Option<_>| said.ok_or_else(|| RequestError::bad("prompt", "must contain the prompt to queue"));
     Ok(match action {
         wire::QueueAction::List => Queue::List,
         wire::QueueAction::Add => Queue::Add(said(prompt)?),
@@ -285,11 +296,11 @@ mod tests {
         for (value, says) in [
             (
                 json!({"decision": "allow", "feedback": "x"}),
-                "feedback: goes with decision deny",
+                "feedback: is allowed only with the decision deny",
             ),
             (
                 json!({"decision": "deny", "input": {}}),
-                "input: does not go with",
+                "input: is not allowed with",
             ),
             (
                 json!({"decision": "allow", "input": "ls"}),
@@ -297,7 +308,7 @@ mod tests {
             ),
             (
                 json!({"decision": "allow", "rule": "x"}),
-                "rule: goes with decision allowSession",
+                "rule: is allowed only with the decision allowSession",
             ),
             (
                 json!({"decision": "allowAlways", "rule": " "}),

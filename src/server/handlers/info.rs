@@ -36,8 +36,8 @@ impl Service {
             .await;
         if let Some(name) = params.check {
             let checked = models.check(&name).await;
-            let checked = checked
-                .ok_or_else(|| RequestError::bad("check", format!("no provider is called {name:?}")))?;
+            let checked =
+                checked.ok_or_else(|| RequestError::bad("check", format!("unknown provider {name:?}")))?;
             listed.providers.retain(|provider| provider.name != name);
             listed.providers.push(checked);
         }

@@ -33,7 +33,7 @@ impl Service {
             if !params.trusted {
                 return Err(bad(
                     "acceptRedirects",
-                    "an untrusted folder redirects nothing; set `trusted` too",
+                    "accepting redirects requires `trusted: true`",
                 ));
             }
             let described = to_wire::redirects(self.describe_folder(&folder).await.redirects);
@@ -44,7 +44,7 @@ impl Service {
             };
             if let Some(unknown) = accepted.iter().find(|one| !is_described(&one.provider, &one.to)) {
                 let problem = format!(
-                    "the folder does not redirect {:?} there now; ask again with agent/describeTrust",
+                    "the folder no longer redirects {:?} there; call agent/describeTrust again",
                     unknown.provider
                 );
                 return Err(bad("acceptRedirects", problem));

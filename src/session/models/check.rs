@@ -72,11 +72,11 @@ impl Models {
         let now = self.now();
         let (name, model) = named.split_once('/').unwrap_or((named, ""));
         let Some(provider) = now.providers.get(name) else {
-            return Err(format!("the provider {name} is not configured any more"));
+            return Err(format!("the provider {name} is no longer configured"));
         };
         let can_ask = provider.takes_editor_key() && self.keys.can_ask();
         if provider.needs_key && provider.api_key.is_none() && !can_ask {
-            return Err(format!("the provider {name} has no API key any more"));
+            return Err(format!("the provider {name} no longer has an API key"));
         }
         let spec = self.spec(provider);
         match retired(&spec, model) {

@@ -128,7 +128,7 @@ impl Models {
         let mut listed = self.listed(&own);
         if listed.health.is_none() {
             if let Some(error) = unanswered.get(name) {
-                listed.message = Some(format!("an API key is missing: {error}"));
+                listed.message = Some(format!("missing API key: {error}"));
             }
             return Some(listed);
         }
@@ -137,7 +137,7 @@ impl Models {
         (listed.health, listed.message) = match reached {
             Ok(ProbeResult::Models(_) | ProbeResult::Key) => (Some(Health::Ok), None),
             Ok(ProbeResult::Address) => {
-                let untried = "it answers, but has no list of models: whether its key is right was not tried";
+                let untried = "it answers but has no model list, so the key was not checked";
                 (Some(Health::Unknown), Some(untried.to_owned()))
             }
             Err(error) => {

@@ -53,16 +53,16 @@ impl Checker {
     /// A warning of the store.
     pub(in crate::sim) fn warn(&mut self, code: &str, message: &str) {
         self.note(format!("warn {code} {message}"));
-        if message.contains("kept in memory") {
+        if message.contains("keeping events in memory") {
             self.degraded = true;
             self.count("store degraded");
             for seen in self.sessions.values_mut() {
                 seen.messages.values_mut().for_each(|shown| shown.degraded = true);
             }
-        } else if message.contains("can be written again") {
+        } else if message.contains("session store works again") {
             self.degraded = false;
             self.failed_until = clock::wall_ms() + 1_000;
-            if message.contains("are lost") {
+            if message.contains("did not fit into memory") {
                 (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
                 self.count("records lost, as warned");
                 for seen in self.sessions.values_mut() {

@@ -22,7 +22,7 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
         seen[0].starts_with("!store: the session store failed: "),
         "{seen:?}"
     );
-    assert!(seen[0].ends_with("; events are kept in memory and written when the disk works again"));
+    assert!(seen[0].ends_with("; keeping events in memory until the disk works again"));
     assert_eq!(seen[1..], ["unstored 1", "+b", "unstored 2"]);
 
     rig.set_fault(None);
@@ -34,7 +34,7 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
     rig.barrier().await;
     assert_eq!(
         rig.seen.take(),
-        ["!store: the session store can be written again", "stored 3"]
+        ["!store: the session store works again", "stored 3"]
     );
     let page = rig
         .store
@@ -103,7 +103,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(
         rig.seen.take(),
-        ["!store: the session store can be written again; 1 records did not fit into memory and are lost"]
+        ["!store: the session store works again; lost 1 records that did not fit into memory"]
     );
     let page = rig
         .store
@@ -253,7 +253,7 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
     assert_eq!(seen[0], "stored 1");
     assert!(
         seen[1].contains(&format!(
-            "newer agentls (schema {}, this one knows {VERSION})",
+            "newer agentls (schema {}, supported: {VERSION})",
             VERSION + 1
         )),
         "{seen:?}"

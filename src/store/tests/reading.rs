@@ -59,7 +59,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     assert_eq!(loaded.skipped[0].record, "wish 1");
     assert_eq!(
         Skipped::warning(&"ses_1".into(), &loaded.skipped).unwrap(),
-        "session ses_1: one stored record could not be read and left out (first: wish 1: unknown kind `wish`)"
+        "session ses_1: skipped one unreadable record (first: wish 1: unknown kind `wish`)"
     );
     assert!(matches!(
         rig.store.reader.event(&id, 2).await.unwrap(),
@@ -302,7 +302,7 @@ async fn a_foreign_cursor_is_refused() {
     let error = rig.store.reader.list_sessions(query).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`x` is not a cursor of this list: start again without one"
+        "`x` is not a cursor of this list; start again without one"
     );
 }
 

@@ -13,7 +13,7 @@ pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
 const HERE: &str = "this machine";
 const PRIVATE: &str = "in a private network";
 const LINK: &str = "a link-local address, where clouds keep credentials";
-const NOWHERE: &str = "an address that no public host has";
+const NOWHERE: &str = "not a public address";
 
 fn v4(address: Ipv4Addr) -> Option<&'static str> {
     match address.octets() {

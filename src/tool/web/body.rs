@@ -69,9 +69,9 @@ impl Body {
             let piece = response.chunk().await;
             let piece = piece.map_err(|error| {
                 if error.is_timeout() {
-                    "the answer stood still in the middle".to_owned()
+                    "the response stalled".to_owned()
                 } else {
-                    format!("the answer broke off: {}", innermost(&error))
+                    format!("the response broke off: {}", innermost(&error))
                 }
             })?;
             let Some(piece) = piece else { break };
@@ -213,7 +213,7 @@ impl Unpacker {
                 Bounded::default(),
             )))),
             Some(other) => Err(format!(
-                "the answer is packed in a way that was not asked for: {other}"
+                "the response has an encoding that was not requested: {other}"
             )),
         }
     }
@@ -227,7 +227,7 @@ impl Unpacker {
         match written {
             Ok(()) => Ok(true),
             Err(_) if self.is_full() => Ok(false),
-            Err(error) => Err(format!("the answer cannot be unpacked: {error}")),
+            Err(error) => Err(format!("cannot decompress the response: {error}")),
         }
     }
 
@@ -247,7 +247,7 @@ impl Unpacker {
             Self::Gzip(mut decoder) => match decoder.try_finish() {
                 Ok(()) => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
                 Err(_) if decoder.get_ref().full => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
-                Err(error) => Err(format!("the answer cannot be unpacked: {error}")),
+                Err(error) => Err(format!("cannot decompress the response: {error}")),
             },
         }
     }

@@ -61,7 +61,7 @@ pub(in crate::tool) enum Fetched {
 pub(in crate::tool) enum FetchError {
     /// Not a public address, and not named.
     #[error(
-        "{host} is {what}; only public addresses are read. The person can allow it: [tool.web_fetch] private_hosts"
+        "{host} is {what}; only public addresses are fetched. The user can allow it with [tool.web_fetch] private_hosts"
     )]
     Private {
         /// The host.
@@ -73,7 +73,7 @@ pub(in crate::tool) enum FetchError {
     #[error("more than {REDIRECTS} redirects, the last one to {0}")]
     Redirects(Url),
     /// It says to go on elsewhere, and not where.
-    #[error("{0} redirects to an address that cannot be read: {1}")]
+    #[error("{0} redirects to an invalid address: {1}")]
     Location(Url, String),
     /// No connection or no answer.
     #[error("{0}")]
@@ -310,9 +310,9 @@ fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
     }
     FetchError::NoAnswer(match (find::<rustls::Error>(error), error.is_timeout()) {
         (Some(rustls::Error::General(why)), _) => {
-            format!("the TLS connection to {host} was not accepted: {why}")
+            format!("TLS connection to {host} failed: {why}")
         }
-        (Some(tls), _) => format!("the TLS connection to {host} was not accepted: {tls}"),
+        (Some(tls), _) => format!("TLS connection to {host} failed: {tls}"),
         (None, true) if error.is_connect() => {
             format!("connecting to {host} took longer than {} s", CONNECT.as_secs())
         }

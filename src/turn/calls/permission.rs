@@ -80,7 +80,7 @@ pub(super) async fn permission(
     let judgement = match (cx.port.judge(&call.name, effect.clone(), open).await?, &unkept) {
         // R-ERR-2: without its old content an edit cannot be taken back.
         (Judgement::Allow, Some(why)) => Judgement::Ask {
-            why: format!("its old content cannot be kept, so that it could not be taken back: {why}"),
+            why: format!("its old content cannot be kept, so the change could not be reverted: {why}"),
             risk: Risk::High,
             rule: None,
         },
@@ -122,7 +122,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
     let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
     let kept = blocking(move || {
         for path in paths {
-            path.to_str().ok_or("its name is no UTF-8")?;
+            path.to_str().ok_or("its name is not UTF-8")?;
             // What cannot be read is the call's own failure.
             let found = checkpoint::look(&path);
             let bytes = found.ok().and_then(|found| found.bytes).unwrap_or_default();
@@ -154,7 +154,7 @@ async fn preview(
         Err(ToolError::Internal(why)) => broken(call, &why),
     };
     if effect.secret || effect.outside {
-        tracing::debug!(tool = call.name, "asked without a preview: it failed");
+        tracing::debug!(tool = call.name, "asking without a preview, which failed");
         return Ok(Ok(Preview::default()));
     }
     Ok(Err(why))
@@ -181,7 +181,7 @@ async fn ask(
             // A link swapped while the person was reading, say: what was approved is no longer what would be.
             Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
-                "what the call would touch changed while it waited for approval; look again".to_owned(),
+                "the files of this call changed while it awaited approval; read them again".to_owned(),
             )),
             Ok(now) => Ok(grant(call, prepared, now)),
             Err(refused) => Ok(refused),

@@ -198,7 +198,7 @@ impl Launcher {
             _ => {
                 // A quick command may have killed it, and would go on.
                 give_up(&control, helper).await;
-                return Err(failed(io::Error::other("it ended before it reported the start")));
+                return Err(failed(io::Error::other("it exited before it reported the start")));
             }
         };
         let process = Process::new(pid, helper, reports);
@@ -230,7 +230,7 @@ impl Launcher {
         };
         let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
-            let reason = "it is in no absolute entry of PATH outside of the workspace";
+            let reason = "it is not in any absolute PATH entry outside the workspace";
             refused(command, Refusal::Missing, reason.to_owned())
         })
     }

@@ -136,7 +136,7 @@ fn look(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
         }
     });
     match parted {
-        Ok((_, body)) if body.is_empty() => command.problem = Some("it says nothing".to_owned()),
+        Ok((_, body)) if body.is_empty() => command.problem = Some("it is empty".to_owned()),
         Ok((mut head, body)) => {
             let mut line = |key| head.remove(key).map(|text| one_line(&text, MAX_LINE));
             command.description = line("description");
@@ -293,8 +293,8 @@ mod tests {
         assert_eq!(commands.expand("/nothing"), None);
         for (text, why) in [
             ("/leak", "outside"),
-            ("/open x", "no end"),
-            ("/void", "says nothing"),
+            ("/open x", "does not end"),
+            ("/void", "it is empty"),
         ] {
             let error = commands.expand(text).unwrap().unwrap_err().to_string();
             assert!(

@@ -121,14 +121,14 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
         return Ok(PromptFile {
             text: start.to_owned(),
             problem: Some(format!(
-                "it is too long ({whole} bytes): only its first {} bytes were taken",
+                "it is too long ({whole} bytes); used only its first {} bytes",
                 start.len()
             )),
         });
     }
     Ok(PromptFile {
         text: text.into_owned(),
-        problem: invalid.then(|| "it is not valid UTF-8: what cannot be read was replaced".to_owned()),
+        problem: invalid.then(|| "it is not valid UTF-8; replaced invalid bytes".to_owned()),
     })
 }
 

@@ -118,7 +118,7 @@ impl FoundInstruction {
                 bytes: 0,
                 fingerprint: String::new(),
                 trusted: true,
-                problem: Some("it is not there, or empty; the usual instructions count".to_owned()),
+                problem: Some("it is missing or empty; using the default instructions".to_owned()),
             });
         }
     }
@@ -150,7 +150,7 @@ impl FoundInstruction {
                     trusted: place.trusted,
                 });
             }
-            Err(why) => told.problem = Some(format!("{why}; left out")),
+            Err(why) => told.problem = Some(format!("{why}; skipped")),
         }
         self.files.push(told);
     }
@@ -171,7 +171,7 @@ impl FoundInstruction {
             for file in self.files.iter_mut().filter(|file| file.path == path) {
                 file.bytes = 0;
                 file.problem = Some(format!(
-                    "all files of instructions together are longer than {MAX_ALL} bytes; left out"
+                    "all instruction files together exceed {MAX_ALL} bytes; skipped"
                 ));
             }
         }
@@ -296,17 +296,17 @@ mod tests {
             (file.bytes > 0, file.problem.clone().unwrap_or_default())
         };
         for (path, taken, why) in [
-            ("near/AGENTS.md", false, "outside the workspace; left out"),
-            ("near/TOOLS.md", false, "holds secrets; left out"),
+            ("near/AGENTS.md", false, "outside the workspace; skipped"),
+            ("near/TOOLS.md", false, "holds secrets; skipped"),
             ("user/AGENTS.md", true, ""),
-            ("user/TOOLS.md", false, "it is a folder; left out"),
+            ("user/TOOLS.md", false, "it is a folder; skipped"),
             ("far/AGENTS.md", true, "not valid UTF-8"),
-            ("far/SOUL.md", false, "it is not a text; left out"),
+            ("far/SOUL.md", false, "it is not a text; skipped"),
             ("user/SOUL.md", true, "too long (12000000 bytes)"),
             (
                 "near/SOUL.md",
                 true,
-                "too long (131072 bytes): only its first 65536 bytes",
+                "too long (131072 bytes); used only its first 65536 bytes",
             ),
         ] {
             let (is_taken, problem) = problem(path);
@@ -340,7 +340,7 @@ mod tests {
         let left_out: Vec<&InstructionFile> = found.files.iter().filter(|file| file.bytes == 0).collect();
         assert_eq!(left_out.len(), 1);
         assert!(left_out[0].path.ends_with("user/AGENTS.md"));
-        assert!(left_out[0].problem.as_ref().unwrap().contains("left out"));
+        assert!(left_out[0].problem.as_ref().unwrap().contains("skipped"));
     }
 
     #[test]

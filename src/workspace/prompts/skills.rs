@@ -43,7 +43,7 @@ pub struct Skill {
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// There is none of that name.
-    #[error("there is no skill {name:?}; there are: {known}")]
+    #[error("unknown skill {name:?}; available: {known}")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -51,13 +51,13 @@ pub enum SkillError {
         known: String,
     },
     /// The path leads out of it.
-    #[error("`{0}` does not lie in the skill's folder: give a path relative to it, without `..`")]
+    #[error("`{0}` is not in the skill's folder; give a relative path without `..`")]
     Outside(String),
     /// Nothing is there.
     #[error("the skill has no file `{0}`")]
     Missing(String),
     /// It cannot be read.
-    #[error("`{file}` of the skill cannot be taken: {why}")]
+    #[error("cannot use `{file}` of the skill: {why}")]
     Unreadable {
         /// Which file.
         file: String,
@@ -193,7 +193,7 @@ fn look(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skil
         }
         Err(why) => {
             told.bytes = 0;
-            told.problem = Some(format!("{why}; the skill is left out"));
+            told.problem = Some(format!("{why}; skipped the skill"));
             Some((told, None))
         }
     }
@@ -210,13 +210,13 @@ fn head_of(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(String, St
     let usable = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(usable) {
         return Err(format!(
-            "its name {:?} is no short word of letters, digits, `-`, `_` and `.`",
+            "its name {:?} must be a short word of letters, digits, `-`, `_` and `.`",
             one_line(&name, MAX_NAME)
         ));
     }
     match head.remove("description").filter(|text| !text.trim().is_empty()) {
         Some(description) => Ok((name, one_line(&description, MAX_DESCRIPTION))),
-        None => Err("its front matter has no `description`, which says when to use it".to_owned()),
+        None => Err("its front matter needs a `description` that says when to use it".to_owned()),
     }
 }
 
@@ -289,13 +289,14 @@ mod tests {
             .filter_map(|file| file.problem.as_deref())
             .collect();
         assert_eq!(problems.len(), 4, "{problems:?}");
-        for (problem, wanted) in
-            problems
-                .iter()
-                .zip(["no short word", "outside the workspace", "description", "no end"])
-        {
+        for (problem, wanted) in problems.iter().zip([
+            "a short word",
+            "outside the workspace",
+            "description",
+            "does not end",
+        ]) {
             assert!(
-                problem.contains(wanted) && problem.contains("left out"),
+                problem.contains(wanted) && problem.contains("skipped the skill"),
                 "{problem}"
             );
         }
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(skills.read("b", Some("more/notes.md")).unwrap(), "notes");
         assert!(skills.read("both", None).unwrap().starts_with("near"));
         for (name, file, why) in [
-            ("none", None, "there are: b, both"),
+            ("none", None, "available: b, both"),
             ("b", Some("../a/SKILL.md"), "without `..`"),
             ("b", Some("/etc/passwd"), "without `..`"),
             ("b", Some("x"), "has no file `x`"),

@@ -14,7 +14,7 @@ end
 
 local MODES = {
   { mode = 'plan', words = 'plan — read only' },
-  { mode = 'ask', words = 'ask — reads are free; edits, commands and the network ask' },
+  { mode = 'ask', words = 'ask — reads need no approval; edits, commands and the network do' },
   { mode = 'autoEdit', words = 'autoEdit — edits in the workspace are free too' },
   { mode = 'full', words = 'full — all is free' },
 }

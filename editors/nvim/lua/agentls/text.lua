@@ -411,18 +411,18 @@ end
 
 ---What a person is told of a decision of the loop; of others nothing.
 M.REASONS = {
-  max_output_tokens_escalate = 'the answer was cut: asked again with more room',
-  max_output_tokens_recovery = 'the answer was cut: asked to go on',
-  collapse_drain_retry = 'the prompt was too long: old tool results are left out',
+  max_output_tokens_escalate = 'the answer was cut off: retrying with a larger limit',
+  max_output_tokens_recovery = 'the answer was cut off: continuing it',
+  collapse_drain_retry = 'the prompt was too long: dropped old tool results',
   reactive_compact_retry = 'the prompt was too long: the history is summarised',
-  image_retry = 'the image was refused: tried again without it',
-  empty_response_retry = 'nothing came: asked again',
-  pause_turn = 'the provider paused: asked to go on',
+  image_retry = 'the image was rejected: retrying without it',
+  empty_response_retry = 'the answer was empty: retrying',
+  pause_turn = 'the provider paused: continuing',
   model_fallback = 'the model was switched',
   stop_hook_blocking = 'a stop hook objected: asked to go on',
-  token_budget_continuation = 'the token target is not reached: asked to go on',
+  token_budget_continuation = 'the token target is not reached: the agent continues',
   planning = 'asked for a plan first',
-  reflection = 'asked to judge its progress',
+  reflection = 'asked for a progress check',
 }
 
 return M

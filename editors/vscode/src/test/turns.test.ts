@@ -32,7 +32,7 @@ const PATH = { path: "a.ts", uri: "file:///w/a.ts" };
 test("a revert asks first what it would do, and does what was shown, once", async () => {
   const fake = await running();
   fake.event("turnEnded", { seq: 2, state: "completed", reason: "completed" });
-  const conflicts = [{ path: "b.ts", uri: "file:///w/b.ts", why: "it was changed since" }];
+  const conflicts = [{ path: "b.ts", uri: "file:///w/b.ts", why: "it has changed since" }];
   const would = { turnIds: ["t1", "t2"], files: [{ ...PATH, kind: "modified" }], conflicts };
   fake.answers["agent/revert"] = would;
   await askRevert(fake.chat, "t1", false);
@@ -63,11 +63,11 @@ test("what a revert left beyond what was shown is told", async () => {
   fake.answers["agent/revert"] = {
     turnIds: ["t1"],
     files: [],
-    conflicts: [{ ...PATH, why: "it was changed since" }],
+    conflicts: [{ ...PATH, why: "it has changed since" }],
   };
   await doRevert(fake.chat);
   assert.equal(fake.last("agent/revert").params["redo"], true);
-  assert.match(fake.chat.view.trouble ?? "", /a\.ts: it was changed since/);
+  assert.match(fake.chat.view.trouble ?? "", /a\.ts: it has changed since/);
 });
 
 test("10,000 files are counted and some named", async () => {

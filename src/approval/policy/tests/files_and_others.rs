@@ -197,7 +197,7 @@ fn questions_for_people() {
         ("ls > out", "writes a file: out", Medium, None),
         (
             "ls $x",
-            "has a part that is not known in advance: a variable",
+            "has a part that is unknown in advance: a variable",
             Medium,
             None,
         ),
