@@ -351,7 +351,7 @@ async fn output_that_cannot_be_kept_is_said_so() {
         assert!(
             output
                 .text
-                .contains("[the whole output could not be kept: File exists"),
+                .contains("[could not keep the whole output: File exists"),
             "{count}"
         );
     }
@@ -679,7 +679,7 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
     let input = json!({ "command": "exec sleep 1000", "background": true });
     let refused = call(Bash, cx, input).await.unwrap_err();
     assert!(
-        matches!(&refused, ToolError::Reported(text) if text.starts_with("16 background processes run already")),
+        matches!(&refused, ToolError::Reported(text) if text.starts_with("16 background processes are already running")),
         "{refused}"
     );
     let ids: Vec<String> = cx
@@ -719,7 +719,10 @@ async fn the_end_of_a_session_ends_its_background_processes() {
     assert!(cx.cwd.join("ended").exists() && !pids.iter().any(|pid| alive(pid)));
     let input = json!({ "command": "true", "background": true });
     let refused = call(Bash, cx, input).await.unwrap_err();
-    assert!(refused.to_string().contains("the session ends"), "{refused}");
+    assert!(
+        refused.to_string().contains("the session is closing"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

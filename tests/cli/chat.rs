@@ -25,7 +25,7 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
     chat.sees("› yyy");
     chat.keys("\u{15}");
     chat.keys("e");
-    chat.sees("no editor is chosen: set VISUAL or EDITOR");
+    chat.sees("no editor is set; set VISUAL or EDITOR");
     assert!(!world.path("work/new.txt").exists());
     chat.sees("y allow");
     chat.keys("n");
@@ -54,7 +54,7 @@ fn chat_refuses_an_unknown_model_and_remembers_the_chosen_one() {
     chat.sees("✗ unknown model mine/claude-sonet-9, did you mean mine/claude-sonnet-5");
     chat.sees("› ");
     chat.keys("/model mine/other\r");
-    chat.sees("mine/other answers from now on");
+    chat.sees("now using mine/other");
     chat.sees("› ");
     chat.keys("/model\r");
     chat.sees("● mine/other");
@@ -111,7 +111,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     chat.sees("› ");
     chat.keys("/revert\r");
     chat.sees("− new.txt");
-    chat.sees("taken back; /redo makes it again");
+    chat.sees("reverted; /redo restores it");
     assert!(!new.exists());
     chat.sees("› ");
     chat.keys("/redo\r");
@@ -122,10 +122,10 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     // Another writes it: that is left.
     fs::write(&new, "a person's\n").unwrap();
     chat.keys("/undo\r");
-    chat.sees("! new.txt is left as it is: it has changed since");
+    chat.sees("! new.txt was left unchanged: it has changed since");
     chat.sees("› ");
     chat.keys("/fork\r");
-    chat.sees("a new session goes on from here");
+    chat.sees("this is a new session from here on");
     chat.sees("› ");
     chat.keys("/export said.md\r");
     chat.sees("written to");
@@ -182,7 +182,7 @@ fn what_is_typed_while_a_turn_ends_stands_in_the_next_line() {
     chat.sees("› and say how▏");
     kill_process(server, Signal::KILL).unwrap();
     chat.rests();
-    chat.sees("! the server has ended");
+    chat.sees("! the server exited");
     chat.sees("› and say how");
     chat.keys("\u{15}slow\r");
     chat.sees("word word");
@@ -392,7 +392,7 @@ fn trust_shows_what_it_would_activate_and_asks_about_each_redirect() {
     chat.sees("› ");
     chat.keys("y\r");
     chat.sees("redirects what you accepted");
-    world.run(&["config", "check"]).is(0).says("nothing is wrong");
+    world.run(&["config", "check"]).is(0).says("no problems");
     let doctor = world.run(&["doctor", "--offline"]);
     assert!(!doctor.out.contains("not trusted"), "{}", doctor.out);
     chat.sees("› ");
@@ -494,11 +494,11 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     // What is not an object is not sent, and not lost.
     does("echo '{' > \"$1\"");
     chat.keys("e");
-    chat.sees("your change is no JSON");
+    chat.sees("not valid JSON");
     chat.sees("e edit");
     does("cat \"$1\" > seen; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
     chat.keys("e");
-    chat.sees("? write_file, as you changed it");
+    chat.sees("? write_file, with your changes");
     chat.sees("content: mine");
     assert_eq!(fs::read_to_string(world.path("work/seen")).unwrap(), "{\n");
     // No rule goes with it.
@@ -511,7 +511,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     chat.keys("sa");
     chat.sees("› sa▏");
     chat.keys("\u{1b}");
-    chat.sees("? write_file, as you changed it");
+    chat.sees("? write_file, with your changes");
     chat.keys("y");
     chat.sees("allowed");
     chat.sees("+mine");
@@ -530,7 +530,7 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     assert_eq!(seen, json!({"path": "new.txt", "content": "hello\n"}));
     does("exit 1");
     chat.keys("e");
-    chat.sees("has failed (exit status: 1); the call is as it was");
+    chat.sees("failed (exit status: 1); arguments unchanged");
     chat.sees("e edit");
     chat.keys("y");
     chat.sees("That was it.");

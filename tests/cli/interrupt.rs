@@ -149,7 +149,7 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
                 std::thread::sleep(Duration::from_secs(1));
             }
         });
-        chat.sees("interrupted before the server answered; Ctrl-C again leaves");
+        chat.sees("interrupted before the server answered; press Ctrl-C again to leave");
         is_seen.store(true, Ordering::Relaxed);
     });
     chat.sees("› ");
@@ -164,8 +164,8 @@ fn a_server_that_dies_leaves_no_command_behind() {
     let world = sleeper();
     let (mut chat, command) = with_command(&world);
     kill_process(server_of(&chat), Signal::KILL).unwrap();
-    chat.sees("! the server has ended");
-    chat.sees("/resume goes on with the interrupted turn");
+    chat.sees("! the server exited");
+    chat.sees("/resume continues the interrupted turn");
     is_gone(command);
     quit(chat);
 }
@@ -174,12 +174,12 @@ fn a_server_that_dies_leaves_no_command_behind() {
 fn a_chat_without_a_provider_says_so_before_the_first_prompt() {
     let world = World::new();
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.sees("! no provider can answer: set ANTHROPIC_API_KEY");
+    chat.sees("! no provider is available: set ANTHROPIC_API_KEY");
     quit(chat);
     world.configure("[provider.anthropic]\nmodel = \"m\"\n");
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("! anthropic: ");
-    chat.sees("! no provider can answer");
+    chat.sees("! no provider is available");
     quit(chat);
 }
 

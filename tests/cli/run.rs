@@ -89,7 +89,7 @@ fn what_is_piped_in_is_context_of_the_prompt() {
     world
         .run_piped(&["run", "look"], &vec![b'a'; 600 << 10])
         .is(2)
-        .complains("more than 512 KiB");
+        .complains("exceeds 512 KiB");
     // Nothing is nothing.
     for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
         world.run_piped(&args, input).is(0);
@@ -105,7 +105,7 @@ fn what_is_piped_in_is_context_of_the_prompt() {
     assert!(world.said()[0].contains("<stdin>\nfrom a file\n</stdin>"));
     let folder = fs::File::open(world.path("work")).unwrap();
     let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
-    Done::of(&output).is(2).complains("stdin cannot be read");
+    Done::of(&output).is(2).complains("cannot read stdin");
 }
 
 #[test]
@@ -125,21 +125,27 @@ fn the_prompt_is_an_argument_or_stdin() {
     }
     let count = world.said().len();
     for (args, why) in [
-        (&["run", "fix", "the", "tests"][..], "needs quotes"),
+        (&["run", "fix", "the", "tests"][..], "quote a prompt"),
         (&["run", "-p", " "], "the prompt is empty"),
         (&["run", ""], "the prompt is empty"),
         (&["run"], "the prompt on stdin is empty"),
         (&["run", "-"], "the prompt on stdin is empty"),
         (&["run", "-p", "hi", "nowhere"], "nowhere is not a folder"),
         (&["run", "hi", "--cwd", "nowhere"], "nowhere is not a folder"),
-        (&["run", "-p", "hi", ".", "--cwd", "."], "two folders to work in"),
+        (
+            &["run", "-p", "hi", ".", "--cwd", "."],
+            "two working folders given",
+        ),
         (&["run", "hi", "--frobnicate"], "--frobnicate"),
         (
             &["run", "hi", "--config", "gone.toml"],
             "there is no file gone.toml",
         ),
-        (&["run", "hi", "--session", "ses_none"], "no session `ses_none`"),
-        (&["run", "hi", "--session", ""], "the session's id is empty"),
+        (
+            &["run", "hi", "--session", "ses_none"],
+            "unknown session `ses_none`",
+        ),
+        (&["run", "hi", "--session", ""], "the session id is empty"),
     ] {
         world.run(args).is(2).complains(why);
     }
@@ -164,7 +170,7 @@ fn a_stdin_that_never_ends_is_announced_and_interrupted() {
         BufReader::new(child.stderr.as_mut().unwrap())
             .read_line(&mut line)
             .unwrap();
-        assert!(line.contains("waiting for the end of stdin"), "{line}");
+        assert!(line.contains("reading stdin until it ends"), "{line}");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let done = Done::of(&child.wait_with_output().unwrap());
         done.is(130);
@@ -197,7 +203,7 @@ fn a_run_resumes_by_the_beginning_of_an_id_and_the_newest_session() {
     world
         .run(&["run", "-c", "first"])
         .is(0)
-        .complains("there is no session in this folder yet");
+        .complains("this folder has no session yet");
     world.run(&["run", "second"]).is(0);
     let listed = world.run(&["sessions", "--json"]);
     let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
@@ -269,7 +275,7 @@ fn the_exit_code_and_the_session_are_in_every_end() {
         unknown["error"]["message"]
             .as_str()
             .unwrap()
-            .contains("no session")
+            .contains("unknown session")
     );
     world
         .run(&["run", "hi"])

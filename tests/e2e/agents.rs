@@ -87,7 +87,7 @@ fn a_prompt_file_that_is_missing_is_named_and_the_usual_instructions_count() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].text("code"), "instructions_problem");
     assert!(
-        told[0].text("message").contains("gone.md: it is not there"),
+        told[0].text("message").contains("gone.md: it is missing"),
         "{}",
         told[0].text("message")
     );

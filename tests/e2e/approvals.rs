@@ -270,7 +270,7 @@ fn a_deny_rule_that_cannot_be_read_makes_everything_but_reading_ask() {
     let asked = client.asked(&session);
     let why = asked.text("why");
     assert!(why.starts_with("the deny rule `bsh(touch*)` ("), "{why}");
-    assert!(why.contains("is not valid"), "{why}");
+    assert!(why.contains("is invalid"), "{why}");
     assert!(asked.params["rule"].is_null());
     client.decide(&asked, "deny");
     client.done(&id);

@@ -450,7 +450,10 @@ fn a_person_who_can_be_asked_decides_about_a_loop() {
         let session = full(&client);
         let id = client.prompt(&session, "loop");
         let asked = client.next(&session, "agent/questionRequested");
-        assert!(asked.text("text").contains("again and again (bash)"), "{asked:?}");
+        assert!(
+            asked.text("text").contains("repeating the same calls (bash)"),
+            "{asked:?}"
+        );
         assert!(asked.text("detail").contains("echo same"), "{asked:?}");
         let mut params = json!({"questionId": asked.text("questionId")});
         match answer {

@@ -203,7 +203,7 @@ fn silence_is_no_key_after_ten_seconds() {
     client.reply(&asks(&client, "anthropic"), json!(key(&world)));
     let message = client.done(&prompt).error.unwrap().message;
     assert!(
-        message.contains("cannot be read") && !message.contains("canary"),
+        message.contains("is malformed") && !message.contains("canary"),
         "{message}"
     );
 }

@@ -489,7 +489,7 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
     let cases = [
         ("echo 'oh no' >&2; exit 1", "exit code 1: oh no"),
         ("kill -9 $BASHPID", "killed by signal 9"),
-        ("echo '{\"endTurn\": 1}'", "its answer is malformed"),
+        ("echo '{\"endTurn\": 1}'", "its output is malformed"),
         (
             "echo '{\"reason\": \"'; head -c 3000000 /dev/zero | tr '\\0' x; echo '\"}'",
             "its output exceeds 256 KiB",

@@ -342,7 +342,9 @@ fn a_search_says_which_ignore_files_it_did_not_obey() {
         client.ask(&session, "search");
         let told = last_result(&world);
         assert!(
-            told.contains("[`.gitignore` was not obeyed: it is a named pipe; only regular files are read]"),
+            told.contains(
+                "[ignored the rules of `.gitignore`: it is a named pipe; only regular files are read]"
+            ),
             "{told}"
         );
         assert!(

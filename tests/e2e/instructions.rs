@@ -198,7 +198,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
                 "{} changed; reloaded it",
                 path.canonicalize().unwrap().display()
             )),
-            changed(format!("{} is new and was read", tools.display())),
+            changed(format!("{} is new; loaded it", tools.display())),
         ]
     );
     // Another server knows what the session was told.
@@ -210,7 +210,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
     assert!(!system(&world.seen(2)).contains("version two"));
     let told = warnings(&client, &session);
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].1.ends_with("AGENTS.md is not there any more"), "{told:?}");
+    assert!(told[0].1.ends_with("AGENTS.md was removed"), "{told:?}");
     client.ask(&session, "nothing new");
     assert_eq!(instructions(&client, &session).len(), 1);
 }
@@ -249,7 +249,7 @@ fn what_cannot_be_taken_is_a_warning_and_the_turn_goes_on() {
     for wanted in [
         "AGENTS.md: it is too long (10485760 bytes)",
         "outside the workspace",
-        "no `description`",
+        "needs a `description`",
     ] {
         assert!(
             told.iter().any(|(_, message)| message.contains(wanted)),
@@ -292,5 +292,5 @@ fn the_body_of_a_skill_is_read_on_demand() {
         "{results:?}"
     );
     assert!(results[1].contains("Ask Bo."), "{results:?}");
-    assert!(results[2].contains("there is no skill"), "{results:?}");
+    assert!(results[2].contains("unknown skill"), "{results:?}");
 }

@@ -98,7 +98,7 @@ fn nothing_of_ours_is_served_or_sent_before_initialized() {
             assert_eq!(error.code, -32002, "{method}: {error:?}");
             assert_eq!(error.data["refusal"], "notInitialized", "{method}: {error:?}");
             assert!(
-                error.message.contains("send initialize and initialized"),
+                error.message.contains("send `initialize` and `initialized`"),
                 "{error:?}"
             );
         }
@@ -124,7 +124,7 @@ fn shutdown_then_exit_is_0_and_later_requests_are_refused() {
             let error = client.refused(method, json!({}));
             assert_eq!(error.code, -32600, "{method}: {error:?}");
             assert_eq!(error.data["refusal"], "shuttingDown", "{method}: {error:?}");
-            assert!(error.message.contains("send exit"), "{error:?}");
+            assert!(error.message.contains("send `exit`"), "{error:?}");
         }
         client.notify("exit", Value::Null);
         assert_eq!(client.exited().0, Some(0));

@@ -240,7 +240,7 @@ fn a_hundred_may_wait() {
     );
     assert_eq!(error.data["refusal"], "queueFull");
     assert_eq!(error.data["class"], "retryable");
-    assert!(error.message.contains("queue full"), "{error:?}");
+    assert!(error.message.contains("queue is full"), "{error:?}");
     client.cancel(&session);
     client.done(&first);
 }

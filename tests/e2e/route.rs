@@ -606,7 +606,7 @@ fn who_cannot_take_over_is_passed_over_in_plain_sight() {
     let small = "\n[model.\"model-two\"]\ncontext_window = 900";
     let no_tools = "\n[model.\"model-two\"]\ntools = false";
     for (tables, says) in [
-        (small, "does not fit its window of 900 tokens"),
+        (small, "exceeds its window of 900 tokens"),
         (no_tools, "model-two cannot use tools"),
     ] {
         let world = chain(["", "", tables]);

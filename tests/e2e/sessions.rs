@@ -399,7 +399,7 @@ fn what_waits_for_an_answer_is_over_in_a_fork() {
     let last = calls.next_back().unwrap();
     assert_eq!(last.params["status"], "cancelled", "{last:?}");
     let why = last.params["output"].as_str().unwrap();
-    assert!(why.starts_with("not run: it waits for an answer"), "{why}");
+    assert!(why.starts_with("not run: it awaits approval"), "{why}");
     assert_eq!(client.ask(&fork, "and now?").text, "ok");
     assert_eq!(client.load(&session).open_approvals.len(), 1);
     assert!(world.read("made").is_none());

@@ -376,7 +376,7 @@ fn a_failing_disk_stands_in_the_status_until_it_works_again() {
     assert_eq!(client.ask(&session, "hello").text, "ok");
     let failing = warnings(&status(&client, |status| !warnings(status).is_empty()));
     assert!(
-        failing[0].starts_with("store: ") && failing[0].contains("kept in memory"),
+        failing[0].starts_with("store: ") && failing[0].contains("keeping events in memory"),
         "{failing:?}"
     );
     std::fs::remove_dir(&database).unwrap();

@@ -54,7 +54,7 @@ fn who_has_no_key_is_passed_over() {
     insta::assert_snapshot!(story(&client, &session), @r#"
       retry 1 of 1; eachlabs/model-three takes over
     model_fallback
-      warning openrouter is passed over: the provider "openrouter" has no API key
+      warning skipping openrouter: the provider "openrouter" has no API key
       anthropic/model-one -> eachlabs/model-three: anthropic failed 2 times: down
     completed
     completed / no error
@@ -136,7 +136,7 @@ fn within_a_turn_the_first_is_asked_again_when_its_circuit_lets_a_trial_through(
             (
                 "openrouter/model-two",
                 "anthropic/model-one",
-                "anthropic is tried again"
+                "trying anthropic again"
             )
         );
     }

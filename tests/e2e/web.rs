@@ -221,7 +221,10 @@ fn private_addresses_are_not_read_unless_the_person_says_so() {
             &session,
             json!({"url": format!("http://{host}/page")}),
         );
-        assert!(text.contains("only public addresses are read"), "{host}: {text}");
+        assert!(
+            text.contains("only public addresses are fetched"),
+            "{host}: {text}"
+        );
     }
     assert_eq!(web.asked(), 0);
 }
@@ -235,16 +238,13 @@ fn servers_that_misbehave_are_told_of_in_words() {
     for (path, says) in [
         ("/round", "more than 5 redirects"),
         ("/away", "It was not followed"),
-        (
-            "/inside",
-            "redirects to an address that cannot be read: file:///etc/passwd",
-        ),
+        ("/inside", "redirects to an invalid address: file:///etc/passwd"),
         ("/missing", "404 Not Found"),
         ("/missing", "No such hat."),
-        ("/picture", "is no text but image/png of 7 bytes"),
+        ("/picture", "is image/png of 7 bytes, not text"),
         ("/bomb", "bytes 0 to 28000 of 5242880"),
         ("/endless", "bytes 0 to 28000 of 5242880"),
-        ("/broken", "the answer broke off"),
+        ("/broken", "the response broke off"),
         ("/nonsense", "no answer from 127.0.0.1"),
         ("/silent", "timed out after 8 s"),
         ("/stalled", "timed out after 8 s"),
