@@ -192,7 +192,7 @@ return function(_, drive)
       local disk = support.read(nvim.workspace .. '/cart.py')
       if unsaved then
         eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
-        assert(told:find('the file on disk does not have this edit yet', 1, true), told)
+        assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       else
         eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
       end

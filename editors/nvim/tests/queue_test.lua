@@ -180,7 +180,7 @@ return function(_, drive)
       nvim.cmd('AgentQueue number ' .. number)
     end
     nvim.cmd('AgentQueue one too many')
-    nvim.noticed('queue full')
+    nvim.noticed('the queue is full')
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
@@ -342,7 +342,7 @@ return function(_, drive)
       end)
     end
     nvim.keys('i/')
-    menu({ '/lock Locks', '/look [file] Looks', '/void cannot be used: it says nothing' })
+    menu({ '/lock Locks', '/look [file] Looks', '/void cannot be used: it is empty' })
     nvim.keys('loo')
     wait('the name alone', function()
       return nvim.lines()[1] == '/loo'
@@ -385,7 +385,7 @@ return function(_, drive)
     for _, words in ipairs({
       'agents: default (this session has it), reader',
       'slash commands: /look',
-      'void.md: it says nothing',
+      'void.md: it is empty',
       'instructions: AGENTS.md loaded',
     }) do
       assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))

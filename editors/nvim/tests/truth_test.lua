@@ -40,7 +40,7 @@ return function(_, drive)
       eq(text(nvim, 'cart.py'), FIXED .. '# mine\n')
       eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
       local told = output(state)
-      assert(told:find('the file on disk does not have this edit yet', 1, true), told)
+      assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       eq(
         nvim.lua([[return vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function()
         local place = { vim.fn.line("'m"), vim.fn.line('.'), vim.fn.col('.') }
