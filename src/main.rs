@@ -24,26 +24,26 @@ fn main() {
     let arguments = Arguments::parse();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {
-        None | Some(Command::Serve { .. }) => serve(&shared),
-        Some(command) => client(command, &shared),
+        None | Some(Command::Serve { .. }) => serve_editor(&shared),
+        Some(command) => run_client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {
         // Stdout may be the client's: what went wrong before serving is told on stderr.
-        let error = agentls::base::text::neutralise(&error.to_string()).into_owned();
+        let error = agentls::base::text::strip_control_characters(&error.to_string()).into_owned();
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
         1
     }));
 }
 
 /// A client at a terminal, of a server that it starts.
-fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
+fn run_client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let source = ConfigSource {
         // So that the configuration is judged as the server judges it.
         tools: server::tool_names(),
-        ..source(shared)
+        ..build_config_source(shared)
     };
     let trust = match (&command, &source.places) {
         // A store that cannot be read trusts nothing.
@@ -54,7 +54,7 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
         }
         _ => Trust::default(),
     };
-    let code = runtime.block_on(cli::run(command, shared, &source, &trust, cwd()?));
+    let code = runtime.block_on(cli::run_command(command, shared, &source, &trust, current_dir()?));
     // A line that is being read is not waited for.
     runtime.shutdown_background();
     Ok(code)
@@ -63,22 +63,22 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
 const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
 
 /// Serves an editor. Stdout is moved aside before anything could print to it.
-fn serve(shared: &Shared) -> std::io::Result<i32> {
+fn serve_editor(shared: &Shared) -> std::io::Result<i32> {
     let by_hand = std::io::stdin().is_terminal();
-    let stdio = transport::claim().map_err(std::io::Error::other)?;
+    let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
     transport::raise_open_files();
     adopt_orphans();
-    let source = source(shared);
+    let source = build_config_source(shared);
     let Some(places) = source.places.clone() else {
         return Err(std::io::Error::other(
             "no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME",
         ));
     };
     let redactor = Redactor::default();
-    let settings = source.load(None, &Default::default()).settings;
+    let settings = source.load_settings(None, &Default::default()).settings;
     redactor.learn_all(&settings);
     // Without a log the server serves all the same.
-    let logging = observe::init(&settings.logging, &redactor);
+    let logging = observe::init_logging(&settings.logging, &redactor);
     if let Err(error) = &logging {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
     }
@@ -87,15 +87,15 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), BY_HAND.as_bytes());
     }
     let options = ServeOptions {
-        home: source.env.home().map(ToOwned::to_owned),
+        home: source.env.home_dir().map(ToOwned::to_owned),
         source,
         redactor,
         data: places.data_dir,
-        cwd: cwd()?,
+        cwd: current_dir()?,
         stdio,
         on_settings: Box::new(move |settings| {
             if let Ok(Some(log)) = &logging
-                && let Err(error) = log.reload(&settings.logging)
+                && let Err(error) = log.reload_settings(&settings.logging)
             {
                 tracing::warn!(%error, "the log settings were not applied");
             }
@@ -103,7 +103,7 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
         delta_frame: settings.server.delta_frame,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(server::serve(options));
+    let code = runtime.block_on(server::run_server(options));
     runtime.shutdown_background();
     sweep_orphans();
     code
@@ -113,14 +113,14 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     clippy::disallowed_methods,
     reason = "main reads it once; everyone else is told"
 )]
-fn cwd() -> std::io::Result<PathBuf> {
+fn current_dir() -> std::io::Result<PathBuf> {
     std::env::current_dir()
 }
 
-fn source(shared: &Shared) -> ConfigSource {
-    let env = Env::real();
+fn build_config_source(shared: &Shared) -> ConfigSource {
+    let env = Env::from_process();
     ConfigSource {
-        places: ConfigPaths::of(&env, shared.config.as_deref()),
+        places: ConfigPaths::from_env(&env, shared.config.as_deref()),
         flags: Flags {
             provider: shared.provider.clone(),
             model: shared.model.clone(),

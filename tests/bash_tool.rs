@@ -34,7 +34,7 @@ struct Written {
 }
 
 impl ContentSink for Files {
-    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
+    fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         let file = File::create_new(self.0.join(name)).map_err(|error| error.to_string())?;
         Ok(Box::new(Written {
             name: name.to_owned(),
@@ -45,7 +45,7 @@ impl ContentSink for Files {
 }
 
 impl ContentWriter for Written {
-    fn append(&mut self, text: &str) -> Result<(), String> {
+    fn append_text(&mut self, text: &str) -> Result<(), String> {
         self.bytes += text.len() as u64;
         self.file
             .write_all(text.as_bytes())
@@ -133,7 +133,7 @@ fn text_of(news: ToolProgress) -> String {
 }
 
 async fn call(tool: impl DynTool, cx: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
-    Arc::new(tool).prepare(&input).unwrap().run(cx.clone()).await
+    Arc::new(tool).prepare_call(&input).unwrap().run(cx.clone()).await
 }
 
 fn alive(pid_file: &Path) -> bool {
@@ -632,7 +632,7 @@ async fn a_background_process_is_read_and_killed() {
     let killed = call(BashKill, cx, json!({ "id": id })).await.unwrap();
     // Before it, bash may tell of its own child's end.
     assert!(killed.text.ends_with("bye\nbg1 has ended"), "{}", killed.text);
-    assert!(!alive(&cx.cwd.join("pid")) && cx.workspace.background().list().is_empty());
+    assert!(!alive(&cx.cwd.join("pid")) && cx.workspace.background().list_jobs().is_empty());
 
     let unknown = call(BashKill, cx, json!({ "id": id })).await.unwrap_err();
     assert_eq!(unknown.to_string(), "no background process `bg1`: there is none");
@@ -685,7 +685,7 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
     let ids: Vec<String> = cx
         .workspace
         .background()
-        .list()
+        .list_jobs()
         .into_iter()
         .map(|job| job.id)
         .collect();
@@ -694,7 +694,7 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
     read(cx, &last, 20.0).await;
     // The one that ended, still on the list, goes for this one.
     let next = background(cx, "exec sleep 1000").await;
-    let list = cx.workspace.background().list();
+    let list = cx.workspace.background().list_jobs();
     assert_eq!(list.len(), MAX_BACKGROUND);
     assert!(list.iter().all(|job| job.id != last) && list.iter().any(|job| job.id == next));
 }

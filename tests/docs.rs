@@ -242,8 +242,8 @@ fn configurations_load() {
             let home = tempfile::tempdir().unwrap();
             let mut vars = variables(&block.text);
             vars.push(("HOME".to_owned(), home.path().to_str().unwrap().to_owned()));
-            let env = Env::of(vars);
-            let places = ConfigPaths::of(&env, None).unwrap();
+            let env = Env::from_vars(vars);
+            let places = ConfigPaths::from_env(&env, None).unwrap();
             fs::create_dir_all(&places.config_dir).unwrap();
             fs::write(&places.config_file, &block.text).unwrap();
             let source = ConfigSource {
@@ -252,7 +252,7 @@ fn configurations_load() {
                 tools: tool_names(),
                 ..ConfigSource::default()
             };
-            let loaded = source.load(None, &Trust::default());
+            let loaded = source.load_settings(None, &Trust::default());
             wrong.extend(
                 loaded
                     .diagnostics

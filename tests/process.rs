@@ -164,7 +164,7 @@ fn launcher() -> Launcher {
 
 async fn start(script: &str, mark: &str) -> Child {
     launcher()
-        .spawn(Command::shell(script).env(MARK, mark).merge_stderr())
+        .spawn(Command::from_script(script).env(MARK, mark).merge_stderr())
         .await
         .unwrap()
 }
@@ -208,7 +208,7 @@ async fn shapes_leave_processes_when_nobody_stops_them() {
 async fn kill_leaves_nobody() {
     on_every_shape(lasting, async |child| {
         child.process.kill();
-        let ending = child.process.gone().await;
+        let ending = child.process.wait_until_gone().await;
         assert!(ending.gone);
         assert_eq!(ending.status, ExitStatus::Signal(9));
         assert_eq!(child.process.wait().await, ExitStatus::Signal(9));
@@ -223,7 +223,7 @@ async fn nobody_is_left_once_gone_is_told() {
         let mut child = start(&lasting(shape), &mark).await;
         ready(&mut child, name).await;
         child.process.kill();
-        assert!(child.process.gone().await.gone, "{name}");
+        assert!(child.process.wait_until_gone().await.gone, "{name}");
         assert_eq!(marked(&mark), [], "{name}");
     }
 }
@@ -267,7 +267,7 @@ async fn dropping_a_child_leaves_nobody() {
 async fn survivors_of_a_normal_exit_are_killed() {
     on_every_shape(ending, async |child| {
         assert_eq!(child.process.wait().await, ExitStatus::Code(0));
-        assert!(child.process.gone().await.gone);
+        assert!(child.process.wait_until_gone().await.gone);
     })
     .await;
 }
@@ -280,7 +280,7 @@ async fn server_role() {
         return;
     };
     if let Ok(count) = std::env::var(SERVER_COUNT) {
-        let several = (0..count.parse().unwrap()).map(|_| run(Command::shell(&*script)));
+        let several = (0..count.parse().unwrap()).map(|_| run(Command::from_script(&*script)));
         futures::future::join_all(several).await;
         return;
     }
@@ -288,7 +288,7 @@ async fn server_role() {
         return server_that_adopts(&script, &end).await;
     }
     let mut child = launcher()
-        .spawn(Command::shell(script).merge_stderr())
+        .spawn(Command::from_script(script).merge_stderr())
         .await
         .unwrap();
     ready(&mut child, "server").await;
@@ -307,7 +307,7 @@ async fn server_that_adopts(script: &str, end: &str) {
     if end == "refuse" {
         let helper = folder.path().join("helper");
         write_program(&helper, script);
-        let command = Command::shell("").env(MARK, &mark);
+        let command = Command::from_script("").env(MARK, &mark);
         let refused = Launcher::with_helper(&helper, []).spawn(command).await;
         assert!(matches!(refused, Err(SpawnError::Helper { .. })), "{refused:?}");
         assert_eq!(marked(&mark), [], "nobody is left once the error is there");
@@ -429,9 +429,9 @@ async fn a_helper_that_is_stopped_while_it_starts_goes_on() {
     let helper = folder.path().join("helper");
     write_program(&helper, &format!("kill -STOP $$\nexec {HELPER} \"$@\"\n"));
     let launcher = Launcher::with_helper(&helper, []);
-    let started = launcher.spawn(Command::shell("echo done"));
+    let started = launcher.spawn(Command::from_script("echo done"));
     let child = tokio::time::timeout(Duration::from_secs(10), started).await;
-    let collected = child.unwrap().unwrap().collect(100).await;
+    let collected = child.unwrap().unwrap().collect_output(100).await;
     assert_eq!(text(&collected.stdout), "done\n");
 }
 
@@ -499,7 +499,7 @@ async fn signals_to_the_helper_free_nobody() {
     for signal in [
         "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "PIPE", "TSTP", "TTIN", "XCPU", "TERM",
     ] {
-        let kill = Command::argv(["kill", &format!("-{signal}"), &helper.to_string()]);
+        let kill = Command::from_argv(["kill", &format!("-{signal}"), &helper.to_string()]);
         let kill = launcher().spawn(kill).await.unwrap();
         assert!(kill.process.wait().await.success());
     }
@@ -508,7 +508,7 @@ async fn signals_to_the_helper_free_nobody() {
         "the helper is still there"
     );
     child.process.kill();
-    assert!(child.process.gone().await.gone);
+    assert!(child.process.wait_until_gone().await.gone);
     all_gone(&mark, "signals").await;
 }
 
@@ -522,11 +522,11 @@ async fn a_killed_helper_frees_nobody_of_its_session() {
         .find(|(_, line)| line.starts_with("agentls __exec"))
         .unwrap();
     let kill = launcher()
-        .spawn(Command::argv(["kill", "-KILL", &helper.to_string()]))
+        .spawn(Command::from_argv(["kill", "-KILL", &helper.to_string()]))
         .await
         .unwrap();
     assert!(kill.process.wait().await.success());
-    assert_eq!(child.process.gone().await.status, ExitStatus::Unknown);
+    assert_eq!(child.process.wait_until_gone().await.status, ExitStatus::Unknown);
     all_gone(&mark, "helper").await;
 }
 
@@ -608,7 +608,12 @@ async fn a_stopped_command_can_clean_up() {
 }
 
 async fn run(command: Command) -> agentls::workspace::process::Collected {
-    launcher().spawn(command).await.unwrap().collect(1 << 20).await
+    launcher()
+        .spawn(command)
+        .await
+        .unwrap()
+        .collect_output(1 << 20)
+        .await
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -624,14 +629,14 @@ async fn ends_are_told() {
         ("kill -KILL $$", ExitStatus::Signal(9)),
         ("kill -SEGV $$", ExitStatus::Signal(11)),
     ] {
-        assert_eq!(run(Command::shell(script)).await.status, want, "{script}");
+        assert_eq!(run(Command::from_script(script)).await.status, want, "{script}");
     }
 }
 
 #[tokio::test]
 async fn refusals_say_what_is_wrong() {
     let missing = launcher()
-        .spawn(Command::argv(["no-such-program-here", "x"]))
+        .spawn(Command::from_argv(["no-such-program-here", "x"]))
         .await
         .unwrap_err();
     assert!(matches!(&missing, SpawnError::NotFound { program, .. } if program == "no-such-program-here"));
@@ -643,7 +648,7 @@ async fn refusals_say_what_is_wrong() {
     );
 
     let nowhere = launcher()
-        .spawn(Command::shell("true").cwd("/no/such/place"))
+        .spawn(Command::from_script("true").current_dir("/no/such/place"))
         .await
         .unwrap_err();
     assert_eq!(
@@ -651,13 +656,13 @@ async fn refusals_say_what_is_wrong() {
         "cannot use working directory /no/such/place: No such file or directory (os error 2)"
     );
     let file = launcher()
-        .spawn(Command::shell("true").cwd("/etc/passwd"))
+        .spawn(Command::from_script("true").current_dir("/etc/passwd"))
         .await
         .unwrap_err();
     assert!(matches!(file, SpawnError::WorkingDirectory { .. }), "{file}");
 
     let denied = launcher()
-        .spawn(Command::argv(["/etc/passwd"]))
+        .spawn(Command::from_argv(["/etc/passwd"]))
         .await
         .unwrap_err();
     assert_eq!(
@@ -666,18 +671,18 @@ async fn refusals_say_what_is_wrong() {
     );
 
     let long = launcher()
-        .spawn(Command::argv(["true".to_owned(), "x".repeat(1 << 20)]))
+        .spawn(Command::from_argv(["true".to_owned(), "x".repeat(1 << 20)]))
         .await
         .unwrap_err();
     assert!(matches!(long, SpawnError::Refused { .. }), "{long}");
     let empty = launcher()
-        .spawn(Command::argv(Vec::<String>::new()))
+        .spawn(Command::from_argv(Vec::<String>::new()))
         .await
         .unwrap_err();
     assert!(matches!(empty, SpawnError::Refused { .. }), "{empty}");
 
     let helper = Launcher::with_helper("/no/such/helper", [])
-        .spawn(Command::shell("true"))
+        .spawn(Command::from_script("true"))
         .await
         .unwrap_err();
     assert!(
@@ -687,7 +692,7 @@ async fn refusals_say_what_is_wrong() {
         "{helper}"
     );
     let other = Launcher::with_helper("true", [])
-        .spawn(Command::shell("true"))
+        .spawn(Command::from_script("true"))
         .await
         .unwrap_err();
     assert!(matches!(other, SpawnError::Helper { .. }), "{other}");
@@ -695,7 +700,7 @@ async fn refusals_say_what_is_wrong() {
 
 #[tokio::test]
 async fn a_helper_without_a_server_says_so() {
-    let collected = run(Command::argv([HELPER, "__exec"])).await;
+    let collected = run(Command::from_argv([HELPER, "__exec"])).await;
     assert_eq!(collected.status, ExitStatus::Code(2));
     assert!(
         text(&collected.stderr).contains("started by agentls itself"),
@@ -706,12 +711,12 @@ async fn a_helper_without_a_server_says_so() {
 #[tokio::test]
 async fn streams_are_separate_or_merged_in_order() {
     let script = "echo one; echo two >&2; echo three";
-    let separate = run(Command::shell(script)).await;
+    let separate = run(Command::from_script(script)).await;
     assert_eq!(
         (text(&separate.stdout), text(&separate.stderr)),
         ("one\nthree\n", "two\n")
     );
-    let merged = run(Command::shell(script).merge_stderr()).await;
+    let merged = run(Command::from_script(script).merge_stderr()).await;
     assert_eq!(
         (text(&merged.stdout), text(&merged.stderr)),
         ("one\ntwo\nthree\n", "")
@@ -722,8 +727,8 @@ async fn streams_are_separate_or_merged_in_order() {
 async fn directory_and_environment_arrive() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
-    let command = Command::shell("pwd -P; echo \"$ONE\"; echo \"${PATH-none}\"")
-        .cwd(&path)
+    let command = Command::from_script("pwd -P; echo \"$ONE\"; echo \"${PATH-none}\"")
+        .current_dir(&path)
         .env("ONE", "1 \n x")
         .env_remove("PATH");
     let got = run(command).await;
@@ -737,38 +742,38 @@ async fn stripped_variables_reach_nobody() {
     let name = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(name).is_some());
     let script = format!("echo \"[${name}]\"; tr '\\0' '\\n' </proc/$PPID/environ | grep -c ^{name}=");
-    let plain = run(Command::shell(&*script)).await;
+    let plain = run(Command::from_script(&*script)).await;
     assert!(
         text(&plain.stdout).ends_with("]\n1\n") && !plain.stdout.starts_with(b"[]"),
         "{plain:?}"
     );
     let strict = Launcher::with_helper(HELPER, [name.to_owned()]);
     let stripped = strict
-        .spawn(Command::shell(&*script))
+        .spawn(Command::from_script(&*script))
         .await
         .unwrap()
-        .collect(1 << 20)
+        .collect_output(1 << 20)
         .await;
     assert_eq!(text(&stripped.stdout), "[]\n0\n");
     let added = strict
-        .spawn(Command::shell(&*script).env(name, "x"))
+        .spawn(Command::from_script(&*script).env(name, "x"))
         .await
         .unwrap()
-        .collect(1 << 20)
+        .collect_output(1 << 20)
         .await;
     assert_eq!(text(&added.stdout), "[x]\n1\n");
 }
 
 #[tokio::test]
 async fn stdin_is_empty_or_given_or_piped() {
-    assert_eq!(run(Command::shell("cat; echo end")).await.stdout, b"end\n");
+    assert_eq!(run(Command::from_script("cat; echo end")).await.stdout, b"end\n");
 
     let large: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
-    let got = run(Command::argv(["cat"]).stdin(Stdin::Bytes(large.clone()))).await;
+    let got = run(Command::from_argv(["cat"]).stdin(Stdin::Bytes(large.clone()))).await;
     assert_eq!((got.stdout == large, got.cut), (true, false));
 
     let mut child = launcher()
-        .spawn(Command::argv(["cat"]).stdin(Stdin::Piped))
+        .spawn(Command::from_argv(["cat"]).stdin(Stdin::Piped))
         .await
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -821,7 +826,7 @@ async fn the_command_gets_three_descriptors_and_nothing_else() {
 async fn the_command_has_its_own_group_no_terminal_and_default_signals() {
     let script =
         "cat /proc/self/stat | cut -d' ' -f5,7; echo $$; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
-    let got = run(Command::shell(script)).await;
+    let got = run(Command::from_script(script)).await;
     let mut words = text(&got.stdout).split_whitespace();
     let (group, terminal, pid) = (
         words.next().unwrap(),
@@ -875,10 +880,10 @@ async fn unread_output_stalls_the_command_and_large_output_is_not_kept() {
 #[tokio::test]
 async fn collected_output_is_cut_at_the_limit() {
     let got = launcher()
-        .spawn(Command::shell("head -c 300000 /dev/zero; echo e >&2"))
+        .spawn(Command::from_script("head -c 300000 /dev/zero; echo e >&2"))
         .await
         .unwrap();
-    let got = got.collect(1000).await;
+    let got = got.collect_output(1000).await;
     assert_eq!(
         (got.stdout.len(), got.cut, &got.stderr[..]),
         (1000, true, &b"e\n"[..])
@@ -893,7 +898,7 @@ async fn output_ends_though_a_survivor_holds_it() {
         "echo one; setsid sleep 1000 & exit 0",
     ] {
         let start = clock::now();
-        let got = run(Command::shell(script)).await;
+        let got = run(Command::from_script(script)).await;
         assert_eq!((text(&got.stdout), got.status), ("one\n", ExitStatus::Code(0)));
         assert!(
             start.elapsed() < Duration::from_secs(5),
@@ -923,7 +928,7 @@ async fn output_ends_though_a_stranger_holds_it() {
 #[tokio::test]
 async fn what_was_written_before_the_end_is_read_however_late() {
     let mut child = start("echo ready", "-").await;
-    child.process.gone().await;
+    child.process.wait_until_gone().await;
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"ready\n");
     assert_eq!(child.output.next().await, None);
@@ -933,7 +938,9 @@ async fn what_was_written_before_the_end_is_read_however_late() {
 #[tokio::test]
 async fn both_streams_flow_though_one_floods() {
     let mut child = launcher()
-        .spawn(Command::shell("cat /dev/zero & while echo x >&2; do :; done"))
+        .spawn(Command::from_script(
+            "cat /dev/zero & while echo x >&2; do :; done",
+        ))
         .await
         .unwrap();
     let mut seen = [0_usize; 2];
@@ -942,7 +949,7 @@ async fn both_streams_flow_though_one_floods() {
         seen[usize::from(chunk.stream == Stream::Stderr)] += 1;
     }
     child.process.kill();
-    assert!(child.process.gone().await.gone);
+    assert!(child.process.wait_until_gone().await.gone);
 }
 
 #[tokio::test]
@@ -950,7 +957,7 @@ async fn git_runs_nothing_that_the_repository_names() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let git = async |args: &[&str]| {
-        let got = run(git_command(args.iter().copied()).cwd(path)).await;
+        let got = run(git_command(args.iter().copied()).current_dir(path)).await;
         assert!(got.status.success(), "{args:?}: {}", text(&got.stderr));
         text(&got.stdout).to_owned()
     };
@@ -1008,7 +1015,7 @@ async fn a_start_that_is_cancelled_leaves_nobody() {
     let slow = [50_000, 150_000].map(|delay| (Launcher::with_helper(&*slow, []), delay));
     for (launcher, delay) in fast.chain(slow) {
         let mark = fresh_mark();
-        let command = Command::shell("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
+        let command = Command::from_script("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
         let cancel = CancellationToken::new();
         let cancelling = async {
             tokio::time::sleep(Duration::from_micros(delay)).await;
@@ -1022,7 +1029,7 @@ async fn a_start_that_is_cancelled_leaves_nobody() {
         match started {
             Ok(child) => {
                 child.process.kill();
-                child.process.gone().await;
+                child.process.wait_until_gone().await;
             }
             Err(error) => assert!(matches!(error, SpawnError::Cancelled), "{delay}: {error}"),
         }

@@ -58,7 +58,7 @@ fn hello() -> Arc<Request> {
 }
 
 async fn open(provider: &Arc<dyn Provider>) -> Result<EventStream, ProviderError> {
-    provider.stream(hello()).await
+    provider.open_stream(hello()).await
 }
 
 async fn collect(provider: &Arc<dyn Provider>) -> Result<Vec<StreamEvent>, ProviderError> {
@@ -142,7 +142,7 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
         let mock = MockLlm::start();
         let provider = provider(&mock, kind);
         let assistant = Message {
-            id: MessageId::fresh(),
+            id: MessageId::new_random(),
             role: Role::Assistant,
             content: vec![
                 Block::Reasoning {
@@ -184,7 +184,7 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
                 messages: history.clone(),
                 ..(*hello()).clone()
             };
-            let mut stream = provider.stream(Arc::new(ask)).await.unwrap();
+            let mut stream = provider.open_stream(Arc::new(ask)).await.unwrap();
             while let Some(event) = stream.next().await {
                 event.unwrap();
             }
@@ -194,7 +194,7 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
             messages: history,
             ..(*hello()).clone()
         };
-        drop(provider.stream(Arc::new(ask)).await.unwrap());
+        drop(provider.open_stream(Arc::new(ask)).await.unwrap());
         assert_eq!(mock.take_failures(), Vec::<String>::new(), "{kind:?}");
         assert_eq!(mock.requests().len(), 3);
     }
@@ -215,7 +215,7 @@ async fn dropping_a_stream_or_a_call_closes_the_connection() {
         assert!(closed.dropped && closed.closed.unwrap() - dropped < Duration::from_secs(1));
         // Before the head of the response, too.
         mock.push(Reply::silent());
-        let call = provider.stream(hello());
+        let call = provider.open_stream(hello());
         let mut call = Box::pin(call);
         tokio::select! {
             biased;

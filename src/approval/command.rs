@@ -6,7 +6,7 @@ use super::read_only;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, ParsedCommand, SimpleCommand, Word};
-use crate::base::text::reveal;
+use crate::base::text::reveal_hidden_characters;
 
 /// Commands that run the command in their arguments.
 pub(super) const WRAPPERS: &[&str] = &[
@@ -172,24 +172,24 @@ impl Requirement {
     pub(crate) fn met_by(&self, rule: &Rule) -> bool {
         match self {
             Self::First(word) => rule.spells_first(word),
-            Self::Anywhere(word) => rule.spells(word),
+            Self::Anywhere(word) => rule.spells_word(word),
         }
     }
 }
 
 /// What a rule must spell out to allow this part: assignments, wrappers, interpreters, and options that
 /// run programs are never allowed by a `*` alone.
-pub(crate) fn demands(part: &SimpleCommand) -> Vec<Requirement> {
+pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     let mut demands: Vec<Requirement> = part
         .assignments
         .iter()
-        .filter_map(Word::shown)
+        .filter_map(Word::to_rule_text)
         .map(Requirement::Anywhere)
         .collect();
     let words = &part.words;
     let Some((shown, name)) = words
         .first()
-        .and_then(|word| Some((word.shown()?, base_name(word.literal()?))))
+        .and_then(|word| Some((word.to_rule_text()?, base_name(word.as_literal()?))))
     else {
         return demands;
     };
@@ -202,18 +202,19 @@ pub(crate) fn demands(part: &SimpleCommand) -> Vec<Requirement> {
     let spells_out = STATE.contains(&name);
     // The operand of `-v` is evaluated: `test -v 'a[$(command)]'`.
     let evaluates = |word: &&Word| {
-        matches!(name, "test" | "[" | "[[") && word.literal().is_some_and(|word| matches!(word, "-v" | "-R"))
+        matches!(name, "test" | "[" | "[[")
+            && word.as_literal().is_some_and(|word| matches!(word, "-v" | "-R"))
     };
     demands.extend(
         words[1..]
             .iter()
             .filter(|word| spells_out || evaluates(word))
-            .filter_map(Word::shown)
+            .filter_map(Word::to_rule_text)
             .map(Requirement::Anywhere),
     );
-    let unreviewed = match read_only::review(part) {
+    let unreviewed = match read_only::review_command(part) {
         Some(review) => review.unreviewed,
-        None => dangerous_flags::started(name, words),
+        None => dangerous_flags::find_dangerous_words(name, words),
     };
     let open = read_only::has_open_subcommand(name, words);
     demands.extend(unreviewed.into_iter().chain(open).map(Requirement::Anywhere));
@@ -222,16 +223,16 @@ pub(crate) fn demands(part: &SimpleCommand) -> Vec<Requirement> {
 
 /// Whether the rule speaks of this very command, so that its writer knew what it may run: the whole command, or its
 /// program, and for an interpreter also the script's file.
-pub(crate) fn settles(rule: &Rule, part: &SimpleCommand) -> bool {
+pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_exact() {
         return true;
     }
-    let literal = |at: usize| part.words.get(at).and_then(Word::literal);
+    let literal = |at: usize| part.words.get(at).and_then(Word::as_literal);
     let Some(first) = literal(0).filter(|first| rule.spells_first(first)) else {
         return false;
     };
     let name = base_name(first);
-    let is_script = |file: &str| !file.starts_with('-') && rule.spells(file);
+    let is_script = |file: &str| !file.starts_with('-') && rule.spells_word(file);
     if SHELLS.contains(&name) || is_interpreter(name) {
         literal(1).is_some_and(is_script)
     } else {
@@ -308,7 +309,7 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
                 seen: &mut seen,
                 scripts: Vec::new(),
             };
-            look.part(part, certainty);
+            look.visit_command(part, certainty);
             for (script, certainty) in look.scripts {
                 if budget == 0 {
                     seen.blind = true;
@@ -337,20 +338,20 @@ struct CommandReview<'a> {
 }
 
 impl CommandReview<'_> {
-    fn part(&mut self, part: &SimpleCommand, certainty: Certainty) {
+    fn visit_command(&mut self, part: &SimpleCommand, certainty: Certainty) {
         let mut words = part.words.clone();
         if words
             .iter()
-            .filter_map(Word::literal)
+            .filter_map(Word::as_literal)
             .map(base_name)
             .any(takes_arguments_from_input)
         {
-            words.push(Word::dynamic("its input"));
+            words.push(Word::new_dynamic("its input"));
         }
         let words = &words;
         if !part.assignments.is_empty() {
             let with: Vec<Word> = part.assignments.iter().chain(words).cloned().collect();
-            self.candidate(&with, certainty);
+            self.push_candidate(&with, certainty);
         }
         let count = words.len().min(MAX_SUFFIXES);
         // How sure it is that a command begins at each word.
@@ -359,38 +360,44 @@ impl CommandReview<'_> {
         for at in 0..count {
             let Some(certainty) = starts[at] else { continue };
             // What perhaps is a command and is not known either would be anything.
-            if certainty == Certainty::Sure || words[at].literal().is_some() {
-                self.candidate(&words[at..], certainty);
+            if certainty == Certainty::Sure || words[at].as_literal().is_some() {
+                self.push_candidate(&words[at..], certainty);
             }
-            let Some(name) = words[at].literal().map(base_name) else {
+            let Some(name) = words[at].as_literal().map(base_name) else {
                 continue;
             };
             if WRAPPERS.contains(&name) {
-                self.wrapper(words, at, certainty, &mut starts[..count]);
+                self.visit_wrapper(words, at, certainty, &mut starts[..count]);
             } else if matches!(name, "find" | "gfind" | "fd" | "fdfind") {
                 for next in at + 1..count {
-                    let before = words[next - 1].literal();
+                    let before = words[next - 1].as_literal();
                     if before.is_some_and(|word| dangerous_flags::runs_next(name, word)) {
                         starts[next] = Some(certainty);
                     }
                 }
             } else if SHELLS.contains(&name) {
-                self.shell(&words[at + 1..], certainty);
+                self.visit_shell(&words[at + 1..], certainty);
             } else if name == "eval" {
-                self.eval(&words[at + 1..], certainty);
+                self.visit_eval(&words[at + 1..], certainty);
             }
         }
     }
 
     /// Words after a wrapper: those right after options, assignments and numbers are commands for sure.
-    fn wrapper(&mut self, words: &[Word], at: usize, certainty: Certainty, starts: &mut [Option<Certainty>]) {
+    fn visit_wrapper(
+        &mut self,
+        words: &[Word],
+        at: usize,
+        certainty: Certainty,
+        starts: &mut [Option<Certainty>],
+    ) {
         let mut sure = certainty == Certainty::Sure;
         for next in at + 1..starts.len() {
             let now = if sure { Certainty::Sure } else { Certainty::Perhaps };
             if starts[next] != Some(Certainty::Sure) {
                 starts[next] = Some(now);
             }
-            let Some(text) = words[next].literal() else {
+            let Some(text) = words[next].as_literal() else {
                 sure = false;
                 continue;
             };
@@ -403,10 +410,10 @@ impl CommandReview<'_> {
         }
     }
 
-    fn shell(&mut self, arguments: &[Word], certainty: Certainty) {
+    fn visit_shell(&mut self, arguments: &[Word], certainty: Certainty) {
         let mut takes_script = false;
         for word in arguments {
-            let Some(text) = word.literal() else {
+            let Some(text) = word.as_literal() else {
                 self.seen.blind = true;
                 return;
             };
@@ -425,25 +432,25 @@ impl CommandReview<'_> {
         self.seen.blind = true;
     }
 
-    fn eval(&mut self, arguments: &[Word], certainty: Certainty) {
-        let texts: Option<Vec<&str>> = arguments.iter().map(Word::literal).collect();
+    fn visit_eval(&mut self, arguments: &[Word], certainty: Certainty) {
+        let texts: Option<Vec<&str>> = arguments.iter().map(Word::as_literal).collect();
         match texts {
             Some(texts) => self.scripts.push((texts.join(" "), certainty)),
             None => self.seen.blind = true,
         }
     }
 
-    fn candidate(&mut self, words: &[Word], certainty: Certainty) {
-        let mut texts = vec![join(words, Word::shown)];
+    fn push_candidate(&mut self, words: &[Word], certainty: Certainty) {
+        let mut texts = vec![join(words, Word::to_rule_text)];
         let mut add = |text: String| {
             if !texts.contains(&text) {
                 texts.push(text);
             }
         };
-        add(join(words, |word| word.literal().map(str::to_owned)));
+        add(join(words, |word| word.as_literal().map(str::to_owned)));
         add(join(words, up_to_glob));
         if let Some((first, rest)) = words.split_first()
-            && let Some(path) = first.literal()
+            && let Some(path) = first.as_literal()
             && path.contains('/')
         {
             let name = Word::Literal {
@@ -452,7 +459,7 @@ impl CommandReview<'_> {
                 quoted: false,
             };
             let words: Vec<Word> = std::iter::once(name).chain(rest.iter().cloned()).collect();
-            add(join(&words, Word::shown));
+            add(join(&words, Word::to_rule_text));
             add(join(&words, up_to_glob));
         }
         self.seen.candidates.push(RuleCandidate {
@@ -479,7 +486,7 @@ fn up_to_glob(word: &Word) -> Option<String> {
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             Some(format!("{}\0", &text[..end]))
         }
-        Word::Literal { .. } | Word::Dynamic { .. } => word.shown(),
+        Word::Literal { .. } | Word::Dynamic { .. } => word.to_rule_text(),
     }
 }
 
@@ -506,14 +513,17 @@ const MAX_OFFERED: usize = 200;
 
 /// The rule that "always" would store for this part: the exact command, or a reviewed prefix. `exact`: something about
 /// this very command is special, so no prefix is offered.
-pub(crate) fn offer(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
-    if part.dynamic().is_some() || part.writes().is_some() || !part.assignments.is_empty() {
+pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
+    if part.find_dynamic_reason().is_some()
+        || part.find_written_file().is_some()
+        || !part.assignments.is_empty()
+    {
         return None;
     }
-    let words: Vec<&str> = part.words.iter().map(Word::literal).collect::<Option<_>>()?;
+    let words: Vec<&str> = part.words.iter().map(Word::as_literal).collect::<Option<_>>()?;
     let text = part.text()?;
     let name = base_name(words.first()?);
-    let is_legible = !text.contains('\n') && reveal(&text) == text;
+    let is_legible = !text.contains('\n') && reveal_hidden_characters(&text) == text;
     if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE.contains(&name) {
         return None;
     }
@@ -521,11 +531,19 @@ pub(crate) fn offer(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rul
         // Only a script's file right behind it, exactly as it is.
         let second = words.get(1);
         let file = second.is_some_and(|word| word.contains(['.', '/']) && !word.starts_with('-'));
-        return if file { Rule::exact(tool, &text) } else { None };
+        return if file {
+            Rule::with_exact_pattern(tool, &text)
+        } else {
+            None
+        };
     }
-    let Some(review) = read_only::review(part) else {
-        let starts = !dangerous_flags::started(name, &part.words).is_empty();
-        return if starts { None } else { Rule::exact(tool, &text) };
+    let Some(review) = read_only::review_command(part) else {
+        let starts = !dangerous_flags::find_dangerous_words(name, &part.words).is_empty();
+        return if starts {
+            None
+        } else {
+            Rule::with_exact_pattern(tool, &text)
+        };
     };
     // Which options those are depends on the files of the day.
     if !review.unreviewed.is_empty() && part.words.iter().any(read_only::may_become_option) {
@@ -533,9 +551,9 @@ pub(crate) fn offer(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rul
     }
     match review.prefix {
         Some(prefix) if !exact && review.unreviewed.is_empty() && secret_of(part).is_none() => {
-            Rule::parse(&format!("{tool}({} *)", super::rule::escape(&prefix))).ok()
+            Rule::parse(&format!("{tool}({} *)", super::rule::escape_subject(&prefix))).ok()
         }
-        Some(_) | None => Rule::exact(tool, &text),
+        Some(_) | None => Rule::with_exact_pattern(tool, &text),
     }
 }
 
@@ -622,7 +640,7 @@ mod tests {
             ("go vet -vettool=x ./...", Some("bash(go vet -vettool=x ./...)")),
         ] {
             let line = shell::parse(command);
-            let rule = offer("bash", &line.parts[0], false).map(|rule| rule.to_string());
+            let rule = offer_command_rule("bash", &line.parts[0], false).map(|rule| rule.to_string());
             assert_eq!(rule.as_deref(), offered, "{command}");
         }
     }

@@ -17,7 +17,7 @@ struct DangerousFlags {
     long: &'static [&'static str],
 }
 
-const fn of(
+const fn flags_for(
     names: &'static [&'static str],
     letters: &'static str,
     long: &'static [&'static str],
@@ -27,11 +27,11 @@ const fn of(
 
 /// Commands with options as getopt reads them.
 const COMMANDS: &[DangerousFlags] = &[
-    of(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
-    of(&["gsort"], "o", &["output", "compress-program"]),
-    of(&["gdate"], "s", &["set"]),
-    of(&["man"], "PHCX", &["pager", "html", "config-file", "gxditview"]),
-    of(
+    flags_for(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
+    flags_for(&["gsort"], "o", &["output", "compress-program"]),
+    flags_for(&["gdate"], "s", &["set"]),
+    flags_for(&["man"], "PHCX", &["pager", "html", "config-file", "gxditview"]),
+    flags_for(
         &["less", "more"],
         "oOk",
         &[
@@ -42,9 +42,9 @@ const COMMANDS: &[DangerousFlags] = &[
             "lesskey-content",
         ],
     ),
-    of(&["bat", "batcat"], "", &["pager"]),
-    of(&["yq"], "is", &["inplace", "in-place", "split-exp"]),
-    of(
+    flags_for(&["bat", "batcat"], "", &["pager"]),
+    flags_for(&["yq"], "is", &["inplace", "in-place", "split-exp"]),
+    flags_for(
         &["tar", "gtar", "bsdtar"],
         "IF",
         &[
@@ -57,11 +57,11 @@ const COMMANDS: &[DangerousFlags] = &[
             "rmt-command",
         ],
     ),
-    of(&["zip"], "T", &["unzip-command"]),
-    of(&["ssh"], "oFESI", &[]),
-    of(&["scp", "sftp"], "oFSD", &[]),
-    of(&["rsync"], "e", &["rsh", "rsync-path", "log-file", "write-batch"]),
-    of(
+    flags_for(&["zip"], "T", &["unzip-command"]),
+    flags_for(&["ssh"], "oFESI", &[]),
+    flags_for(&["scp", "sftp"], "oFSD", &[]),
+    flags_for(&["rsync"], "e", &["rsh", "rsync-path", "log-file", "write-batch"]),
+    flags_for(
         &["curl"],
         "oOKDcT",
         &[
@@ -82,7 +82,7 @@ const COMMANDS: &[DangerousFlags] = &[
             "alt-svc",
         ],
     ),
-    of(
+    flags_for(
         &["wget"],
         "OoaPe",
         &[
@@ -101,8 +101,8 @@ const COMMANDS: &[DangerousFlags] = &[
             "warc-file",
         ],
     ),
-    of(&["cargo"], "", &["config"]),
-    of(
+    flags_for(&["cargo"], "", &["config"]),
+    flags_for(
         &["npm", "pnpm", "yarn"],
         "C",
         &[
@@ -123,7 +123,7 @@ const COMMANDS: &[DangerousFlags] = &[
             "use-yarnrc",
         ],
     ),
-    of(
+    flags_for(
         &["pytest", "py.test"],
         "pco",
         &[
@@ -138,13 +138,13 @@ const COMMANDS: &[DangerousFlags] = &[
             "confcutdir",
         ],
     ),
-    of(&["gradle"], "I", &["init-script"]),
-    of(
+    flags_for(&["gradle"], "I", &["init-script"]),
+    flags_for(
         &["prettier"],
         "w",
         &["write", "plugin", "config", "find-config-path"],
     ),
-    of(
+    flags_for(
         &["eslint"],
         "cof",
         &[
@@ -164,14 +164,14 @@ const COMMANDS: &[DangerousFlags] = &[
 
 /// Commands whose long options have one dash, or two, and are never shortened.
 const ONE_DASH: &[DangerousFlags] = &[
-    of(
+    flags_for(
         &["gfind"],
         "",
         &[
             "exec", "execdir", "ok", "okdir", "delete", "fprint", "fprint0", "fprintf", "fls",
         ],
     ),
-    of(
+    flags_for(
         &["go"],
         "",
         &[
@@ -225,7 +225,7 @@ const GIT_VALUED: &[&str] = &[
 ];
 
 /// Behind any subcommand of git.
-const GIT: DangerousFlags = of(
+const GIT: DangerousFlags = flags_for(
     &["git"],
     "",
     &[
@@ -270,36 +270,36 @@ const GIT_RUNS: &[(&str, Option<&str>)] = &[
 ];
 
 /// The words of a command that a rule must spell out before it allows them.
-pub(super) fn started(name: &str, words: &[Word]) -> Vec<String> {
+pub(super) fn find_dangerous_words(name: &str, words: &[Word]) -> Vec<String> {
     let arguments = words.get(1..).unwrap_or_default();
     if name == "git" {
-        return git(arguments);
+        return find_dangerous_git_words(arguments);
     }
     let mut found = Vec::new();
     if let Some(options) = COMMANDS.iter().find(|options| options.names.contains(&name)) {
         let mut ended = false;
         for (at, word) in arguments.iter().enumerate() {
-            let Some(text) = word.literal() else { continue };
+            let Some(text) = word.as_literal() else { continue };
             ended |= text == "--";
             if !ended && super::read_only::may_become_option(word) {
-                found.extend(word.shown());
+                found.extend(word.to_rule_text());
             }
             // `tar xIf`: a first word without a dash is a cluster too.
             let bare =
                 at == 0 && options.letters == "IF" && text.contains(['I', 'F']) && !text.starts_with('-');
             if bare || is_one_of(text, options.letters, options.long) {
-                found.extend(word.shown());
+                found.extend(word.to_rule_text());
             }
         }
     }
     if let Some(options) = ONE_DASH.iter().find(|options| options.names.contains(&name)) {
         for word in arguments {
-            let text = word.literal().unwrap_or_default();
+            let text = word.as_literal().unwrap_or_default();
             let bare = text
                 .strip_prefix('-')
                 .map(|rest| rest.strip_prefix('-').unwrap_or(rest));
             if bare.is_some_and(|bare| options.long.contains(&name_of(bare))) {
-                found.extend(word.shown());
+                found.extend(word.to_rule_text());
             }
         }
     }
@@ -315,24 +315,26 @@ pub(super) fn runs_next(name: &str, word: &str) -> bool {
     }
 }
 
-fn git(arguments: &[Word]) -> Vec<String> {
+fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = arguments.iter();
     let subcommand = loop {
         let Some(word) = rest.next() else { return found };
-        let Some(text) = word.literal() else { return found };
+        let Some(text) = word.as_literal() else {
+            return found;
+        };
         if !text.starts_with('-') {
             break word;
         }
         if GIT_GLOBAL.iter().any(|option| text.starts_with(option)) {
-            found.extend(word.shown());
+            found.extend(word.to_rule_text());
         }
         if GIT_VALUED.contains(&text) {
             rest.next();
         }
     };
-    let name = subcommand.literal().unwrap_or_default();
-    let next = rest.as_slice().first().and_then(Word::literal);
+    let name = subcommand.as_literal().unwrap_or_default();
+    let next = rest.as_slice().first().and_then(Word::as_literal);
     if let Some((_, second)) = GIT_RUNS
         .iter()
         .find(|(runs, second)| *runs == name && (second.is_none() || *second == next))
@@ -344,10 +346,10 @@ fn git(arguments: &[Word]) -> Vec<String> {
         .find(|(of, _)| *of == name)
         .map_or("", |(_, letters)| letters);
     for word in rest {
-        let Some(text) = word.literal() else { continue };
+        let Some(text) = word.as_literal() else { continue };
         // An alias may hide `grep` and `rebase`.
         if is_one_of(text, letters, GIT.long) || text.starts_with("-O") || text.starts_with("-x") {
-            found.extend(word.shown());
+            found.extend(word.to_rule_text());
         }
     }
     found
@@ -377,7 +379,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
-    use crate::approval::{Policy, Rule, Verdict, judge};
+    use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
     use crate::domain::{Effect, Mode};
 
     /// What a rule with a `*` behind the command says.
@@ -388,7 +390,7 @@ mod tests {
             ..Policy::default()
         };
         matches!(
-            judge(&policy, "bash", &Effect::execute(command)),
+            judge_tool_call(&policy, "bash", &Effect::from_command(command)),
             Verdict::Allow { .. }
         )
     }

@@ -242,17 +242,17 @@ const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
 const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
 
 /// Why a command may run another program, or change what later commands mean; `None` where it surely does not.
-pub(super) fn doubt(part: &SimpleCommand) -> Option<String> {
-    if let Some(why) = part.dynamic() {
+pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
+    if let Some(why) = part.find_dynamic_reason() {
         return Some(format!("part of it is unknown in advance: {why}"));
     }
-    let shown = |word: &Word| one_line(&word.shown().unwrap_or_default(), 60);
+    let shown = |word: &Word| one_line(&word.to_rule_text().unwrap_or_default(), 60);
     if let Some(assignment) = part.assignments.first() {
         return Some(format!("{} may steer programs", shown(assignment)));
     }
     let first = part.words.first()?;
-    let words: Vec<&str> = part.words.iter().filter_map(Word::literal).collect();
-    let name = program(words[0]);
+    let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
+    let name = strip_system_path(words[0]);
     if name.is_some_and(|name| is_known(name, &words[1..], part)) {
         return None;
     }
@@ -260,7 +260,7 @@ pub(super) fn doubt(part: &SimpleCommand) -> Option<String> {
 }
 
 /// The program's name, where it surely is the system's own.
-fn program(word: &str) -> Option<&str> {
+fn strip_system_path(word: &str) -> Option<&str> {
     match word.rsplit_once('/') {
         None => Some(word),
         Some(("/bin" | "/usr/bin", name)) => Some(name),
@@ -277,10 +277,10 @@ fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
     if part.words[1..].iter().any(leading_glob) {
         return false;
     }
-    let plain_options = || dangerous_flags::started(name, &part.words).is_empty();
+    let plain_options = || dangerous_flags::find_dangerous_words(name, &part.words).is_empty();
     if CHECKED.contains(&name) {
         // Where options were reviewed, only those are known: `find -exec` runs anything.
-        let reviewed = read_only::review(part).is_none_or(|review| review.unreviewed.is_empty());
+        let reviewed = read_only::review_command(part).is_none_or(|review| review.unreviewed.is_empty());
         return reviewed && plain_options();
     }
     if let Some((_, known)) = SUBCOMMANDS.iter().find(|(names, _)| names.contains(&name)) {
@@ -335,7 +335,7 @@ mod tests {
 
     fn doubts(command: &str) -> bool {
         let line = shell::parse(command);
-        line.hidden.is_some() || line.parts.iter().any(|part| doubt(part).is_some())
+        line.hidden.is_some() || line.parts.iter().any(|part| explain_uncertainty(part).is_some())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! May this effect happen: modes, rules, grants and shell parsing, all pure.
 //!
-//! [`judge`] is the whole of it: a [`Policy`] (mode, rules of the config, grants of the person), a
+//! [`judge_tool_call`] is the whole of it: a [`Policy`] (mode, rules of the config, grants of the person), a
 //! tool's name and its `domain::Effect` give a [`Verdict`]. Nothing here reads a file, asks anybody or
 //! remembers anything; grants are kept by `store` and loaded by `session`.
 //!
@@ -27,6 +27,6 @@ use crate::base::secret_path as secret;
 mod shell;
 mod steering;
 
-pub use policy::{Policy, Verdict, judge};
+pub use policy::{Policy, Verdict, judge_tool_call};
 pub use read_only::command_files;
 pub use rule::{Rule, RuleError};

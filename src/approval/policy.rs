@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 
 use super::rule::Rule;
 use super::secret;
-use super::steering::{Steering, steering};
-use crate::base::text::{one_line, reveal};
+use super::steering::{Steering, find_steering};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Effect, EffectKind, Mode, Risk};
 
 mod commands;
@@ -87,7 +87,7 @@ pub enum Verdict {
 ///
 /// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). `effect.subject` is the
 /// whole command line for [`EffectKind::Execute`], but for MCP tools.
-pub fn judge(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
+pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
     let call = Call { policy, tool, effect };
     let verdict = match effect.kind {
         EffectKind::Execute if !call.is_foreign() => call.judge_command(),
@@ -123,12 +123,12 @@ impl<'a> Call<'a> {
         self.tool.starts_with("mcp:")
     }
 
-    fn about<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
+    fn filter_rules<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
         let tool = self.tool;
         rules.iter().filter(move |rule| rule.matches_tool(tool))
     }
 
-    fn denied(rule: &Rule) -> Verdict {
+    fn deny_by_rule(rule: &Rule) -> Verdict {
         Verdict::Deny {
             why: format!("denied by the rule `{rule}`; do not work around it"),
         }
@@ -139,7 +139,7 @@ impl<'a> Call<'a> {
         !self.is_foreign()
             && match self.effect.kind {
                 EffectKind::None => true,
-                EffectKind::Read => !self.is_own_tool() && self.care().is_none(),
+                EffectKind::Read => !self.is_own_tool() && self.find_care_reason().is_none(),
                 EffectKind::Write | EffectKind::Execute | EffectKind::Network => false,
             }
     }
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
                 why: missing.to_owned(),
                 risk: match self.effect.kind {
                     EffectKind::Execute => Risk::High,
-                    _ => self.risk(),
+                    _ => self.assess_risk(),
                 },
                 rule: None,
             },
@@ -181,9 +181,9 @@ impl<'a> Call<'a> {
     }
 
     fn judge_plain(&self) -> Verdict {
-        for rule in self.about(&self.policy.deny) {
+        for rule in self.filter_rules(&self.policy.deny) {
             if self.hits_any(rule) {
-                return Self::denied(rule);
+                return Self::deny_by_rule(rule);
             }
         }
         if self.effect.kind == EffectKind::None && !self.is_foreign() {
@@ -195,13 +195,13 @@ impl<'a> Call<'a> {
             return Self::denied_by_plan();
         }
         let forced = self
-            .about(&self.policy.require_approval)
+            .filter_rules(&self.policy.require_approval)
             .find(|rule| self.hits_any(rule));
         let mode = self.policy.mode;
         if mode == Mode::Full && forced.is_none() {
             return allowed_by_mode(mode);
         }
-        let care = self.care();
+        let care = self.find_care_reason();
         if care.is_none() && forced.is_none() && self.is_free() {
             return allowed_by_mode(mode);
         }
@@ -217,13 +217,13 @@ impl<'a> Call<'a> {
         }
         let why = match (care, forced) {
             (Some(care), _) => care,
-            (None, Some(rule)) => format!("{}; `{rule}` always asks", self.what()),
-            (None, None) => self.what(),
+            (None, Some(rule)) => format!("{}; `{rule}` always asks", self.describe_effect()),
+            (None, None) => self.describe_effect(),
         };
         Verdict::Ask {
             why,
-            risk: self.risk(),
-            rule: self.offer(),
+            risk: self.assess_risk(),
+            rule: self.offer_rule(),
         }
     }
 
@@ -262,7 +262,7 @@ impl<'a> Call<'a> {
     }
 
     /// The first file, for people.
-    fn file(&self) -> String {
+    fn display_first_file(&self) -> String {
         let file = match self.effect.paths.first() {
             Some(path) if self.effect.outside => path.display().to_string(),
             Some(_) | None => self.effect.subject.clone(),
@@ -270,66 +270,75 @@ impl<'a> Call<'a> {
         one_line(&file, 120)
     }
 
-    fn secret(&self) -> Option<String> {
+    fn find_secret_file(&self) -> Option<String> {
         if !self.is_on_files() {
-            return self.effect.secret.then(|| self.file());
+            return self.effect.secret.then(|| self.display_first_file());
         }
         let named = self.effect.paths.iter().find(|path| secret::is_secret_like(path));
         if named.is_some() || self.effect.secret || secret::is_secret_like(&self.effect.subject) {
-            return Some(self.file());
+            return Some(self.display_first_file());
         }
         None
     }
 
     /// The file that makes programs run, if one is written.
-    fn steering(&self) -> Option<Steering> {
+    fn find_steering_file(&self) -> Option<Steering> {
         if self.effect.kind != EffectKind::Write || self.is_foreign() {
             return None;
         }
         let subject = Path::new(&self.effect.subject);
-        steering(subject).or_else(|| {
+        find_steering(subject).or_else(|| {
             self.effect
                 .paths
                 .iter()
-                .find_map(|path| steering(self.below_root(path)))
+                .find_map(|path| find_steering(self.below_root(path)))
         })
     }
 
     /// The part of a path that lies in the workspace: the folders above it are not the agent's to judge.
     fn below_root<'p>(&self, path: &'p Path) -> &'p Path {
-        match self.root() {
+        match self.find_workspace_root() {
             Some(root) => path.strip_prefix(root).unwrap_or(path),
             None => path,
         }
     }
 
     /// Why this asks even where its kind is free.
-    fn care(&self) -> Option<String> {
+    fn find_care_reason(&self) -> Option<String> {
         let verb = if self.effect.kind == EffectKind::Write {
             "writes"
         } else {
             "reads"
         };
-        if self.secret().is_some() {
-            return Some(format!("{verb} a file that looks like a secret: {}", self.file()));
+        if self.find_secret_file().is_some() {
+            return Some(format!(
+                "{verb} a file that looks like a secret: {}",
+                self.display_first_file()
+            ));
         }
         if self.effect.outside {
-            return Some(format!("{verb} outside the workspace: {}", self.file()));
+            return Some(format!(
+                "{verb} outside the workspace: {}",
+                self.display_first_file()
+            ));
         }
-        let Steering { obeyed_by, .. } = self.steering()?;
-        Some(format!("writes a file that steers {obeyed_by}: {}", self.file()))
+        let Steering { obeyed_by, .. } = self.find_steering_file()?;
+        Some(format!(
+            "writes a file that steers {obeyed_by}: {}",
+            self.display_first_file()
+        ))
     }
 
     /// Whether a rule names what needs care.
     fn care_is_met(&self, rule: &Rule) -> bool {
-        (self.secret().is_none() || rule.names_secret())
+        (self.find_secret_file().is_none() || rule.names_secret())
             && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
             && self
-                .steering()
+                .find_steering_file()
                 .is_none_or(|steering| rule.spells_folder(&steering.name))
     }
 
-    fn what(&self) -> String {
+    fn describe_effect(&self) -> String {
         if self.is_foreign() {
             return format!("calls a tool of an MCP server: {}", self.tool);
         }
@@ -346,15 +355,15 @@ impl<'a> Call<'a> {
         }
         match self.effect.kind {
             EffectKind::None => "does nothing outside the session".to_owned(),
-            EffectKind::Read => format!("reads {}", self.file()),
-            EffectKind::Write => format!("writes {}", self.file()),
+            EffectKind::Read => format!("reads {}", self.display_first_file()),
+            EffectKind::Write => format!("writes {}", self.display_first_file()),
             EffectKind::Execute => RUNS.to_owned(),
             EffectKind::Network => format!("talks to the network: {}", one_line(&self.effect.subject, 120)),
         }
     }
 
-    fn risk(&self) -> Risk {
-        if self.secret().is_some() || self.effect.outside || self.steering().is_some() {
+    fn assess_risk(&self) -> Risk {
+        if self.find_secret_file().is_some() || self.effect.outside || self.find_steering_file().is_some() {
             return Risk::High;
         }
         match self.effect.kind {
@@ -371,10 +380,13 @@ impl<'a> Call<'a> {
             return true;
         }
         if self.is_on_files() {
-            return rule.matches_path(Path::new(plain(subject)))
+            return rule.matches_path(Path::new(strip_current_dir(subject)))
                 || self.effect.paths.iter().any(|path| {
                     rule.matches_path(path)
-                        || (!rule.is_absolute() && self.relatives(path).any(|part| rule.matches_path(&part)))
+                        || (!rule.is_absolute()
+                            && self
+                                .enumerate_relative_paths(path)
+                                .any(|part| rule.matches_path(&part)))
                 });
         }
         rule.matches_text(subject)
@@ -405,10 +417,10 @@ impl<'a> Call<'a> {
         if rule.is_absolute() {
             return !paths.is_empty() && paths.iter().all(|path| rule.matches_path(path));
         }
-        if self.effect.outside || !rule.matches_path(Path::new(plain(subject))) {
+        if self.effect.outside || !rule.matches_path(Path::new(strip_current_dir(subject))) {
             return false;
         }
-        match self.root() {
+        match self.find_workspace_root() {
             Some(root) => paths
                 .iter()
                 .all(|path| path.strip_prefix(root).is_ok_and(|path| rule.matches_path(path))),
@@ -417,17 +429,17 @@ impl<'a> Call<'a> {
     }
 
     /// The workspace folder, as the subject and the paths tell it.
-    fn root(&self) -> Option<&'a Path> {
-        let subject = Path::new(plain(&self.effect.subject));
+    fn find_workspace_root(&self) -> Option<&'a Path> {
+        let subject = Path::new(strip_current_dir(&self.effect.subject));
         let depth = subject.components().count();
         let path = self.effect.paths.iter().find(|path| path.ends_with(subject))?;
         path.ancestors().nth(depth)
     }
 
     /// What `path` may be called relative to its folder: all of its endings, where the folder is unknown.
-    fn relatives(&self, path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fn enumerate_relative_paths(&self, path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         let known = self
-            .root()
+            .find_workspace_root()
             .and_then(|root| path.strip_prefix(root).ok())
             .map(Path::to_path_buf);
         let parts: Vec<PathBuf> = match known {
@@ -443,11 +455,11 @@ impl<'a> Call<'a> {
     }
 
     /// The rule that "always" would store.
-    fn offer(&self) -> Option<String> {
+    fn offer_rule(&self) -> Option<String> {
         if self.asks_again() {
             return None;
         }
-        let subject = plain(&self.effect.subject);
+        let subject = strip_current_dir(&self.effect.subject);
         let rule = if self.is_foreign() {
             Rule::parse(self.tool).ok()?
         } else {
@@ -465,7 +477,7 @@ impl<'a> Call<'a> {
                     Rule::parse(&format!(
                         "{}({}/*)",
                         self.tool,
-                        super::rule::escape(&subject[..end])
+                        super::rule::escape_subject(&subject[..end])
                     ))
                     .ok()?
                 }
@@ -473,7 +485,7 @@ impl<'a> Call<'a> {
             }
         };
         let text = rule.to_string();
-        let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal(&text) == text;
+        let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal_hidden_characters(&text) == text;
         (is_legible && self.hits_all(&rule) && self.care_is_met(&rule)).then_some(text)
     }
 
@@ -483,17 +495,20 @@ impl<'a> Call<'a> {
             return None;
         };
         if self.effect.outside {
-            return Rule::exact(self.tool, path.to_str()?);
+            return Rule::with_exact_pattern(self.tool, path.to_str()?);
         }
         let folder = Path::new(subject)
             .parent()
             .and_then(Path::to_str)
             .filter(|folder| !folder.is_empty());
         match folder {
-            Some(folder) if self.care().is_none() => {
-                Rule::parse(&format!("{}({}/**)", self.tool, super::rule::escape(folder))).ok()
-            }
-            _ => Rule::exact(self.tool, subject),
+            Some(folder) if self.find_care_reason().is_none() => Rule::parse(&format!(
+                "{}({}/**)",
+                self.tool,
+                super::rule::escape_subject(folder)
+            ))
+            .ok(),
+            _ => Rule::with_exact_pattern(self.tool, subject),
         }
     }
 }
@@ -504,7 +519,7 @@ fn allowed_by_mode(mode: Mode) -> Verdict {
     }
 }
 
-fn plain(subject: &str) -> &str {
+fn strip_current_dir(subject: &str) -> &str {
     subject.strip_prefix("./").unwrap_or(subject)
 }
 

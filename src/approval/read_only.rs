@@ -32,15 +32,15 @@ struct ReadFile {
 }
 
 /// Judges a simple command by the table; `None` if the table does not have it.
-pub(super) fn review(part: &SimpleCommand) -> Option<ReadOnlyReview> {
-    let first = literal(part.words.first()?)?;
+pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
+    let first = as_known_literal(part.words.first()?)?;
     let program = first.rsplit('/').next()?;
     let mut at = 1;
     let mut globals = Vec::new();
     if program == "git" {
         at += skip_git_globals(&part.words[1..], &mut globals);
     }
-    let subcommand = part.words.get(at).and_then(literal);
+    let subcommand = part.words.get(at).and_then(as_known_literal);
     let command = COMMANDS.iter().find(|command| {
         command
             .names
@@ -55,16 +55,16 @@ pub(super) fn review(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     let arguments = &part.words[at + usize::from(has_subcommand)..];
     let mut reader = ArgumentReader::new(command, program, subcommand.filter(|_| has_subcommand));
     for word in arguments {
-        reader.word(word);
+        reader.read_word(word);
     }
-    reader.finish();
+    reader.finish_review();
     let spelled_out = at > 1 || first.contains('/');
     let mut review = reader.review;
     review.reads &= command.reads
         && !first.contains('/')
         && part.assignments.is_empty()
-        && part.dynamic().is_none()
-        && part.writes().is_none();
+        && part.find_dynamic_reason().is_none()
+        && part.find_written_file().is_none();
     for global in globals {
         review.git_global(global);
     }
@@ -86,12 +86,12 @@ pub(super) fn review(part: &SimpleCommand) -> Option<ReadOnlyReview> {
 fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&'a Word>)>) -> usize {
     let mut at = 0;
     while let Some(word) = words.get(at) {
-        if !literal(word).is_some_and(|text| text.starts_with('-')) {
+        if !as_known_literal(word).is_some_and(|text| text.starts_with('-')) {
             break;
         }
         at += 1;
         let takes_value = matches!(
-            literal(word),
+            as_known_literal(word),
             Some("-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" | "--exec-path")
         );
         let value = takes_value.then(|| words.get(at)).flatten();
@@ -104,12 +104,12 @@ fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&
 impl ReadOnlyReview {
     fn leave_open(&mut self, word: &Word) {
         self.reads = false;
-        self.unreviewed.extend(word.shown());
+        self.unreviewed.extend(word.to_rule_text());
     }
 
     fn git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
-        let text = literal(word).unwrap_or_default();
-        match value.and_then(literal) {
+        let text = as_known_literal(word).unwrap_or_default();
+        match value.and_then(as_known_literal) {
             // A second `-C` would be relative to the first.
             Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
                 self.moved = true;
@@ -122,14 +122,14 @@ impl ReadOnlyReview {
                     })
                     .collect();
                 self.files.extend(below);
-                self.add(folder, false, FileUsage::List);
+                self.add_file(folder, false, FileUsage::List);
             }
             _ if table::GIT_GLOBAL.contains(&text) => {}
             _ => self.leave_open(word),
         }
     }
 
-    fn add(&mut self, text: &str, glob: bool, usage: FileUsage) {
+    fn add_file(&mut self, text: &str, glob: bool, usage: FileUsage) {
         self.files.push(ReadFile {
             text: text.to_owned(),
             glob,
@@ -139,8 +139,8 @@ impl ReadOnlyReview {
 
     fn add_redirects(&mut self, part: &SimpleCommand) {
         for redirect in &part.redirects {
-            match literal(&redirect.target) {
-                Some(text) => self.add(text, is_glob(Some(&redirect.target)), FileUsage::Read),
+            match as_known_literal(&redirect.target) {
+                Some(text) => self.add_file(text, is_glob(Some(&redirect.target)), FileUsage::Read),
                 None => self.reads = false,
             }
         }
@@ -199,8 +199,8 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn word(&mut self, word: &Word) {
-        let Some(text) = literal(word) else {
+    fn read_word(&mut self, word: &Word) {
+        let Some(text) = as_known_literal(word) else {
             self.value_of = None;
             self.review.reads = false;
             return;
@@ -214,7 +214,7 @@ impl<'a> ArgumentReader<'a> {
         }
         let project = self.command.operands == Operands::Any;
         if text.len() > 1 && text.starts_with('-') && !self.ended {
-            return self.option(word, text);
+            return self.read_option(word, text);
         }
         if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
             return self.review.leave_open(word);
@@ -233,7 +233,7 @@ impl<'a> ArgumentReader<'a> {
             }
             return;
         }
-        self.operand(word, text);
+        self.read_operand(word, text);
         self.operands += 1;
     }
 
@@ -247,7 +247,7 @@ impl<'a> ArgumentReader<'a> {
 
     fn judge_value(&mut self, word: &Word, text: &str, value: Value) {
         if value == Value::File {
-            self.review.add(text, is_glob(Some(word)), FileUsage::Read);
+            self.review.add_file(text, is_glob(Some(word)), FileUsage::Read);
         }
         // These make git run gpg.
         if text.contains("%G") || text.contains("signature") {
@@ -255,7 +255,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn option(&mut self, word: &Word, text: &str) {
+    fn read_option(&mut self, word: &Word, text: &str) {
         // `--include=*.rs` stays that option, whatever files are called.
         let only_value = self.command.style == OptionStyle::Getopt
             && text.starts_with("--")
@@ -270,11 +270,11 @@ impl<'a> ArgumentReader<'a> {
             return;
         }
         let known = match (self.command.style, text.strip_prefix("--")) {
-            (OptionStyle::Getopt, Some(name)) => self.long(word, name),
-            (OptionStyle::Getopt, None) => self.cluster(word, &text[1..]),
-            (OptionStyle::OneDash, Some(name)) => self.long(word, name),
-            (OptionStyle::OneDash, None) => self.long(word, &text[1..]),
-            (OptionStyle::Find, _) => self.operands_are_over() && self.long(word, &text[1..]),
+            (OptionStyle::Getopt, Some(name)) => self.read_long_option(word, name),
+            (OptionStyle::Getopt, None) => self.read_short_options(word, &text[1..]),
+            (OptionStyle::OneDash, Some(name)) => self.read_long_option(word, name),
+            (OptionStyle::OneDash, None) => self.read_long_option(word, &text[1..]),
+            (OptionStyle::Find, _) => self.operands_are_over() && self.read_long_option(word, &text[1..]),
         };
         if !known {
             self.review.leave_open(word);
@@ -289,7 +289,7 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    fn long(&mut self, word: &Word, text: &str) -> bool {
+    fn read_long_option(&mut self, word: &Word, text: &str) -> bool {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
@@ -298,11 +298,11 @@ impl<'a> ArgumentReader<'a> {
         let Some(entry) = entries.find(|entry| entry.trim_end_matches([':', '<', '?']) == name) else {
             return false;
         };
-        self.note(name);
+        self.record_option(name);
         let wants = match entry.as_bytes().last() {
             Some(b':') => Some(Value::Text),
             Some(b'<') => Some(Value::File),
-            Some(b'?') => return value.is_none_or(|value| self.attached(word, value)),
+            Some(b'?') => return value.is_none_or(|value| self.judge_attached_value(word, value)),
             _ if self.command.style == OptionStyle::OneDash => return true,
             _ => None,
         };
@@ -315,12 +315,12 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    fn attached(&mut self, word: &Word, value: &str) -> bool {
+    fn judge_attached_value(&mut self, word: &Word, value: &str) -> bool {
         self.judge_value(word, value, Value::Text);
         true
     }
 
-    fn cluster(&mut self, word: &Word, letters: &str) -> bool {
+    fn read_short_options(&mut self, word: &Word, letters: &str) -> bool {
         for (at, letter) in letters.char_indices() {
             let rest = &letters[at + letter.len_utf8()..];
             let Some(known) = self
@@ -331,11 +331,11 @@ impl<'a> ArgumentReader<'a> {
             else {
                 return false;
             };
-            self.note(&letters[at..at + letter.len_utf8()]);
+            self.record_option(&letters[at..at + letter.len_utf8()]);
             let wants = match self.command.short.as_bytes().get(known + 1) {
                 Some(b':') => Value::Text,
                 Some(b'<') => Value::File,
-                Some(b'?') => return self.attached(word, rest),
+                Some(b'?') => return self.judge_attached_value(word, rest),
                 _ => continue,
             };
             if rest.is_empty() {
@@ -349,7 +349,7 @@ impl<'a> ArgumentReader<'a> {
     }
 
     /// Remembers options that change what operands are.
-    fn note(&mut self, option: &str) {
+    fn record_option(&mut self, option: &str) {
         let is = |names: &[&str]| names.contains(&option);
         match self.command.operands {
             Operands::Grep | Operands::Ripgrep => {
@@ -366,18 +366,20 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    fn operand(&mut self, word: &Word, text: &str) {
+    fn read_operand(&mut self, word: &Word, text: &str) {
         let glob = is_glob(Some(word));
         match self.command.operands {
             Operands::List if self.command.style == OptionStyle::Find => self.find_operand(word, text),
-            Operands::List => self.file(text, glob, FileUsage::List),
-            Operands::Read => self.file(text, glob, FileUsage::Read),
-            Operands::Compare => self.file(text, glob, FileUsage::Search { hidden: true }),
-            Operands::Grep | Operands::Ripgrep => self.file(text, glob, FileUsage::Search { hidden: true }),
-            Operands::Text if glob => self.file(text, true, FileUsage::List),
+            Operands::List => self.add_file_operand(text, glob, FileUsage::List),
+            Operands::Read => self.add_file_operand(text, glob, FileUsage::Read),
+            Operands::Compare => self.add_file_operand(text, glob, FileUsage::Search { hidden: true }),
+            Operands::Grep | Operands::Ripgrep => {
+                self.add_file_operand(text, glob, FileUsage::Search { hidden: true })
+            }
+            Operands::Text if glob => self.add_file_operand(text, true, FileUsage::List),
             Operands::Text | Operands::Any => {}
             Operands::AtMost(most) if self.operands < most && !glob => {
-                self.file(text, false, FileUsage::Read)
+                self.add_file_operand(text, false, FileUsage::Read)
             }
             Operands::AtMost(_) => self.review.leave_open(word),
             Operands::DateFormat if text.starts_with('+') && self.operands == 0 => {}
@@ -387,13 +389,15 @@ impl<'a> ArgumentReader<'a> {
             Operands::Verbs(verbs) | Operands::NeedsVerb(verbs) if self.operands == 0 => {
                 self.review.reads &= verbs.contains(&text) && !glob;
             }
-            Operands::Revisions | Operands::Verbs(_) | Operands::NeedsVerb(_) => self.revision(text, glob),
+            Operands::Revisions | Operands::Verbs(_) | Operands::NeedsVerb(_) => {
+                self.add_revision(text, glob)
+            }
         }
     }
 
-    fn file(&mut self, text: &str, glob: bool, usage: FileUsage) {
+    fn add_file_operand(&mut self, text: &str, glob: bool, usage: FileUsage) {
         if text != "-" {
-            self.review.add(text, glob, usage);
+            self.review.add_file(text, glob, usage);
         }
     }
 
@@ -402,7 +406,7 @@ impl<'a> ArgumentReader<'a> {
         if matches!(text, "(" | ")" | "!" | ",") {
             self.has_pattern = true;
         } else if !self.has_pattern {
-            self.file(text, glob, FileUsage::List);
+            self.add_file_operand(text, glob, FileUsage::List);
         } else {
             // An argument of an action that is not in the table: that one is what a rule has to spell.
             self.review.reads = false;
@@ -428,14 +432,14 @@ impl<'a> ArgumentReader<'a> {
     }
 
     /// A revision, a path, or `revision:path`. git itself refuses paths outside its repository, but for `git diff`.
-    fn revision(&mut self, text: &str, glob: bool) {
-        self.file(text, glob, FileUsage::Read);
+    fn add_revision(&mut self, text: &str, glob: bool) {
+        self.add_file_operand(text, glob, FileUsage::Read);
         if let Some((_, path)) = text.split_once(':') {
-            self.file(path, glob, FileUsage::Read);
+            self.add_file_operand(path, glob, FileUsage::Read);
         }
     }
 
-    fn finish(&mut self) {
+    fn finish_review(&mut self) {
         let here = |usage| (".", usage);
         let implied = match self.command.operands {
             Operands::List if self.operands == 0 => Some(here(FileUsage::List)),
@@ -454,7 +458,7 @@ impl<'a> ArgumentReader<'a> {
             _ => None,
         };
         if let Some((text, usage)) = implied {
-            self.review.add(text, false, usage);
+            self.review.add_file(text, false, usage);
         }
         for file in &mut self.review.files {
             file.usage = match (self.command.operands, file.usage) {
@@ -465,7 +469,7 @@ impl<'a> ArgumentReader<'a> {
         }
         if self.subcommand.is_some() && self.command.reads {
             self.review
-                .add(".", false, FileUsage::Repository { urls: self.urls });
+                .add_file(".", false, FileUsage::Repository { urls: self.urls });
         }
     }
 }
@@ -481,7 +485,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
         words: Vec::new(),
     };
     for (part, simple) in line.parts.iter().enumerate() {
-        let review = review(simple);
+        let review = review_command(simple);
         let reviewed = review.map_or_else(Vec::new, |review| review.files);
         files.words.extend(reviewed.into_iter().map(|file| FileWord {
             part,
@@ -494,7 +498,9 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
             let Word::Literal { glob, .. } = word else {
                 continue;
             };
-            let Some(text) = literal(word) else { continue };
+            let Some(text) = as_known_literal(word) else {
+                continue;
+            };
             let value = text.split_once('=').map(|(_, value)| value);
             files
                 .words
@@ -532,7 +538,7 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
             .any(|(index, part)| changes_shell(part) && !(cd && index == 0));
     (line.parts.iter().enumerate())
         .map(|(index, part)| {
-            !changes_state && (cd && index == 0 || review(part).is_some_and(|review| review.reads))
+            !changes_state && (cd && index == 0 || review_command(part).is_some_and(|review| review.reads))
         })
         .collect()
 }
@@ -542,12 +548,12 @@ fn changes_shell(part: &SimpleCommand) -> bool {
     let Some(word) = part.words.first() else {
         return !part.assignments.is_empty();
     };
-    match literal(word) {
+    match as_known_literal(word) {
         Some(name) => {
             matches!(
                 name,
                 "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
-            ) && review(part).is_none_or(|review| !review.reads)
+            ) && review_command(part).is_none_or(|review| !review.reads)
                 || super::command::STATE.contains(&name)
         }
         None => true,
@@ -562,18 +568,18 @@ fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
         return None;
     }
     match part.words.as_slice() {
-        [cd, folder] if literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
+        [cd, folder] if as_known_literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
             // bash resolves `..` by name, the disk by links: the two may differ.
             let is_plain =
                 |folder: &&str| !folder.starts_with('-') && !folder.is_empty() && !folder.contains("..");
-            literal(folder).filter(is_plain)
+            as_known_literal(folder).filter(is_plain)
         }
         _ => None,
     }
 }
 
 /// The text of a word whose meaning as a file name is known: `~name` is another user's home folder.
-fn literal(word: &Word) -> Option<&str> {
+fn as_known_literal(word: &Word) -> Option<&str> {
     match word {
         Word::Literal { text, quoted, .. } => {
             let home = *quoted || !text.starts_with('~') || text == "~" || text.starts_with("~/");
@@ -594,8 +600,8 @@ pub(super) fn has_open_subcommand(program: &str, words: &[Word]) -> Option<Strin
     let word = words
         .iter()
         .skip(1)
-        .find(|word| !word.shown().is_some_and(|text| text.starts_with('-')))?;
-    (table::WITH_SUBCOMMANDS.contains(&program) && is_glob(Some(word))).then(|| word.shown())?
+        .find(|word| !word.to_rule_text().is_some_and(|text| text.starts_with('-')))?;
+    (table::WITH_SUBCOMMANDS.contains(&program) && is_glob(Some(word))).then(|| word.to_rule_text())?
 }
 
 fn is_glob(word: Option<&Word>) -> bool {

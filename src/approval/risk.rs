@@ -6,7 +6,7 @@ use std::path::Path;
 use super::command::{SHELLS, WRAPPERS};
 use super::dangerous_flags;
 use super::shell::{ParsedCommand, SimpleCommand, Word};
-use super::steering::steering;
+use super::steering::find_steering;
 use crate::domain::Risk;
 
 /// Programs that talk to other machines, or whose purpose is to fetch and run code.
@@ -165,27 +165,27 @@ pub(super) fn of_line(line: &ParsedCommand, reads: &[bool]) -> Risk {
 }
 
 fn of_part(part: &SimpleCommand) -> Risk {
-    let writes_steering = part.writes().is_some_and(|target| {
+    let writes_steering = part.find_written_file().is_some_and(|target| {
         target
-            .literal()
-            .is_none_or(|path| steering(Path::new(path)).is_some())
+            .as_literal()
+            .is_none_or(|path| find_steering(Path::new(path)).is_some())
     });
     // The program is not known, or may be told to be another.
     let unknown = match part.words.first() {
-        Some(word) => word.literal().is_none(),
+        Some(word) => word.as_literal().is_none(),
         None => true,
     };
     if writes_steering || unknown || !part.assignments.is_empty() {
         return Risk::High;
     }
     // Behind a wrapper any word may be the program.
-    let words: Vec<&str> = part.words.iter().filter_map(Word::literal).collect();
+    let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
     let wrapped = words
         .first()
         .is_some_and(|word| WRAPPERS.contains(&name_of(word)));
     let starts = if wrapped { words.len() } else { 1 };
     let high = (0..starts.min(words.len())).any(|at| is_grave(&words[at..]));
-    if high || !dangerous_flags::started(name_of(words[0]), &part.words).is_empty() {
+    if high || !dangerous_flags::find_dangerous_words(name_of(words[0]), &part.words).is_empty() {
         Risk::High
     } else {
         Risk::Medium

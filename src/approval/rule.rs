@@ -71,7 +71,7 @@ pub enum RuleError {
         reason: String,
     },
     /// No tool has this name.
-    #[error("rule `{rule}`: there is no tool `{tool}`{}", suggestion(.instead))]
+    #[error("rule `{rule}`: there is no tool `{tool}`{}", format_suggestion(.instead))]
     UnknownTool {
         /// The rule.
         rule: String,
@@ -81,7 +81,7 @@ pub enum RuleError {
         instead: Option<String>,
     },
     /// The pattern fits no call of the tool.
-    #[error("rule `{rule}` never matches: {why}{}", suggestion(.instead))]
+    #[error("rule `{rule}` never matches: {why}{}", format_suggestion(.instead))]
     NeverMatches {
         /// The rule.
         rule: String,
@@ -92,7 +92,7 @@ pub enum RuleError {
     },
 }
 
-fn suggestion(instead: &Option<String>) -> String {
+fn format_suggestion(instead: &Option<String>) -> String {
     instead
         .as_ref()
         .map_or_else(String::new, |rule| format!("; write {rule}"))
@@ -174,8 +174,8 @@ impl Rule {
     }
 
     /// The rule for exactly this command, file or address, if it can be written.
-    pub(crate) fn exact(tool: &str, subject: &str) -> Option<Self> {
-        Self::parse(&format!("{tool}({})", escape(subject))).ok()
+    pub(crate) fn with_exact_pattern(tool: &str, subject: &str) -> Option<Self> {
+        Self::parse(&format!("{tool}({})", escape_subject(subject))).ok()
     }
 
     /// Whether it has no pattern: it then matches every call of its tool.
@@ -185,7 +185,7 @@ impl Rule {
 
     /// Whether it is about this tool.
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
-        self.tool.matches(tool)
+        self.tool.is_match(tool)
     }
 
     /// Whether the pattern has no `*`: it then describes one text.
@@ -209,7 +209,7 @@ impl Rule {
     /// Whether the pattern matches a text as a whole (a simple command, an MCP call's subject): `*` is any text.
     pub(crate) fn matches_text(&self, subject: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            pattern.wide().matches(subject)
+            pattern.widest_text().is_match(subject)
                 || pattern
                     .text
                     .without_optional_tail()
@@ -221,7 +221,7 @@ impl Rule {
     /// bytes, anything may follow.
     pub(crate) fn may_match_text(&self, known: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            let head = pattern.wide().head();
+            let head = pattern.widest_text().literal_prefix();
             head.starts_with(known) || known.starts_with(head) || head.trim_end() == known
         })
     }
@@ -253,8 +253,8 @@ impl Rule {
         };
         !url.contains(odd)
             && !base.contains('@')
-            && Text::parse(&want_base.to_lowercase()).matches(&base.to_lowercase())
-            && Text::parse(want_rest).matches(rest)
+            && Text::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())
+            && Text::parse(want_rest).is_match(rest)
     }
 
     /// Whether a rule that denies matches an address: any scheme and port of the host, also with a final dot.
@@ -275,15 +275,15 @@ impl Rule {
             return false;
         };
         let name = without_port(host.rsplit('@').next().unwrap_or(&host));
-        Text::parse(&without_port(&want)).matches(name.trim_end_matches('.'))
-            && Text::parse(want_rest).matches(rest)
+        Text::parse(&without_port(&want)).is_match(name.trim_end_matches('.'))
+            && Text::parse(want_rest).is_match(rest)
     }
 
     /// Whether the pattern has this very word in it, so that its writer thought of it.
-    pub(crate) fn spells(&self, word: &str) -> bool {
+    pub(crate) fn spells_word(&self, word: &str) -> bool {
         self.pattern
             .as_ref()
-            .is_some_and(|pattern| pattern.text.words().any(|spelt| spelt == word))
+            .is_some_and(|pattern| pattern.text.literal_words().any(|spelt| spelt == word))
     }
 
     /// Whether the pattern's first word is this.
@@ -367,7 +367,7 @@ impl Pattern {
         })
     }
 
-    fn wide(&self) -> &Text {
+    fn widest_text(&self) -> &Text {
         self.wide.as_ref().unwrap_or(&self.text)
     }
 }
@@ -415,7 +415,7 @@ impl FromStr for Rule {
 }
 
 /// `subject` as a pattern that matches it alone.
-pub(crate) fn escape(subject: &str) -> String {
+pub(crate) fn escape_subject(subject: &str) -> String {
     let mut pattern = String::with_capacity(subject.len());
     for ch in subject.chars() {
         if matches!(ch, '\\' | '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '!') {
@@ -462,7 +462,7 @@ impl Text {
     }
 
     /// Linear in practice: each piece is looked for once, from the left.
-    fn matches(&self, subject: &str) -> bool {
+    fn is_match(&self, subject: &str) -> bool {
         let [first, middle @ .., last] = self.pieces.as_slice() else {
             return self.pieces.first().is_some_and(|only| only == subject);
         };
@@ -486,7 +486,7 @@ impl Text {
             return false;
         };
         if rest.is_empty() || (first.is_empty() && rest == [String::new()]) {
-            return self.matches(subject);
+            return self.is_match(subject);
         }
         if !subject.starts_with(first.as_str()) {
             return false;
@@ -516,7 +516,7 @@ impl Text {
     }
 
     /// The literal text before the first `*`.
-    fn head(&self) -> &str {
+    fn literal_prefix(&self) -> &str {
         self.pieces.first().map_or("", String::as_str)
     }
 
@@ -529,7 +529,7 @@ impl Text {
     }
 
     /// The words that have no `*` in or at them.
-    fn words(&self) -> impl Iterator<Item = &str> {
+    fn literal_words(&self) -> impl Iterator<Item = &str> {
         let last = self.pieces.len() - 1;
         self.pieces.iter().enumerate().flat_map(move |(index, piece)| {
             let mut words: Vec<&str> = piece.split(' ').collect();
@@ -544,7 +544,7 @@ impl Text {
     }
 
     fn first_word(&self) -> Option<&str> {
-        let head = self.head();
+        let head = self.literal_prefix();
         match head.split_once(' ') {
             Some((word, _)) => Some(word),
             None if self.pieces.len() == 1 => Some(head),
@@ -816,10 +816,10 @@ mod tests {
         assert!(rule("bash(sudo)").spells_first("sudo"));
         assert!(!rule("bash(su*)").spells_first("su"));
         assert!(!rule("bash(*)").spells_first("sudo"));
-        assert!(rule("bash(find * -exec *)").spells("-exec"));
-        assert!(!rule("bash(find * -exec*)").spells("-exec"));
-        assert!(!rule("bash(find *-exec)").spells("-exec"));
-        assert!(rule("bash(find . -delete)").spells("-delete"));
+        assert!(rule("bash(find * -exec *)").spells_word("-exec"));
+        assert!(!rule("bash(find * -exec*)").spells_word("-exec"));
+        assert!(!rule("bash(find *-exec)").spells_word("-exec"));
+        assert!(rule("bash(find . -delete)").spells_word("-delete"));
     }
 
     #[test]
@@ -842,7 +842,7 @@ mod tests {
 
         #[test]
         fn a_list_reads_back(subjects in prop::collection::vec("[^\\pC]{1,20}", 1..4)) {
-            let rules: Vec<Rule> = subjects.iter().filter_map(|s| Rule::exact("bash", s)).collect();
+            let rules: Vec<Rule> = subjects.iter().filter_map(|s| Rule::with_exact_pattern("bash", s)).collect();
             prop_assume!(!rules.is_empty());
             let list = rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(", ");
             prop_assert_eq!(Rule::parse_list(&list).unwrap(), rules);
@@ -850,7 +850,7 @@ mod tests {
 
         #[test]
         fn an_exact_rule_matches_its_subject_alone(subject in "[^\\pC]{1,20}", other in "[^\\pC]{1,20}") {
-            if let Some(rule) = Rule::exact("bash", &subject) {
+            if let Some(rule) = Rule::with_exact_pattern("bash", &subject) {
                 prop_assert!(rule.matches_text(&subject) && rule.allows_command(&subject));
                 prop_assert_eq!(rule.matches_text(&other), subject == other);
                 prop_assert_eq!(rule.allows_command(&other), subject == other);

@@ -73,7 +73,7 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    fn plain(text: impl Into<String>) -> Self {
+    fn from_plain_text(text: impl Into<String>) -> Self {
         Self::Literal {
             text: text.into(),
             glob: false,
@@ -81,7 +81,7 @@ impl Word {
         }
     }
 
-    pub(crate) fn dynamic(why: &'static str) -> Self {
+    pub(crate) fn new_dynamic(why: &'static str) -> Self {
         Self::Dynamic {
             why,
             known: String::new(),
@@ -89,7 +89,7 @@ impl Word {
     }
 
     /// Its text, if it is known.
-    pub(crate) fn literal(&self) -> Option<&str> {
+    pub(crate) fn as_literal(&self) -> Option<&str> {
         match self {
             Self::Literal { text, .. } => Some(text),
             Self::Dynamic { .. } => None,
@@ -97,7 +97,7 @@ impl Word {
     }
 
     /// As rules see it: quoted only where it would be mistaken for something else.
-    pub(crate) fn shown(&self) -> Option<String> {
+    pub(crate) fn to_rule_text(&self) -> Option<String> {
         let Self::Literal { text, quoted, .. } = self else {
             return None;
         };
@@ -113,7 +113,7 @@ impl Word {
 
 impl SimpleCommand {
     /// What makes a word of it dynamic.
-    pub(crate) fn dynamic(&self) -> Option<&'static str> {
+    pub(crate) fn find_dynamic_reason(&self) -> Option<&'static str> {
         let redirects = self.redirects.iter().map(|redirect| &redirect.target);
         self.assignments
             .iter()
@@ -131,13 +131,13 @@ impl SimpleCommand {
             .assignments
             .iter()
             .chain(&self.words)
-            .map(Word::shown)
+            .map(Word::to_rule_text)
             .collect();
         words.map(|words| words.join(" "))
     }
 
     /// The file that it writes by redirection.
-    pub(crate) fn writes(&self) -> Option<&Word> {
+    pub(crate) fn find_written_file(&self) -> Option<&Word> {
         self.redirects
             .iter()
             .find(|redirect| redirect.writes)
@@ -156,7 +156,7 @@ pub(crate) fn parse(command: &str) -> ParsedCommand {
         line.hidden = Some("it has control characters");
     } else {
         let mut reader = ShellReader::new(command, 0, &mut line);
-        reader.commands(CommandEnd::WithText);
+        reader.read_commands(CommandEnd::WithText);
     }
     line
 }
@@ -218,7 +218,7 @@ enum Reserved {
     Coproc,
 }
 
-fn reserved(word: &str) -> Option<Reserved> {
+fn parse_reserved_word(word: &str) -> Option<Reserved> {
     Some(match word {
         "{" | "!" | "time" | "if" | "then" | "elif" | "else" | "while" | "until" | "do" => Reserved::Skip,
         "}" | "fi" | "done" => Reserved::Close,
@@ -232,7 +232,7 @@ fn reserved(word: &str) -> Option<Reserved> {
 }
 
 /// Reserved words that may follow a block without a separator: `if (a) then`.
-fn continues(word: &str) -> bool {
+fn can_follow_block(word: &str) -> bool {
     matches!(
         word,
         "then" | "do" | "done" | "fi" | "elif" | "else" | "esac" | "}"
@@ -253,20 +253,20 @@ impl<'a> ShellReader<'a> {
 
     // ---- the text ----
 
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+        self.remaining_text().chars().next()
     }
 
-    fn sees(&self, token: &str) -> bool {
-        self.rest().starts_with(token)
+    fn is_at_token(&self, token: &str) -> bool {
+        self.remaining_text().starts_with(token)
     }
 
-    fn takes(&mut self, token: &str) -> bool {
-        let seen = self.sees(token);
+    fn eat_token(&mut self, token: &str) -> bool {
+        let seen = self.is_at_token(token);
         if seen {
             self.at += token.len();
         }
@@ -280,36 +280,39 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Gives up: what follows is not looked at.
-    fn fail(&mut self, why: &'static str) {
+    fn abort_parse(&mut self, why: &'static str) {
         self.line.hidden.get_or_insert(why);
         self.at = self.text.len();
     }
 
-    fn misunderstood(&mut self) {
-        self.fail("it cannot be parsed");
+    fn abort_unsupported_syntax(&mut self) {
+        self.abort_parse("it cannot be parsed");
     }
 
     /// Bash does more here than the parts say: reading goes on, so that deny rules still see them.
-    fn hide(&mut self, why: &'static str) {
+    fn mark_hidden(&mut self, why: &'static str) {
         self.line.hidden.get_or_insert(why);
     }
 
-    fn blanks(&mut self) {
-        while self.takes(" ") || self.takes("\t") || self.takes("\\\n") {}
+    fn skip_blanks(&mut self) {
+        while self.eat_token(" ") || self.eat_token("\t") || self.eat_token("\\\n") {}
     }
 
-    fn comment(&mut self) {
-        if self.sees("#") {
-            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+    fn skip_comment(&mut self) {
+        if self.is_at_token("#") {
+            self.at += self
+                .remaining_text()
+                .find('\n')
+                .unwrap_or(self.remaining_text().len());
         }
     }
 
     /// Blanks, comments and line ends.
-    fn gap(&mut self) {
+    fn skip_trivia(&mut self) {
         loop {
-            self.blanks();
-            self.comment();
-            if !self.sees("\n") {
+            self.skip_blanks();
+            self.skip_comment();
+            if !self.is_at_token("\n") {
                 return;
             }
             self.line_end();
@@ -320,16 +323,16 @@ impl<'a> ShellReader<'a> {
         self.at += 1;
         let documents = self.documents.last_mut().map(std::mem::take).unwrap_or_default();
         for document in documents {
-            self.document(&document);
+            self.read_here_document(&document);
         }
     }
 
     // ---- scripts ----
 
     /// Reads commands up to the end, and over it.
-    fn commands(&mut self, ends: CommandEnd) {
+    fn read_commands(&mut self, ends: CommandEnd) {
         if self.depth >= MAX_DEPTH {
-            return self.fail("it is nested too deeply");
+            return self.abort_parse("it is nested too deeply");
         }
         self.depth += 1;
         self.documents.push(Vec::new());
@@ -337,39 +340,42 @@ impl<'a> ShellReader<'a> {
         let mut open = Vec::new();
         let mut place = WordPlace::Command;
         loop {
-            self.gap();
+            self.skip_trivia();
             if self.at >= self.text.len() {
                 if ends == CommandEnd::WithParenthesis || !open.is_empty() {
-                    self.misunderstood();
+                    self.abort_unsupported_syntax();
                 }
                 break;
             }
-            if self.takes(";;&") || self.takes(";;") || self.takes(";&") {
+            if self.eat_token(";;&") || self.eat_token(";;") || self.eat_token(";&") {
                 if open.last() != Some(&OpenQuote::Case) {
-                    self.misunderstood();
+                    self.abort_unsupported_syntax();
                 }
-                self.patterns(&mut open);
+                self.read_case_patterns(&mut open);
                 place = if open.last() == Some(&OpenQuote::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
                 };
-            } else if !self.sees("&>")
-                && (self.takes(";") || self.takes("&&") || self.takes("&") || self.takes("||"))
+            } else if !self.is_at_token("&>")
+                && (self.eat_token(";")
+                    || self.eat_token("&&")
+                    || self.eat_token("&")
+                    || self.eat_token("||"))
             {
                 self.piped = false;
                 place = WordPlace::Command;
-            } else if self.takes("|&") || self.takes("|") {
+            } else if self.eat_token("|&") || self.eat_token("|") {
                 self.piped = true;
                 place = WordPlace::Command;
-            } else if self.takes(")") {
+            } else if self.eat_token(")") {
                 match open.pop() {
                     Some(OpenQuote::Subshell) => place = WordPlace::Closed,
                     None if ends == CommandEnd::WithParenthesis => break,
-                    Some(OpenQuote::Case) | None => self.misunderstood(),
+                    Some(OpenQuote::Case) | None => self.abort_unsupported_syntax(),
                 }
             } else {
-                place = self.command(place, &mut open);
+                place = self.read_command(place, &mut open);
             }
         }
         if self
@@ -377,55 +383,55 @@ impl<'a> ShellReader<'a> {
             .pop()
             .is_some_and(|documents| !documents.is_empty())
         {
-            self.fail("a here-document has no end");
+            self.abort_parse("a here-document has no end");
         }
         self.piped = piped;
         self.depth -= 1;
     }
 
     /// One command, or as much of one as stands before the next separator or block.
-    fn command(&mut self, place: WordPlace, open: &mut Vec<OpenQuote>) -> WordPlace {
+    fn read_command(&mut self, place: WordPlace, open: &mut Vec<OpenQuote>) -> WordPlace {
         if place == WordPlace::Command {
-            if self.takes("((") {
+            if self.eat_token("((") {
                 return self.arithmetic_command();
             }
-            if self.takes("(") {
+            if self.eat_token("(") {
                 open.push(OpenQuote::Subshell);
                 return WordPlace::Command;
             }
             if self.test_follows() {
-                return self.test();
+                return self.read_test_command();
             }
         }
         let word = self.bare_word();
         // After a pipe `time` is a program.
-        if let Some(kind) = reserved(word).filter(|_| !(self.piped && word == "time"))
-            && (place == WordPlace::Command || continues(word))
+        if let Some(kind) = parse_reserved_word(word).filter(|_| !(self.piped && word == "time"))
+            && (place == WordPlace::Command || can_follow_block(word))
         {
             let word_is_time = word == "time";
             self.at += word.len();
-            return self.reserved(&kind, word_is_time, open);
+            return self.read_reserved_word(&kind, word_is_time, open);
         }
         let start = self.at;
-        let part = self.simple();
+        let part = self.read_simple_command();
         if place == WordPlace::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
-            self.misunderstood();
+            self.abort_unsupported_syntax();
         }
         // A bare separator gives nothing; a redirection that was left out gives nothing to judge.
         if !part.words.is_empty() || !part.assignments.is_empty() || !part.redirects.is_empty() {
             self.push(part);
         }
         if self.at == start {
-            self.misunderstood();
+            self.abort_unsupported_syntax();
         }
         place
     }
 
-    fn reserved(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenQuote>) -> WordPlace {
+    fn read_reserved_word(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenQuote>) -> WordPlace {
         match kind {
             Reserved::Skip => {
                 if is_time {
-                    self.blanks();
+                    self.skip_blanks();
                     if matches!(self.bare_word(), "-p" | "--") {
                         self.at += 2;
                     }
@@ -438,15 +444,15 @@ impl<'a> ShellReader<'a> {
                 WordPlace::Command
             }
             Reserved::Case => {
-                self.blanks();
-                self.word();
-                self.gap();
+                self.skip_blanks();
+                self.read_word();
+                self.skip_trivia();
                 if self.bare_word() == "in" {
                     self.at += 2;
                     open.push(OpenQuote::Case);
-                    self.patterns(open);
+                    self.read_case_patterns(open);
                 } else {
-                    self.misunderstood();
+                    self.abort_unsupported_syntax();
                 }
                 if open.last() == Some(&OpenQuote::Case) {
                     WordPlace::Command
@@ -456,75 +462,79 @@ impl<'a> ShellReader<'a> {
             }
             Reserved::Esac => {
                 if open.pop() != Some(OpenQuote::Case) {
-                    self.misunderstood();
+                    self.abort_unsupported_syntax();
                 }
                 WordPlace::Closed
             }
             Reserved::Function => {
                 self.line.defines = true;
-                self.blanks();
-                self.word();
-                self.blanks();
-                if self.sees("(") && self.rest()[1..].trim_start_matches([' ', '\t']).starts_with(')') {
-                    self.at += self.rest().find(')').map_or(0, |at| at + 1);
+                self.skip_blanks();
+                self.read_word();
+                self.skip_blanks();
+                if self.is_at_token("(")
+                    && self.remaining_text()[1..]
+                        .trim_start_matches([' ', '\t'])
+                        .starts_with(')')
+                {
+                    self.at += self.remaining_text().find(')').map_or(0, |at| at + 1);
                 }
                 WordPlace::Command
             }
             Reserved::Coproc => {
                 // It may have a name, and writes variables.
-                self.hide("it starts a coprocess");
+                self.mark_hidden("it starts a coprocess");
                 WordPlace::Command
             }
         }
     }
 
     /// The patterns of the next branch of `case`, up to their `)`; or `esac`, which closes it.
-    fn patterns(&mut self, open: &mut Vec<OpenQuote>) {
-        self.gap();
+    fn read_case_patterns(&mut self, open: &mut Vec<OpenQuote>) {
+        self.skip_trivia();
         if self.bare_word() == "esac" {
             self.at += 4;
             open.pop();
             return;
         }
-        self.takes("(");
+        self.eat_token("(");
         loop {
-            self.blanks();
-            self.word();
-            self.blanks();
-            if self.takes(")") {
+            self.skip_blanks();
+            self.read_word();
+            self.skip_blanks();
+            if self.eat_token(")") {
                 return;
             }
-            if !self.takes("|") {
-                return self.misunderstood();
+            if !self.eat_token("|") {
+                return self.abort_unsupported_syntax();
             }
         }
     }
 
     /// `for NAME [in words]`, up to `do`.
     fn for_clause(&mut self) {
-        self.blanks();
-        if self.sees("((") {
-            return self.fail("it has a loop over an expression");
+        self.skip_blanks();
+        if self.is_at_token("((") {
+            return self.abort_parse("it has a loop over an expression");
         }
         let name = self.bare_word();
         if name.is_empty() || !name.chars().all(word::is_name_char) {
-            return self.misunderstood();
+            return self.abort_unsupported_syntax();
         }
         self.at += name.len();
         let mut values = Vec::new();
-        self.gap();
+        self.skip_trivia();
         if self.bare_word() == "in" {
             self.at += 2;
             loop {
-                self.blanks();
-                self.comment();
+                self.skip_blanks();
+                self.skip_comment();
                 if self.at >= self.text.len() || self.peek().is_some_and(|c| matches!(c, ';' | '\n')) {
                     break;
                 }
                 let start = self.at;
-                values.extend(self.word());
+                values.extend(self.read_word());
                 if self.at == start {
-                    return self.misunderstood();
+                    return self.abort_unsupported_syntax();
                 }
             }
         }
@@ -533,7 +543,7 @@ impl<'a> ShellReader<'a> {
         values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
             self.push(SimpleCommand {
-                assignments: [Word::plain(format!("{name}="))]
+                assignments: [Word::from_plain_text(format!("{name}="))]
                     .into_iter()
                     .chain(values)
                     .collect(),
@@ -544,11 +554,11 @@ impl<'a> ShellReader<'a> {
 
     /// `(( … ))`: no program, but names in it are evaluated, so only bash knows.
     fn arithmetic_command(&mut self) -> WordPlace {
-        if !self.arithmetic() {
-            self.fail("it has an expression that cannot be parsed");
+        if !self.read_arithmetic() {
+            self.abort_parse("it has an expression that cannot be parsed");
         }
         self.push(SimpleCommand {
-            words: vec![Word::plain("(("), Word::dynamic("an expression")],
+            words: vec![Word::from_plain_text("(("), Word::new_dynamic("an expression")],
             ..SimpleCommand::default()
         });
         WordPlace::Closed
@@ -556,7 +566,7 @@ impl<'a> ShellReader<'a> {
 
     fn push(&mut self, part: SimpleCommand) {
         if self.line.parts.len() >= MAX_PARTS {
-            self.fail("it has too many commands");
+            self.abort_parse("it has too many commands");
         } else {
             self.line.parts.push(part);
         }
@@ -564,22 +574,22 @@ impl<'a> ShellReader<'a> {
 
     // ---- simple commands ----
 
-    fn simple(&mut self) -> SimpleCommand {
+    fn read_simple_command(&mut self) -> SimpleCommand {
         let mut part = SimpleCommand::default();
         loop {
-            self.blanks();
-            self.comment();
+            self.skip_blanks();
+            self.skip_comment();
             let Some(ch) = self.peek() else { break };
-            let substitution = self.sees("<(") || self.sees(">(");
+            let substitution = self.is_at_token("<(") || self.is_at_token(">(");
             match ch {
                 '\n' | ';' | '|' | ')' => break,
-                '&' if !self.sees("&>") => break,
+                '&' if !self.is_at_token("&>") => break,
                 '(' => {
                     self.function_parentheses(&mut part);
                     break;
                 }
-                '<' | '>' | '&' if !substitution => self.redirect(&mut part),
-                _ => self.argument(&mut part),
+                '<' | '>' | '&' if !substitution => self.read_redirect(&mut part),
+                _ => self.read_argument(&mut part),
             }
         }
         part
@@ -588,39 +598,43 @@ impl<'a> ShellReader<'a> {
     /// `name()`: the word just read is a function's name, its body follows.
     fn function_parentheses(&mut self, part: &mut SimpleCommand) {
         self.at += 1;
-        self.blanks();
-        if part.words.len() == 1 && part.assignments.is_empty() && self.takes(")") {
+        self.skip_blanks();
+        if part.words.len() == 1 && part.assignments.is_empty() && self.eat_token(")") {
             self.line.defines = true;
             *part = SimpleCommand::default();
         } else {
-            self.misunderstood();
+            self.abort_unsupported_syntax();
         }
     }
 
-    fn argument(&mut self, part: &mut SimpleCommand) {
-        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 && self.rest()[digits..].starts_with(['<', '>']) {
+    fn read_argument(&mut self, part: &mut SimpleCommand) {
+        let digits = self
+            .remaining_text()
+            .bytes()
+            .take_while(u8::is_ascii_digit)
+            .count();
+        if digits > 0 && self.remaining_text()[digits..].starts_with(['<', '>']) {
             self.at += digits;
-            return self.redirect(part);
+            return self.read_redirect(part);
         }
         let start = self.at;
-        let Some(word) = self.word() else {
-            return self.misunderstood();
+        let Some(word) = self.read_word() else {
+            return self.abort_unsupported_syntax();
         };
         let raw = &self.text[start..self.at];
-        if raw.starts_with('{') && (self.sees("<") || self.sees(">")) {
+        if raw.starts_with('{') && (self.is_at_token("<") || self.is_at_token(">")) {
             if word::is_descriptor_name(raw) {
                 // Bash writes the descriptor's number into the variable: `{PATH}>f`.
-                self.hide("a redirection sets a variable");
-                return self.redirect(part);
+                self.mark_hidden("a redirection sets a variable");
+                return self.read_redirect(part);
             }
             if raw.contains('[') {
-                return self.misunderstood();
+                return self.abort_unsupported_syntax();
             }
         }
         if part.words.is_empty() && word::is_assignment(raw) {
             if word::is_element(raw) {
-                self.fail("it sets an element of an array");
+                self.abort_parse("it sets an element of an array");
             }
             part.assignments.push(word);
         } else if let (true, Word::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
@@ -635,34 +649,38 @@ impl<'a> ShellReader<'a> {
     }
 
     /// A redirection, from its operator on.
-    fn redirect(&mut self, part: &mut SimpleCommand) {
+    fn read_redirect(&mut self, part: &mut SimpleCommand) {
         const OPERATORS: &[&str] = &[
             "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&-", "<&", "<", ">>", ">|", ">&-", ">&", ">",
         ];
-        let Some(operator) = OPERATORS.iter().copied().find(|operator| self.takes(operator)) else {
-            return self.misunderstood();
+        let Some(operator) = OPERATORS
+            .iter()
+            .copied()
+            .find(|operator| self.eat_token(operator))
+        else {
+            return self.abort_unsupported_syntax();
         };
         // Closes a descriptor; what follows at once is a word of its own.
         if matches!(operator, ">&-" | "<&-") {
             return;
         }
-        self.blanks();
+        self.skip_blanks();
         let start = self.at;
-        let Some(target) = self.word() else {
-            return self.misunderstood();
+        let Some(target) = self.read_word() else {
+            return self.abort_unsupported_syntax();
         };
         let raw = &self.text[start..self.at];
         match operator {
             // Text for the input, no file.
             "<<<" => return,
-            "<<" | "<<-" => return self.announce(&target, raw, operator),
-            "<&" | ">&" if target.literal().is_some_and(word::is_descriptor) => return,
+            "<<" | "<<-" => return self.queue_here_document(&target, raw, operator),
+            "<&" | ">&" if target.as_literal().is_some_and(word::is_descriptor) => return,
             _ => {}
         }
         if word::is_connection(&target) {
-            self.hide("it opens a network connection");
+            self.mark_hidden("it opens a network connection");
         }
-        let harmless = target.literal().is_some_and(|text| {
+        let harmless = target.as_literal().is_some_and(|text| {
             matches!(
                 text,
                 "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "/dev/tty"
@@ -678,14 +696,14 @@ impl<'a> ShellReader<'a> {
 
     // ---- here-documents ----
 
-    fn announce(&mut self, end: &Word, raw: &str, operator: &str) {
+    fn queue_here_document(&mut self, end: &Word, raw: &str, operator: &str) {
         let document = match end {
             Word::Literal { text, .. } if !text.contains('\n') => Document {
                 end: text.clone(),
                 strips_tabs: operator == "<<-",
                 expands: !raw.contains(['\'', '"', '\\']),
             },
-            Word::Literal { .. } | Word::Dynamic { .. } => return self.misunderstood(),
+            Word::Literal { .. } | Word::Dynamic { .. } => return self.abort_unsupported_syntax(),
         };
         if let Some(documents) = self.documents.last_mut() {
             documents.push(document);
@@ -693,12 +711,12 @@ impl<'a> ShellReader<'a> {
     }
 
     /// The text of a here-document, from its first line on.
-    fn document(&mut self, document: &Document) {
+    fn read_here_document(&mut self, document: &Document) {
         let start = self.at;
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             if rest.is_empty() {
-                return self.fail("a here-document has no end");
+                return self.abort_parse("a here-document has no end");
             }
             let length = rest.find('\n').unwrap_or(rest.len());
             let line = &rest[..length];
@@ -710,7 +728,7 @@ impl<'a> ShellReader<'a> {
             if shown == document.end {
                 let body = &self.text[start..self.at];
                 self.at += length;
-                if self.sees("\n") {
+                if self.is_at_token("\n") {
                     self.at += 1;
                 }
                 if document.expands {
@@ -725,7 +743,7 @@ impl<'a> ShellReader<'a> {
     fn expand_document(&mut self, body: &str) {
         // Joined lines may make or break the end.
         if body.contains("\\\n") {
-            return self.fail("a here-document cannot be parsed");
+            return self.abort_parse("a here-document cannot be parsed");
         }
         if !body.contains(['$', '`']) {
             return;

@@ -129,7 +129,7 @@ pub(super) struct Steering {
 }
 
 /// Whether a file that is written at this path steers something.
-pub(super) fn steering(path: &Path) -> Option<Steering> {
+pub(super) fn find_steering(path: &Path) -> Option<Steering> {
     let names: Vec<String> = path
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
@@ -184,7 +184,7 @@ mod tests {
             (".bash_profile", ".bash_profile"),
             ("/ws/.NVIM.lua", ".NVIM.lua"),
         ] {
-            let found = steering(Path::new(path)).map(|found| found.name);
+            let found = find_steering(Path::new(path)).map(|found| found.name);
             assert_eq!(found.as_deref(), Some(name), "{path}");
         }
     }
@@ -204,7 +204,7 @@ mod tests {
             "docs/AGENTS.md.txt",
             "optimise.toml",
         ] {
-            assert_eq!(steering(Path::new(path)), None, "{path}");
+            assert_eq!(find_steering(Path::new(path)), None, "{path}");
         }
     }
 }

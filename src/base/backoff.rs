@@ -20,7 +20,7 @@ pub const JITTER: f64 = 0.25;
 
 impl Backoff {
     /// The wait after failed attempt number `attempt` (from 1). `unit` in `0.0..1.0` is the jitter's draw.
-    pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
+    pub fn delay_after(&self, attempt: u32, unit: f64) -> Duration {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
         let capped = grown.min(self.max.as_secs_f64()).max(0.0);
@@ -41,9 +41,11 @@ mod tests {
 
     #[test]
     fn grows_and_caps_before_jitter() {
-        let delays: Vec<u64> = (1..=7).map(|n| INTERACTIVE.delay(n, 0.0).as_secs()).collect();
+        let delays: Vec<u64> = (1..=7)
+            .map(|n| INTERACTIVE.delay_after(n, 0.0).as_secs())
+            .collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(INTERACTIVE.delay(7, 1.0), Duration::from_secs_f64(37.5));
+        assert_eq!(INTERACTIVE.delay_after(7, 1.0), Duration::from_secs_f64(37.5));
     }
 
     #[test]
@@ -52,17 +54,17 @@ mod tests {
             jitter: 0.0,
             ..INTERACTIVE
         };
-        assert_eq!(steady.delay(1, 1.0), Duration::from_secs(1));
+        assert_eq!(steady.delay_after(1, 1.0), Duration::from_secs(1));
         let wide = Backoff {
             jitter: 1.0,
             ..INTERACTIVE
         };
-        assert_eq!(wide.delay(1, 0.5), Duration::from_millis(1_500));
+        assert_eq!(wide.delay_after(1, 0.5), Duration::from_millis(1_500));
     }
 
     #[test]
     fn survives_absurd_attempts() {
-        assert_eq!(INTERACTIVE.delay(u32::MAX, 0.0), Duration::from_secs(30));
-        assert_eq!(INTERACTIVE.delay(0, 0.0), Duration::from_secs(1));
+        assert_eq!(INTERACTIVE.delay_after(u32::MAX, 0.0), Duration::from_secs(30));
+        assert_eq!(INTERACTIVE.delay_after(0, 0.0), Duration::from_secs(1));
     }
 }

@@ -27,7 +27,7 @@ impl ByteBudget {
     }
 
     /// A new account of at most `limit` bytes in flight.
-    pub fn account(self: &Arc<Self>, limit: usize) -> Arc<SessionBudget> {
+    pub fn open_session(self: &Arc<Self>, limit: usize) -> Arc<SessionBudget> {
         Arc::new(SessionBudget {
             pool: self.clone(),
             limit,
@@ -36,7 +36,7 @@ impl ByteBudget {
     }
 
     /// Bytes in flight now.
-    pub fn used(&self) -> usize {
+    pub fn bytes_in_flight(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 }
@@ -61,7 +61,7 @@ impl SessionBudget {
     /// Waits until the account and the pool are below their limits, then takes `bytes`.
     ///
     /// The last taker may overshoot by its own size: a single large item must not wait for ever.
-    pub async fn admit(self: &Arc<Self>, bytes: usize) -> Permit {
+    pub async fn acquire_bytes(self: &Arc<Self>, bytes: usize) -> Permit {
         loop {
             let mut freed = std::pin::pin!(self.pool.freed.notified());
             freed.as_mut().enable();
@@ -84,7 +84,7 @@ impl SessionBudget {
     }
 
     fn has_room(&self) -> bool {
-        self.used.load(Ordering::Acquire) < self.limit && self.pool.used() < self.pool.limit
+        self.used.load(Ordering::Acquire) < self.limit && self.pool.bytes_in_flight() < self.pool.limit
     }
 }
 
@@ -122,9 +122,9 @@ mod tests {
     #[tokio::test]
     async fn waits_until_room_is_given_back() {
         let pool = ByteBudget::new(100);
-        let account = pool.account(10);
-        let first = account.admit(10).await;
-        let mut second = Box::pin(account.admit(1));
+        let account = pool.open_session(10);
+        let first = account.acquire_bytes(10).await;
+        let mut second = Box::pin(account.acquire_bytes(1));
         assert!(futures::poll!(&mut second).is_pending());
         drop(first);
         assert_eq!(second.await.bytes(), 1);
@@ -133,25 +133,25 @@ mod tests {
     #[tokio::test]
     async fn the_pool_bounds_all_accounts() {
         let pool = ByteBudget::new(10);
-        let (a, b) = (pool.account(100), pool.account(100));
-        let held = a.admit(10).await;
-        let mut waiting = Box::pin(b.admit(5));
+        let (a, b) = (pool.open_session(100), pool.open_session(100));
+        let held = a.acquire_bytes(10).await;
+        let mut waiting = Box::pin(b.acquire_bytes(5));
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(held);
         let permit = waiting.await;
-        assert_eq!(pool.used(), 5);
+        assert_eq!(pool.bytes_in_flight(), 5);
         drop(permit);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.bytes_in_flight(), 0);
     }
 
     #[tokio::test]
     async fn merged_permits_free_once() {
         let pool = ByteBudget::new(10);
-        let account = pool.account(10);
+        let account = pool.open_session(10);
         let mut a = account.take(3);
         a.merge(account.take(4));
-        assert_eq!((a.bytes(), pool.used()), (7, 7));
+        assert_eq!((a.bytes(), pool.bytes_in_flight()), (7, 7));
         drop(a);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.bytes_in_flight(), 0);
     }
 }

@@ -67,7 +67,7 @@ impl Histogram {
     }
 
     /// Reads it.
-    pub fn snapshot(&self) -> HistogramSnapshot {
+    pub fn take_snapshot(&self) -> HistogramSnapshot {
         let buckets: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
         let count = buckets.iter().sum();
         HistogramSnapshot {
@@ -121,7 +121,7 @@ mod tests {
         histogram.record(Duration::from_micros(100));
         histogram.record(Duration::from_micros(101));
         histogram.record(Duration::from_secs(1_000));
-        let read = histogram.snapshot();
+        let read = histogram.take_snapshot();
         assert_eq!(
             (read.buckets[0], read.buckets[1], read.buckets[BUCKETS_US.len()]),
             (1, 1, 1)

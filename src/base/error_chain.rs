@@ -20,7 +20,7 @@ pub fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<
 }
 
 /// What lies behind all: the text that says something.
-pub fn innermost(error: &(dyn Error + 'static)) -> String {
+pub fn innermost_message(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(next) = last.source() {
         last = next;

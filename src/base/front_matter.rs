@@ -13,7 +13,7 @@ pub struct FrontMatter<'a> {
 }
 
 /// Takes a file apart. An error says what is wrong with the head.
-pub fn part(text: &str) -> Result<FrontMatter<'_>, String> {
+pub fn split_front_matter(text: &str) -> Result<FrontMatter<'_>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(rest) = after_fence(text) else {
         return Ok(FrontMatter {
@@ -27,7 +27,7 @@ pub fn part(text: &str) -> Result<FrontMatter<'_>, String> {
         at += line.len();
         if line.trim_end() == "---" {
             return Ok(FrontMatter {
-                head: head(&lines)?,
+                head: parse_head(&lines)?,
                 body: &rest[at..],
             });
         }
@@ -41,7 +41,7 @@ fn after_fence(text: &str) -> Option<&str> {
     (first.trim_end() == "---").then_some(rest)
 }
 
-fn head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
+fn parse_head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
     let mut head = BTreeMap::new();
     let mut lines = lines.iter().copied().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
@@ -61,8 +61,8 @@ fn head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
         }
         let value = match value.trim() {
             "|" | "|-" => more.join("\n").trim().to_owned(),
-            ">" | ">-" => folded("", &more),
-            plain => unquoted(&folded(plain, &more)),
+            ">" | ">-" => fold_lines("", &more),
+            plain => strip_quotes(&fold_lines(plain, &more)),
         };
         head.insert(key.trim().to_owned(), value);
     }
@@ -70,7 +70,7 @@ fn head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// Lines that make one.
-fn folded(first: &str, more: &[&str]) -> String {
+fn fold_lines(first: &str, more: &[&str]) -> String {
     let words = std::iter::once(first).chain(more.iter().copied());
     words
         .filter(|line| !line.is_empty())
@@ -78,7 +78,7 @@ fn folded(first: &str, more: &[&str]) -> String {
         .join(" ")
 }
 
-fn unquoted(text: &str) -> String {
+fn strip_quotes(text: &str) -> String {
     for quote in ['"', '\''] {
         let inner = text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
         if let Some(inner) = inner {
@@ -129,7 +129,7 @@ mod tests {
             // A list is taken as text, not understood.
             ("---\ntools:\n  - a\n  - b\n---\n", vec![("tools", "- a - b")], ""),
         ] {
-            let parted = part(text).unwrap();
+            let parted = split_front_matter(text).unwrap();
             let head: Vec<_> = parted
                 .head
                 .iter()
@@ -144,7 +144,7 @@ mod tests {
             ("---\na: b\n\n- c\n---\n", "line 4"),
             ("---\n  a: b\n---\n", "line 2"),
         ] {
-            assert!(part(text).unwrap_err().contains(why), "{text:?}");
+            assert!(split_front_matter(text).unwrap_err().contains(why), "{text:?}");
         }
     }
 }

@@ -201,7 +201,7 @@ pub fn is_link_error(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Nothing is there, or the system refuses.
-pub fn status(path: &Path) -> io::Result<Stat> {
+pub fn status_of(path: &Path) -> io::Result<Stat> {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok(fs::statat(open(parent, PASS)?, name, AtFlags::SYMLINK_NOFOLLOW)?),
         _ => Ok(fs::fstat(open(path, PASS)?)?),
@@ -210,7 +210,7 @@ pub fn status(path: &Path) -> io::Result<Stat> {
 
 /// The kind of what is at the resolved absolute `path`; none where nothing is, or the system refuses.
 pub fn kind(path: &Path) -> Option<FileKind> {
-    status(path).ok().map(|status| kind_of(&status))
+    status_of(path).ok().map(|status| kind_of(&status))
 }
 
 /// The kind of what has this status.
@@ -244,11 +244,11 @@ impl OpenFolder {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn pass(path: &Path) -> io::Result<Self> {
+    pub fn open_for_traversal(path: &Path) -> io::Result<Self> {
         Ok(Self(open(path, PASS)?))
     }
 
-    /// Like [`Self::pass`]; the folder and those on the way are created where they are missing.
+    /// Like [`Self::open_for_traversal`]; the folder and those on the way are created where they are missing.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -273,7 +273,7 @@ impl OpenFolder {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>> + use<>> {
+    pub fn read_entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>> + use<>> {
         let own = self.0.as_fd().try_clone_to_owned()?;
         let entry = move |entry: rustix::io::Result<fs::DirEntry>| {
             let entry = entry?;
@@ -303,7 +303,7 @@ impl OpenFolder {
     ///
     /// # Errors
     /// Nothing is there, or the system refuses.
-    pub fn status(&self, name: &OsStr) -> io::Result<Stat> {
+    pub fn entry_status(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
@@ -363,7 +363,7 @@ impl OpenFolder {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_entry(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
 
@@ -551,7 +551,7 @@ mod tests {
         assert!(!dir.join("a/new").exists());
         let mut entries: Vec<FolderEntry> = OpenFolder::open(&dir)
             .unwrap()
-            .entries()
+            .read_entries()
             .unwrap()
             .map(Result::unwrap)
             .collect();

@@ -13,7 +13,7 @@ pub const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits() as i32;
 ///
 /// # Errors
 /// Its metadata cannot be read or set.
-pub fn tighten(folder: &Path) -> io::Result<()> {
+pub fn restrict_to_owner(folder: &Path) -> io::Result<()> {
     const STICKY: u32 = 0o1000;
     let meta = folder.metadata()?;
     let mode = meta.mode() & 0o7777;
@@ -35,7 +35,7 @@ mod tests {
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
         for (before, after) in [(0o777, 0o700), (0o750, 0o700), (0o500, 0o500), (0o1777, 0o1777)] {
             std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(before)).unwrap();
-            tighten(dir.path()).unwrap();
+            restrict_to_owner(dir.path()).unwrap();
             assert_eq!(mode(dir.path()), after, "{before:o}");
         }
     }

@@ -10,12 +10,12 @@ thread_local! {
 }
 
 /// Makes this thread's randomness repeatable (simulator and tests).
-pub fn seed(seed: u64) {
+pub fn seed_thread(seed: u64) {
     RNG.with_borrow_mut(|rng| *rng = SmallRng::seed_from_u64(seed));
 }
 
 /// Uniform in `0.0..1.0`.
-pub fn unit() -> f64 {
+pub fn random_unit() -> f64 {
     RNG.with_borrow_mut(|rng| rng.random::<f64>())
 }
 
@@ -25,7 +25,7 @@ pub fn next_u64() -> u64 {
 }
 
 /// `len` characters of lower-case base 32 (5 bits each); for ids.
-pub fn token(len: usize) -> String {
+pub fn random_token(len: usize) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     (0..len)
         .map(|_| ALPHABET[(next_u64() >> 59) as usize] as char)

@@ -126,7 +126,7 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
     if name.ends_with(".pub") || name.starts_with("known_hosts") {
         return false;
     }
-    let name = original(name);
+    let name = strip_backup_suffix(name);
     let parent = folders.last().copied().unwrap_or_default();
     let memory = name == "mem" && folders.first() == Some(&"proc");
     memory
@@ -139,7 +139,7 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
 }
 
 /// The name of what a file is a copy of: `key.pem` of `key.pem.bak~` and of `#key.pem#`.
-fn original(name: &str) -> &str {
+fn strip_backup_suffix(name: &str) -> &str {
     let mut name = name
         .trim_matches('#')
         .strip_prefix(".#")

@@ -38,7 +38,7 @@ pub struct YieldRate {
 }
 
 /// Begins on this thread.
-pub fn begin(seed: u64, wildness: YieldRate) {
+pub fn begin_schedule(seed: u64, wildness: YieldRate) {
     CHAOS.set(Some(SimSchedule {
         rng: SmallRng::seed_from_u64(seed),
         yields: wildness.yields,
@@ -52,17 +52,17 @@ pub fn begin(seed: u64, wildness: YieldRate) {
 }
 
 /// Ends on this thread; the polls that were seen.
-pub fn end() -> u64 {
+pub fn end_schedule() -> u64 {
     CHAOS.take().map_or(0, |chaos| chaos.polls)
 }
 
 /// Whether it has begun on this thread.
-pub(crate) fn reigns() -> bool {
+pub(crate) fn is_active() -> bool {
     CHAOS.with_borrow(Option::is_some)
 }
 
 /// No spawned task is polled any more.
-pub fn freeze() {
+pub fn freeze_tasks() {
     CHAOS.with_borrow_mut(|chaos| {
         if let Some(chaos) = chaos {
             chaos.freeze();
@@ -76,7 +76,7 @@ pub fn is_frozen() -> bool {
 }
 
 /// Waits until everything is frozen. One waits at a time.
-pub async fn frozen() {
+pub async fn wait_until_frozen() {
     std::future::poll_fn(|cx| {
         CHAOS.with_borrow_mut(|chaos| match chaos {
             Some(chaos) if chaos.frozen => Poll::Ready(()),
@@ -103,7 +103,7 @@ pub(crate) fn at_most(most: usize) -> usize {
 }
 
 /// How much of `most` bytes is kept.
-pub(crate) fn memory(most: usize) -> usize {
+pub(crate) fn retained_bytes(most: usize) -> usize {
     CHAOS.with_borrow(|chaos| chaos.as_ref().map_or(most, |chaos| chaos.memory.min(most)))
 }
 

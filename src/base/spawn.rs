@@ -43,15 +43,17 @@ where
 ///
 /// # Errors
 /// It panicked, or the runtime ends.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, TaskError> {
+pub async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, TaskError> {
     #[cfg(any(test, feature = "sim"))]
-    if super::sim_schedule::reigns() {
+    if super::sim_schedule::is_active() {
         return Ok(work());
     }
-    tokio::task::spawn_blocking(work).await.map_err(failed)
+    tokio::task::spawn_blocking(work).await.map_err(to_task_error)
 }
 
-fn failed(error: tokio::task::JoinError) -> TaskError {
+fn to_task_error(error: tokio::task::JoinError) -> TaskError {
     match error.try_into_panic() {
         Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
         Err(_) => TaskError::Aborted,
@@ -81,7 +83,7 @@ impl<T> Future for AbortOnDrop<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.handle)
             .poll(cx)
-            .map(|joined| joined.map_err(failed))
+            .map(|joined| joined.map_err(to_task_error))
     }
 }
 

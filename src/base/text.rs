@@ -1,12 +1,12 @@
 //! Cutting and cleaning text: on character boundaries, with the cut stated, safe for terminals.
 
 /// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
-pub fn prefix(text: &str, max: usize) -> &str {
+pub fn prefix_within(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
 /// The longest suffix of `text` of at most `max` bytes that starts on a character boundary.
-pub fn suffix(text: &str, max: usize) -> &str {
+pub fn suffix_within(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }
 
@@ -67,7 +67,7 @@ pub fn one_line(text: &str, max: usize) -> String {
 /// Text that is safe to show: terminal escape sequences, control characters and hidden characters are taken out,
 /// tabs and line feeds stay, a carriage return becomes a line feed unless one follows (R-SEC). What a script or an
 /// emoji needs (one joiner, one variation selector) stays where it has an effect.
-pub fn neutralise(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn strip_control_characters(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().all(is_plain) {
         return text.into();
     }
@@ -89,7 +89,7 @@ pub fn neutralise(text: &str) -> std::borrow::Cow<'_, str> {
 /// Text that a person is asked about, safe to show: every control character, hidden character and odd space is made
 /// visible and nothing is taken out, so that what is approved is what is read (R-SEC). Tabs and line feeds stay, also
 /// those after a carriage return.
-pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn reveal_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
     let harmless = |c: char| is_plain(c) && !is_odd_space(c);
     if text.chars().all(harmless) {
         return text.into();
@@ -123,7 +123,7 @@ pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
 /// Text for a model in which nothing is written that only a model reads: tag characters, and runs of other hidden
 /// characters, are written out as code points. A hidden character that stands alone stays, so that a file can be edited
 /// as it was read.
-pub fn expose(text: &str) -> std::borrow::Cow<'_, str> {
+pub fn escape_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
     /// How many characters of a run are written out one by one.
     const WRITTEN: usize = 32;
     if text.is_ascii() || !text.chars().any(is_hidden) {
@@ -324,7 +324,7 @@ mod tests {
             ("❤\u{fe0f}\u{fe0f}\u{fe01}\u{e0101}", "❤\u{fe0f}"),
             ("می\u{200c}\u{200d}\u{200c}", "می\u{200c}"),
         ] {
-            assert_eq!(neutralise(raw), clean, "{raw:?}");
+            assert_eq!(strip_control_characters(raw), clean, "{raw:?}");
         }
     }
 
@@ -338,16 +338,16 @@ mod tests {
         for code in named {
             let hidden = char::from_u32(code).unwrap();
             let text = format!("a{hidden}b");
-            assert_eq!(reveal(&text), format!("a<U+{code:04X}>b"));
-            assert!(!neutralise(&text).contains(hidden), "{code:x}");
+            assert_eq!(reveal_hidden_characters(&text), format!("a<U+{code:04X}>b"));
+            assert!(!strip_control_characters(&text).contains(hidden), "{code:x}");
         }
         for code in [
             0xa0, 0x2000, 0x2007, 0x200a, 0x202f, 0x205f, 0x1680, 0x2800, 0x9b, 0x85,
         ] {
             let text = format!("a{}b", char::from_u32(code).unwrap());
-            assert_eq!(reveal(&text), format!("a<U+{code:04X}>b"));
+            assert_eq!(reveal_hidden_characters(&text), format!("a<U+{code:04X}>b"));
         }
-        assert_eq!(reveal("👩\u{200d}💻"), "👩<U+200D>💻");
+        assert_eq!(reveal_hidden_characters("👩\u{200d}💻"), "👩<U+200D>💻");
         assert_eq!(
             escape_for_terminal("{\"a\":\"\u{9b}\u{202e}é\u{e0041}\"}"),
             "{\"a\":\"\\u009b\\u202eé\\udb40\\udc41\"}"
@@ -364,9 +364,9 @@ mod tests {
             ("a\u{200b}\u{200c}b", Some("a<U+200B><U+200C>b")),
             ("❤\u{fe0f}\u{e0100}\u{e0101}", Some("❤<U+FE0F><U+E0100><U+E0101>")),
         ] {
-            assert_eq!(expose(raw), clear.unwrap_or(raw), "{raw:?}");
+            assert_eq!(escape_hidden_characters(raw), clear.unwrap_or(raw), "{raw:?}");
         }
-        let long = expose(&"\u{e0041}".repeat(100)).into_owned();
+        let long = escape_hidden_characters(&"\u{e0041}".repeat(100)).into_owned();
         assert!(
             long.ends_with("<U+E0041><and 68 more hidden characters>"),
             "{long}"
@@ -384,7 +384,7 @@ mod tests {
             ("a\rb\0\u{7f}", "a␍b␀␡"),
             ("\u{9b}31m\u{202e}txt", "<U+009B>31m<U+202E>txt"),
         ] {
-            assert_eq!(reveal(raw), clear, "{raw:?}");
+            assert_eq!(reveal_hidden_characters(raw), clear, "{raw:?}");
         }
     }
 
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn prefix_and_suffix_respect_characters() {
-        assert_eq!(prefix("aé", 2), "a");
-        assert_eq!(suffix("éa", 2), "a");
+        assert_eq!(prefix_within("aé", 2), "a");
+        assert_eq!(suffix_within("éa", 2), "a");
     }
 }

@@ -29,7 +29,7 @@ pub enum TlsError {
 }
 
 /// Trusts the system's certificate authorities and those of `ca_file` (PEM). Reads for some milliseconds.
-pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
+pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let extra = match ca_file {
         Some(path) => read_roots(path)?,
         None => Vec::new(),
@@ -38,7 +38,7 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let verifier =
         rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(TlsError::Roots)?;
     let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
-    let mut config = builder()?
+    let mut config = config_builder()?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
@@ -49,10 +49,12 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
 /// Trusts nobody, for where nothing will be encrypted.
 pub fn without_roots() -> Result<ClientConfig, TlsError> {
     let none = rustls::RootCertStore::empty();
-    Ok(builder()?.with_root_certificates(none).with_no_client_auth())
+    Ok(config_builder()?
+        .with_root_certificates(none)
+        .with_no_client_auth())
 }
 
-fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
+fn config_builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
     // Loses against a provider that is already there, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -31,7 +31,7 @@ impl ServerCertVerifier for NamingVerifier {
         let verified =
             self.inner
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        verified.map_err(|error| match issuer(end_entity) {
+        verified.map_err(|error| match issuer_name(end_entity) {
             Some(issuer) => rustls::Error::General(format!("{error} (issued by {issuer})")),
             None => error,
         })
@@ -67,24 +67,24 @@ const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANISATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// The common name and organisation of a certificate's issuer.
-pub(crate) fn issuer(certificate: &[u8]) -> Option<String> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut fields, _) = element(certificate)?;
+pub(crate) fn issuer_name(certificate: &[u8]) -> Option<String> {
+    let (_, certificate, _) = parse_der_element(certificate)?;
+    let (_, mut fields, _) = parse_der_element(certificate)?;
     if fields.first() == Some(&VERSION) {
-        fields = element(fields)?.2;
+        fields = parse_der_element(fields)?.2;
     }
-    let (_, _, after_serial) = element(fields)?;
-    let (_, _, after_algorithm) = element(after_serial)?;
-    let (tag, mut names, _) = element(after_algorithm)?;
+    let (_, _, after_serial) = parse_der_element(fields)?;
+    let (_, _, after_algorithm) = parse_der_element(after_serial)?;
+    let (tag, mut names, _) = parse_der_element(after_algorithm)?;
     if tag != SEQUENCE {
         return None;
     }
     let (mut common, mut organisation) = (None, None);
-    while let Some((SET, set, rest)) = element(names) {
+    while let Some((SET, set, rest)) = parse_der_element(names) {
         names = rest;
-        let (_, pair, _) = element(set)?;
-        let (_, oid, value) = element(pair)?;
-        let (_, text, _) = element(value)?;
+        let (_, pair, _) = parse_der_element(set)?;
+        let (_, oid, value) = parse_der_element(pair)?;
+        let (_, text, _) = parse_der_element(value)?;
         let text = String::from_utf8_lossy(text).into_owned();
         if oid == COMMON_NAME {
             common = Some(text);
@@ -99,7 +99,7 @@ pub(crate) fn issuer(certificate: &[u8]) -> Option<String> {
 }
 
 /// The tag, content and rest of a DER encoding.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+fn parse_der_element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
     let mut length = usize::from(first);
@@ -157,20 +157,20 @@ mod tests {
     #[test]
     fn finds_the_issuer() {
         let expected = format!("Proxy Root, {}", "Corp".repeat(40));
-        assert_eq!(issuer(&certificate(true)), Some(expected.clone()));
-        assert_eq!(issuer(&certificate(false)), Some(expected));
+        assert_eq!(issuer_name(&certificate(true)), Some(expected.clone()));
+        assert_eq!(issuer_name(&certificate(false)), Some(expected));
     }
 
     #[test]
     fn survives_garbage() {
         let whole = certificate(true);
         for end in 0..whole.len() {
-            let _ = issuer(&whole[..end]);
+            let _ = issuer_name(&whole[..end]);
         }
         for at in 0..whole.len() {
             let mut bent = whole.clone();
             bent[at] ^= 0xff;
-            let _ = issuer(&bent);
+            let _ = issuer_name(&bent);
         }
     }
 }

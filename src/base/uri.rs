@@ -55,20 +55,21 @@ pub fn posix_path(uri: &str) -> Result<Vec<u8>, UriError> {
     if !is_local(host) {
         return Err(UriError::RemoteHost(uri.to_owned()));
     }
-    decode(uri, path)
+    percent_decode(uri, path)
 }
 
 /// The URI of an absolute Unix path.
 pub fn posix_uri(path: &[u8]) -> String {
     let mut uri = String::from("file://");
-    encode(path, &mut uri);
+    percent_encode(path, &mut uri);
     uri
 }
 
 /// A file URI's path by the rules of Windows; drive letters come out in capitals.
 pub fn windows_path(uri: &str) -> Result<String, UriError> {
     let (host, path) = split(uri)?;
-    let path = String::from_utf8(decode(uri, path)?).map_err(|_| UriError::Invalid(uri.to_owned()))?;
+    let path =
+        String::from_utf8(percent_decode(uri, path)?).map_err(|_| UriError::Invalid(uri.to_owned()))?;
     let path = path.replace('/', "\\");
     if !is_local(host) {
         return Ok(format!("\\\\{host}{path}"));
@@ -76,7 +77,7 @@ pub fn windows_path(uri: &str) -> Result<String, UriError> {
     let Some(rest) = path.strip_prefix('\\') else {
         return Err(UriError::Invalid(uri.to_owned()));
     };
-    match drive(rest) {
+    match drive_letter(rest) {
         Some(letter) => {
             let tail = &rest[2..];
             let root = if tail.is_empty() { "\\" } else { "" };
@@ -99,18 +100,18 @@ pub fn windows_uri(path: &str) -> String {
     if let Some(unc) = unc {
         let (host, rest) = unc.split_at(unc.find('/').unwrap_or(unc.len()));
         let mut uri = format!("file://{host}");
-        encode(rest.as_bytes(), &mut uri);
+        percent_encode(rest.as_bytes(), &mut uri);
         return uri;
     }
     let plain = plain.unwrap_or(&path);
     let mut uri = String::from("file:///");
-    match drive(plain) {
+    match drive_letter(plain) {
         Some(letter) => {
             uri.push(letter);
             uri.push(':');
-            encode(&plain.as_bytes()[2..], &mut uri);
+            percent_encode(&plain.as_bytes()[2..], &mut uri);
         }
-        None => encode(plain.trim_start_matches('/').as_bytes(), &mut uri),
+        None => percent_encode(plain.trim_start_matches('/').as_bytes(), &mut uri),
     }
     uri
 }
@@ -138,7 +139,7 @@ fn is_local(host: &str) -> bool {
 }
 
 /// The drive letter, in capitals, of `c:` or `c:/…`.
-fn drive(path: &str) -> Option<char> {
+fn drive_letter(path: &str) -> Option<char> {
     let bytes = path.as_bytes();
     let letter = *bytes.first()?;
     let ends = matches!(bytes.get(2), None | Some(b'/' | b'\\'));
@@ -146,7 +147,7 @@ fn drive(path: &str) -> Option<char> {
         .then(|| char::from(letter.to_ascii_uppercase()))
 }
 
-fn decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
+fn percent_decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
@@ -154,8 +155,8 @@ fn decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
         let byte = match (byte, tail) {
             (b'%', [high, low, ..]) => {
                 rest = &tail[2..];
-                hex(*high)
-                    .zip(hex(*low))
+                hex_value(*high)
+                    .zip(hex_value(*low))
                     .map(|(high, low)| high << 4 | low)
                     .ok_or_else(|| UriError::BadEscape(uri.to_owned()))?
             }
@@ -170,11 +171,11 @@ fn decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
     Ok(bytes)
 }
 
-fn hex(digit: u8) -> Option<u8> {
+fn hex_value(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-fn encode(path: &[u8], uri: &mut String) {
+fn percent_encode(path: &[u8], uri: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in path {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {

@@ -40,7 +40,7 @@ impl Decoder {
     }
 
     /// What is left at the end: one U+FFFD where the last character never got finished.
-    pub fn finish(&mut self) -> &'static str {
+    pub fn finish_text(&mut self) -> &'static str {
         let unfinished = !std::mem::take(&mut self.rest).is_empty();
         if unfinished { "\u{fffd}" } else { "" }
     }
@@ -59,7 +59,7 @@ mod tests {
     fn decode(pieces: &[&[u8]]) -> String {
         let mut decoder = Decoder::default();
         let mut text: String = pieces.iter().map(|piece| decoder.push(piece)).collect();
-        text.push_str(decoder.finish());
+        text.push_str(decoder.finish_text());
         text
     }
 

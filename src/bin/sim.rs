@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agentls::sim::{Coverage, Joins, Report, WORLD_TURNS, simulate};
+use agentls::sim::{Coverage, Joins, Report, WORLD_TURNS, run_simulation};
 use clap::Parser;
 
 /// Runs the real sessions, turns and store under a seed, and checks their invariants.
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     let mut sum = Sum::default();
     while sum.turns < args.turns {
         let seed = args.seed + sum.worlds;
-        let report = match simulate(seed, args.world, &data, args.lines) {
+        let report = match run_simulation(seed, args.world, &data, args.lines) {
             Ok(report) => report,
             Err(error) => {
                 println!("seed {seed}: the simulator failed: {error}");
@@ -74,16 +74,16 @@ fn main() -> ExitCode {
         if args.whole {
             report.log.iter().for_each(|line| println!("{line}"));
         }
-        sum.add(&report);
+        sum.add_report(&report);
         if let Some(failure) = &report.failure {
             sum.failures += 1;
-            tell(&args, seed, failure, &report);
+            print_failure(&args, seed, failure, &report);
             if !args.all {
                 return ExitCode::FAILURE;
             }
         }
         if args.check_determinism {
-            match simulate(seed, args.world, &data, args.lines) {
+            match run_simulation(seed, args.world, &data, args.lines) {
                 Ok(again) if again.fingerprint == report.fingerprint => {}
                 Ok(again) => {
                     println!("\nseed {seed} does not replay; the first difference in its last lines:");
@@ -132,7 +132,7 @@ fn main() -> ExitCode {
 }
 
 impl Sum {
-    fn add(&mut self, report: &Report) {
+    fn add_report(&mut self, report: &Report) {
         self.worlds += 1;
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
@@ -140,12 +140,12 @@ impl Sum {
         for (what, count) in &report.counts {
             *self.counts.entry(what.clone()).or_default() += count;
         }
-        self.coverage.add(&report.coverage);
-        self.joins.add(&report.joins);
+        self.coverage.merge_run(&report.coverage);
+        self.joins.merge_run(&report.joins);
     }
 }
 
-fn tell(args: &Args, seed: u64, failure: &str, report: &Report) {
+fn print_failure(args: &Args, seed: u64, failure: &str, report: &Report) {
     let failure: String = failure.chars().take(1_500).collect();
     println!("\nseed {seed}: {failure}");
     if args.all {

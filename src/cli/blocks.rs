@@ -4,7 +4,7 @@
 
 use super::client::in_our_words;
 use super::highlight::diff_ink;
-use super::style::{Color, Styler, duration, fit, pieces, width, wrap};
+use super::style::{Color, Styler, fit_line, format_duration, measure_width, split_line, wrap_text};
 use crate::base::text;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
@@ -20,19 +20,19 @@ const RESULT_LINES: usize = 6;
 const DIFF_LINES: usize = 24;
 
 /// A framed block: a head, lines, a foot. All painted already and short enough, but for the head.
-pub(super) fn frame(styler: Styler, width: usize, head: &str, lines: &[String], foot: &str) -> String {
-    let head = styler.paint(Color::Bold, &fit(head, width.saturating_sub(2)));
-    let mut out = format!("{} {head}\n", styler.dim("╭"));
+pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[String], foot: &str) -> String {
+    let head = styler.paint_text(Color::Bold, &fit_line(head, width.saturating_sub(2)));
+    let mut out = format!("{} {head}\n", styler.dim_text("╭"));
     for line in lines {
-        out += format!("{} {line}", styler.dim("│")).trim_end();
+        out += format!("{} {line}", styler.dim_text("│")).trim_end();
         out.push('\n');
     }
-    out + &format!("{} {foot}\n", styler.dim("╰"))
+    out + &format!("{} {foot}\n", styler.dim_text("╰"))
 }
 
 /// The first lines of a result, and how many more there are.
 pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
-    let clean = text::neutralise(output);
+    let clean = text::strip_control_characters(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
     // One line too many is shown rather than told about.
     let shown = if all.len() <= RESULT_LINES + 1 {
@@ -42,10 +42,10 @@ pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<St
     };
     let mut lines: Vec<String> = all[..shown]
         .iter()
-        .map(|line| styler.dim(&fit(line, width.saturating_sub(2))))
+        .map(|line| styler.dim_text(&fit_line(line, width.saturating_sub(2))))
         .collect();
     if all.len() > shown {
-        lines.push(styler.dim(&format!("… {} more lines", all.len() - shown)));
+        lines.push(styler.dim_text(&format!("… {} more lines", all.len() - shown)));
     }
     lines
 }
@@ -54,7 +54,7 @@ pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<St
 pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotification) -> Vec<String> {
     let output = call.output.as_deref().unwrap_or_default();
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
-    let clean = text::neutralise(tail.unwrap_or(output));
+    let clean = text::strip_control_characters(tail.unwrap_or(output));
     let all: Vec<&str> = clean.trim_end().lines().collect();
     let from = if all.len() <= RESULT_LINES + 1 {
         0
@@ -66,18 +66,20 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
         (_, Some(_)) => Some("… earlier lines".to_owned()),
         (from, None) => Some(format!("… {from} earlier lines")),
     };
-    let shown = all[from..].iter().map(|line| fit(line, width.saturating_sub(2)));
+    let shown = all[from..]
+        .iter()
+        .map(|line| fit_line(line, width.saturating_sub(2)));
     hidden
         .into_iter()
         .chain(shown)
-        .map(|line| styler.dim(&line))
+        .map(|line| styler.dim_text(&line))
         .collect()
 }
 
 /// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
 pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) -> Vec<String> {
     // What is approved is what is read: nothing is taken out of it.
-    let clean = text::reveal(diff);
+    let clean = text::reveal_hidden_characters(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
     // The head of the block names the file; several files name themselves.
     let of_file = |line: &str| line.starts_with("--- ") || line.starts_with("+++ ");
@@ -96,16 +98,16 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
     let mut lines = Vec::new();
     for line in &all[..shown] {
         let paint =
-            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint(ink, text));
+            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
         if whole {
             // The person who decides sees all of it, also what is far to the right.
-            lines.extend(pieces(line, room).iter().map(|piece| paint(piece)))
+            lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))
         } else {
-            lines.push(paint(&fit(line, room)))
+            lines.push(paint(&fit_line(line, room)))
         }
     }
     if all.len() > shown {
-        lines.push(styler.dim(&format!("… {} more lines", all.len() - shown)));
+        lines.push(styler.dim_text(&format!("… {} more lines", all.len() - shown)));
     }
     lines
 }
@@ -126,22 +128,26 @@ pub(super) fn tool_call(
     diff_was_shown: bool,
     hint: Option<&str>,
 ) -> String {
-    let took = call.duration_ms.map(duration).unwrap_or_default();
-    let title = fit(&call.title, width.saturating_sub(20));
+    let took = call.duration_ms.map(format_duration).unwrap_or_default();
+    let title = fit_line(&call.title, width.saturating_sub(20));
     let output = call.output.as_deref().unwrap_or_default();
-    let first = fit(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
-    let dim = |text: &str| styler.dim(text);
+    let first = fit_line(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
+    let dim = |text: &str| styler.dim_text(text);
     match call.status {
         ToolCallStatus::Completed if diff_was_shown => {
-            format!("{} {first} {}\n", styler.paint(Color::Green, "✓"), dim(&took))
+            format!(
+                "{} {first} {}\n",
+                styler.paint_text(Color::Green, "✓"),
+                dim(&took)
+            )
         }
         ToolCallStatus::Completed => {
             let lines = match &call.diff {
                 Some(diff) => diff_lines(styler, width, diff, false),
                 None => result_lines(styler, width, output),
             };
-            let foot = format!("{} {}", styler.paint(Color::Green, "✓"), dim(&took));
-            frame(styler, width, &result_head(call), &lines, &foot)
+            let foot = format!("{} {}", styler.paint_text(Color::Green, "✓"), dim(&took));
+            render_frame(styler, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Failed => {
             let lines = last_lines(styler, width, call);
@@ -149,19 +155,21 @@ pub(super) fn tool_call(
             let hint = hint.map_or_else(String::new, |hint| dim(&format!(" · {hint}")));
             let foot = format!(
                 "{} {}{hint}",
-                styler.paint(Color::Red, &failure_mark(call)),
+                styler.paint_text(Color::Red, &failure_mark(call)),
                 dim(&took)
             );
-            frame(styler, width, &result_head(call), &lines, &foot)
+            render_frame(styler, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Denied => {
             format!(
                 "{} {title}\n  {}\n",
-                styler.paint(Color::Yellow, "⊘ denied:"),
+                styler.paint_text(Color::Yellow, "⊘ denied:"),
                 dim(&first)
             )
         }
-        ToolCallStatus::Cancelled => format!("{} {title}\n", styler.paint(Color::Yellow, "■ cancelled:")),
+        ToolCallStatus::Cancelled => {
+            format!("{} {title}\n", styler.paint_text(Color::Yellow, "■ cancelled:"))
+        }
         ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => String::new(),
     }
 }
@@ -181,12 +189,12 @@ fn failure_mark(call: &ToolCallNotification) -> String {
 
 /// How a tool call ended, in a line.
 pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotification) -> String {
-    let title = fit(&call.title, width.saturating_sub(20));
-    let took = styler.dim(&call.duration_ms.map(duration).unwrap_or_default());
+    let title = fit_line(&call.title, width.saturating_sub(20));
+    let took = styler.dim_text(&call.duration_ms.map(format_duration).unwrap_or_default());
     let (ink, mark) = match call.status {
         ToolCallStatus::Completed => (Color::Green, "✓"),
         ToolCallStatus::Failed => {
-            let mark = styler.paint(Color::Red, &failure_mark(call));
+            let mark = styler.paint_text(Color::Red, &failure_mark(call));
             return format!("{mark} {title} {took}\n");
         }
         ToolCallStatus::Denied => (Color::Yellow, "⊘"),
@@ -195,11 +203,11 @@ pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotificatio
             return String::new();
         }
     };
-    format!("{} {title} {took}\n", styler.paint(ink, mark))
+    format!("{} {title} {took}\n", styler.paint_text(ink, mark))
 }
 
 /// A question about an effect, without its keys; and whether it says less than all.
-pub(super) fn question(
+pub(super) fn render_approval(
     styler: Styler,
     width: usize,
     asked: &ApprovalRequestedNotification,
@@ -224,34 +232,37 @@ pub(super) fn question(
         Risk::Medium => ("medium risk", Color::Dim),
         Risk::High => ("high risk", Color::BoldYellow),
     };
-    let why = fit(&asked.why, inner.saturating_sub(width_of(risk)));
+    let why = fit_line(&asked.why, inner.saturating_sub(width_of(risk)));
     let foot = format!(
         "{} {} {}",
-        styler.paint(ink, risk),
-        styler.dim("·"),
-        styler.dim(&why)
+        styler.paint_text(ink, risk),
+        styler.dim_text("·"),
+        styler.dim_text(&why)
     );
     let head = format!("? {}", asked.title);
-    (frame(styler, width, &head, &lines, &foot), cut)
+    (render_frame(styler, width, &head, &lines, &foot), cut)
 }
 
 fn width_of(text: &str) -> usize {
-    width(text) + 5
+    measure_width(text) + 5
 }
 
 /// Whether the head says all that is asked: a command that fits in one line and hides nothing.
 fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
     asked.shown.as_ref() == Some(&asked.title)
-        && text::reveal(&asked.title) == asked.title
+        && text::reveal_hidden_characters(&asked.title) == asked.title
         && !asked.title.contains(['\n', '\t'])
-        && width(&asked.title) + 2 <= room
+        && measure_width(&asked.title) + 2 <= room
 }
 
 /// The command line or address, whole.
 fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
-    let shown = text::reveal(shown).replace('\t', "    ");
-    let lines = wrap(&shown, columns);
-    lines.iter().map(|line| styler.paint(Color::Cyan, line)).collect()
+    let shown = text::reveal_hidden_characters(shown).replace('\t', "    ");
+    let lines = wrap_text(&shown, columns);
+    lines
+        .iter()
+        .map(|line| styler.paint_text(Color::Cyan, line))
+        .collect()
 }
 
 /// What changes how the call runs.
@@ -259,15 +270,17 @@ fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotific
     let options = asked
         .options
         .iter()
-        .map(|option| format!("· {}", text::reveal(option)));
-    let lines = options.flat_map(|option| wrap(&option, columns));
-    lines.map(|line| styler.paint(Color::Yellow, &line)).collect()
+        .map(|option| format!("· {}", text::reveal_hidden_characters(option)));
+    let lines = options.flat_map(|option| wrap_text(&option, columns));
+    lines
+        .map(|line| styler.paint_text(Color::Yellow, &line))
+        .collect()
 }
 
 /// What is asked, for one line: the command or address, else the title.
 pub(super) fn question_subject(asked: &ApprovalRequestedNotification) -> String {
     let subject = asked.shown.as_deref().unwrap_or(&asked.title);
-    text::one_line(&text::reveal(subject), 200)
+    text::one_line(&text::reveal_hidden_characters(subject), 200)
 }
 
 /// The question that keys answer now, for the line that does not stay; and how many wait behind it.
@@ -293,26 +306,26 @@ fn input_lines(
     };
     for (name, value) in &input {
         let value = match value {
-            serde_json::Value::String(text) => text::reveal(text).into_owned(),
-            other => text::reveal(&other.to_string()).into_owned(),
+            serde_json::Value::String(text) => text::reveal_hidden_characters(text).into_owned(),
+            other => text::reveal_hidden_characters(&other.to_string()).into_owned(),
         };
         // A command stands for itself.
         if name == "command" {
             lines.extend(
-                wrap(&value, width)
+                wrap_text(&value, width)
                     .iter()
-                    .map(|line| styler.paint(Color::Cyan, line)),
+                    .map(|line| styler.paint_text(Color::Cyan, line)),
             );
         } else {
             let label = format!("{name}: {value}");
-            lines.extend(wrap(&label, width).iter().map(|line| styler.dim(line)));
+            lines.extend(wrap_text(&label, width).iter().map(|line| styler.dim_text(line)));
         }
     }
     let most = if whole { usize::MAX } else { DIFF_LINES };
     if lines.len() > most {
         let more = lines.len() - most;
         lines.truncate(most);
-        lines.push(styler.dim(&format!("… {more} more lines")));
+        lines.push(styler.dim_text(&format!("… {more} more lines")));
     }
     lines
 }
@@ -338,7 +351,7 @@ pub(super) fn question_keys(styler: Styler, columns: usize, rule: Option<&str>, 
     let mut column = 0;
     for entry in APPROVAL_KEYS.iter().filter(|entry| is_there(entry.action)) {
         let says = entry.label.to_lowercase();
-        let needed = 4 + width(&says);
+        let needed = 4 + measure_width(&says);
         if column > 0 && column + needed > columns {
             lines.push(String::new());
             column = 0;
@@ -347,15 +360,18 @@ pub(super) fn question_keys(styler: Styler, columns: usize, rule: Option<&str>, 
             let gap = if column > 0 { "   " } else { "  " };
             *line += &format!(
                 "{gap}{} {says}",
-                styler.paint(Color::BoldCyan, &entry.key.to_string())
+                styler.paint_text(Color::BoldCyan, &entry.key.to_string())
             );
         }
         column += needed + 1;
     }
     if let Some(rule) = rule {
-        let rule = format!("will remember: {}", text::reveal(rule).replace(['\n', '\t'], " "));
-        let folded = wrap(&rule, columns.saturating_sub(2));
-        lines.extend(folded.iter().map(|line| format!("  {}", styler.dim(line))));
+        let rule = format!(
+            "will remember: {}",
+            text::reveal_hidden_characters(rule).replace(['\n', '\t'], " ")
+        );
+        let folded = wrap_text(&rule, columns.saturating_sub(2));
+        lines.extend(folded.iter().map(|line| format!("  {}", styler.dim_text(line))));
     }
     lines.join("\n")
 }
@@ -402,17 +418,17 @@ pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
 }
 
 /// The plan.
-pub(super) fn plan(styler: Styler, width: usize, items: &[PlanItem]) -> String {
-    let mut out = format!("{}\n", styler.paint(Color::Bold, "Plan"));
+pub(super) fn render_plan(styler: Styler, width: usize, items: &[PlanItem]) -> String {
+    let mut out = format!("{}\n", styler.paint_text(Color::Bold, "Plan"));
     for item in items {
         let (mark, ink) = match item.status {
-            PlanStatus::Pending => (styler.dim("○"), None),
-            PlanStatus::InProgress => (styler.paint(Color::Yellow, "◐"), Some(Color::Bold)),
-            PlanStatus::Completed => (styler.paint(Color::Green, "●"), Some(Color::Dim)),
+            PlanStatus::Pending => (styler.dim_text("○"), None),
+            PlanStatus::InProgress => (styler.paint_text(Color::Yellow, "◐"), Some(Color::Bold)),
+            PlanStatus::Completed => (styler.paint_text(Color::Green, "●"), Some(Color::Dim)),
         };
-        let text = text::neutralise(&item.text);
-        for (number, line) in wrap(&text, width.saturating_sub(4)).iter().enumerate() {
-            let line = ink.map_or_else(|| line.clone(), |ink| styler.paint(ink, line));
+        let text = text::strip_control_characters(&item.text);
+        for (number, line) in wrap_text(&text, width.saturating_sub(4)).iter().enumerate() {
+            let line = ink.map_or_else(|| line.clone(), |ink| styler.paint_text(ink, line));
             out += &format!("  {} {line}\n", if number == 0 { &mark } else { " " });
         }
     }
@@ -432,15 +448,15 @@ pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> Str
         code.as_str().unwrap_or("internal"),
         error.message
     );
-    let line = in_our_words(&text::neutralise(&line));
+    let line = in_our_words(&text::strip_control_characters(&line));
     let action = in_our_words(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
-    for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
+    for (number, line) in wrap_text(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
-        out += &format!("{}\n", styler.paint(Color::Red, &format!("{mark}{line}")));
+        out += &format!("{}\n", styler.paint_text(Color::Red, &format!("{mark}{line}")));
     }
-    for action in text::neutralise(&action).lines() {
-        for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
+    for action in text::strip_control_characters(&action).lines() {
+        for (number, line) in wrap_text(action, width.saturating_sub(4)).iter().enumerate() {
             out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
         }
     }
@@ -448,17 +464,17 @@ pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> Str
 }
 
 /// Plain lines, folded; all of them as far in as the first.
-pub(super) fn note(styler: Styler, width: usize, ink: Color, text: &str) -> String {
-    let clean = text::neutralise(text);
+pub(super) fn render_note(styler: Styler, width: usize, ink: Color, text: &str) -> String {
+    let clean = text::strip_control_characters(text);
     let words = clean.trim_start_matches(' ');
     let indent = " ".repeat((clean.len() - words.len()).min(width / 2));
-    let lines = wrap(words, width.saturating_sub(indent.len()));
-    let painted = |line: &String| format!("{indent}{}\n", styler.paint(ink, line));
+    let lines = wrap_text(words, width.saturating_sub(indent.len()));
+    let painted = |line: &String| format!("{indent}{}\n", styler.paint_text(ink, line));
     lines.iter().map(painted).collect()
 }
 
 /// A line that says which files the agent was instructed by. What is wrong with them is told by warnings.
-pub(super) fn instructions(told: &InstructionsNotification) -> String {
+pub(super) fn describe_instructions(told: &InstructionsNotification) -> String {
     let taken = || told.files.iter().filter(|file| file.bytes > 0);
     let files = taken().filter(|file| file.kind != InstructionKind::Skill);
     let mut named: Vec<String> = files.map(|file| in_our_words(&file.path)).collect();
@@ -476,7 +492,7 @@ pub(super) fn instructions(told: &InstructionsNotification) -> String {
     } else {
         format!(
             "instructions: {}",
-            text::one_line(&text::neutralise(&named.join(", ")), 400)
+            text::one_line(&text::strip_control_characters(&named.join(", ")), 400)
         )
     }
 }

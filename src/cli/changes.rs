@@ -16,7 +16,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Takes in what was told.
-    pub(super) fn told(&mut self, diff: &TurnDiffNotification) {
+    pub(super) fn record_diff(&mut self, diff: &TurnDiffNotification) {
         let turn = &diff.of_turn_id;
         let from = self.made.iter().position(|(made, _)| made.of_turn_id == *turn);
         match diff.standing {
@@ -28,16 +28,16 @@ impl Changes {
             Standing::Reverted => {
                 self.reverted.retain(|other| other != turn);
                 self.reverted.push(turn.clone());
-                self.mark(from, true);
+                self.set_reverted(from, true);
             }
             Standing::Redone => {
                 self.reverted.retain(|other| other != turn);
-                self.mark(from, false);
+                self.set_reverted(from, false);
             }
         }
     }
 
-    fn mark(&mut self, from: Option<usize>, taken_back: bool) {
+    fn set_reverted(&mut self, from: Option<usize>, taken_back: bool) {
         let concerned = self.made.iter_mut().skip(from.unwrap_or(usize::MAX));
         concerned.for_each(|(_, back)| *back = taken_back);
     }
@@ -55,7 +55,7 @@ impl Changes {
     }
 
     /// What the last turn but `turns - 1` that changed files made.
-    pub(super) fn made(&self, turns: usize) -> Option<&TurnDiffNotification> {
+    pub(super) fn find_recent_diff(&self, turns: usize) -> Option<&TurnDiffNotification> {
         let (diff, _) = self.made.iter().rev().nth(turns.checked_sub(1)?)?;
         Some(diff)
     }
@@ -72,7 +72,7 @@ mod tests {
         let mut changes = Changes::default();
         let mut told = |turn: &str, standing: &str| {
             let diff = json!({"sessionId": "s", "seq": 1, "at": 1, "ofTurnId": turn, "standing": standing, "files": []});
-            changes.told(&serde_json::from_value(diff).unwrap());
+            changes.record_diff(&serde_json::from_value(diff).unwrap());
             [changes.to_revert(1), changes.to_revert(2), changes.to_redo()].map(Option::unwrap_or_default)
         };
         assert_eq!(told("a", "made"), ["a", "", ""]);
@@ -81,8 +81,8 @@ mod tests {
         assert_eq!(told("a", "reverted"), ["", "", "a"]);
         assert_eq!(told("a", "redone"), ["b", "a", "b"]);
         assert_eq!(told("c", "made"), ["c", "b", "b"]);
-        assert_eq!(changes.made(1).unwrap().of_turn_id, "c");
-        assert_eq!(changes.made(3).unwrap().of_turn_id, "a");
-        assert!(changes.made(0).is_none() && changes.made(4).is_none());
+        assert_eq!(changes.find_recent_diff(1).unwrap().of_turn_id, "c");
+        assert_eq!(changes.find_recent_diff(3).unwrap().of_turn_id, "a");
+        assert!(changes.find_recent_diff(0).is_none() && changes.find_recent_diff(4).is_none());
     }
 }

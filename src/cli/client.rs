@@ -57,10 +57,10 @@ pub(super) enum ClientError {
     #[error("the server could not be started: {0}")]
     Start(std::io::Error),
     /// It is gone.
-    #[error("the server exited{}", said(.0))]
+    #[error("the server exited{}", format_complaint(.0))]
     Ended(String),
     /// It refused.
-    #[error("{}", refused(.0))]
+    #[error("{}", format_refusal(.0))]
     Refused(Box<ErrorData>),
     /// It refused without saying more than a line.
     #[error("{0}")]
@@ -84,7 +84,7 @@ pub(super) enum ClientError {
     },
 }
 
-fn said(complaint: &str) -> String {
+fn format_complaint(complaint: &str) -> String {
     match complaint.trim() {
         "" => String::new(),
         complaint => format!(": {complaint}"),
@@ -111,7 +111,7 @@ pub(super) fn in_our_words(line: &str) -> String {
         .fold(line.to_owned(), |line, (theirs, ours)| line.replace(theirs, ours))
 }
 
-fn refused(error: &ErrorData) -> String {
+fn format_refusal(error: &ErrorData) -> String {
     let mut line = error.message.clone();
     if let Some(cause) = &error.cause {
         line += &format!(": {cause}");
@@ -148,7 +148,7 @@ pub(super) struct Client {
 
 impl Launch {
     /// A server for `folder` with our own environment and the given options.
-    pub(super) fn of(shared: &Shared, folder: PathBuf, name: &'static str) -> Self {
+    pub(super) fn new(shared: &Shared, folder: PathBuf, name: &'static str) -> Self {
         let mut args = Vec::new();
         let mut add = |flag: &str, value: Option<OsString>| {
             if let Some(value) = value {
@@ -174,7 +174,7 @@ impl Launch {
 impl Client {
     /// Starts a server and shakes hands with it.
     pub(super) async fn start(launch: &Launch) -> Result<Self, ClientError> {
-        let mut child = command(launch)?.spawn().map_err(ClientError::Start)?;
+        let mut child = build_command(launch)?.spawn().map_err(ClientError::Start)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(ClientError::Start(std::io::ErrorKind::BrokenPipe.into()));
         };
@@ -220,7 +220,7 @@ impl Client {
                 theirs.protocol_version.major, PROTOCOL_VERSION.major
             )));
         }
-        self.notify("initialized", &json!({})).await
+        self.send_notification("initialized", &json!({})).await
     }
 
     /// Asks and waits for the answer. Notifications that come meanwhile are kept.
@@ -230,17 +230,20 @@ impl Client {
         params: &P,
     ) -> Result<R, ClientError> {
         // First, so that no Ctrl-C is lost while the request is written.
-        let mut signals = self.interruptible.then(Signals::listen).and_then(Result::ok);
-        let id = self.begin(method, params).await?;
+        let mut signals = self
+            .interruptible
+            .then(Signals::install_handlers)
+            .and_then(Result::ok);
+        let id = self.start_request(method, params).await?;
         let answered = tokio::select! { biased;
-            answered = tokio::time::timeout(PATIENCE, self.answer(id)) => answered,
+            answered = tokio::time::timeout(PATIENCE, self.wait_for_response(id)) => answered,
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
         let value = answered.map_err(|_| ClientError::Silent(method))??;
         serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood { method, error })
     }
 
-    async fn answer(&mut self, wanted: u64) -> Result<Value, ClientError> {
+    async fn wait_for_response(&mut self, wanted: u64) -> Result<Value, ClientError> {
         loop {
             match self.read().await? {
                 Incoming::Answer(id, result) if id == wanted => return result,
@@ -272,7 +275,7 @@ impl Client {
     }
 
     /// Asks; the answer comes by [`Self::next`] under the returned id.
-    pub(super) async fn begin<P: Serialize>(
+    pub(super) async fn start_request<P: Serialize>(
         &mut self,
         method: &'static str,
         params: &P,
@@ -285,7 +288,7 @@ impl Client {
     }
 
     /// Tells.
-    pub(super) async fn notify<P: Serialize>(
+    pub(super) async fn send_notification<P: Serialize>(
         &mut self,
         method: &'static str,
         params: &P,
@@ -303,7 +306,7 @@ impl Client {
     }
 
     /// What came while an answer was waited for; none when all of it was given.
-    pub(super) fn kept(&mut self) -> Option<Box<ServerNotification>> {
+    pub(super) fn pop_notification(&mut self) -> Option<Box<ServerNotification>> {
         loop {
             match self.kept.pop_front()? {
                 Incoming::Notification(told) => return Some(told),
@@ -328,7 +331,7 @@ impl Client {
     pub(super) async fn close(mut self) {
         let end = async {
             let _: Value = self.request("shutdown", &Value::Null).await?;
-            self.notify("exit", &Value::Null).await?;
+            self.send_notification("exit", &Value::Null).await?;
             drop(self.input);
             // What it still says is read, so that it never waits for us.
             while let Ok(Some(_)) = self.frames.read().await {}
@@ -350,7 +353,7 @@ impl Client {
             Ok::<(), std::io::Error>(())
         });
         match sent.await {
-            Ok(Err(_)) => Err(self.ended().await),
+            Ok(Err(_)) => Err(self.collect_exit_error().await),
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
@@ -362,12 +365,12 @@ impl Client {
             let item = tokio::select! { biased;
                 item = self.frames.read() => item,
                 read = read_some(self.stderr.as_mut(), &mut line) => {
-                    self.complain(read, &line);
+                    self.record_stderr(read, &line);
                     continue;
                 }
                 written = write_some(&mut self.input, &mut self.unsent), if !self.unsent.is_empty() => {
                     if written.is_err() {
-                        return Err(self.ended().await);
+                        return Err(self.collect_exit_error().await);
                     }
                     continue;
                 }
@@ -375,14 +378,14 @@ impl Client {
             let body = match item {
                 Ok(Some(FrameItem::Frame(body))) => body,
                 Ok(Some(FrameItem::Bad(_))) => continue,
-                Ok(None) | Err(_) => return Err(self.ended().await),
+                Ok(None) | Err(_) => return Err(self.collect_exit_error().await),
             };
             let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
                 continue;
             };
             let method = message["method"].as_str().map(str::to_owned);
             match (message["id"].as_u64(), method) {
-                (Some(id), None) => return Ok(Incoming::Answer(id, result(message))),
+                (Some(id), None) => return Ok(Incoming::Answer(id, parse_result(message))),
                 (None, Some(method)) => {
                     let params = message["params"].take();
                     // What this client does not know it ignores.
@@ -402,7 +405,7 @@ impl Client {
         }
     }
 
-    fn complain(&mut self, read: std::io::Result<usize>, line: &[u8]) {
+    fn record_stderr(&mut self, read: std::io::Result<usize>, line: &[u8]) {
         match read {
             Ok(n) if n > 0 => {
                 self.complaint.extend_from_slice(&line[..n]);
@@ -414,7 +417,7 @@ impl Client {
     }
 
     /// The server is gone: what it said last.
-    async fn ended(&mut self) -> ClientError {
+    async fn collect_exit_error(&mut self) -> ClientError {
         let mut rest = Vec::new();
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(COMPLAINT as u64);
@@ -423,7 +426,8 @@ impl Client {
         self.complaint.extend(rest);
         let status = tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await;
         let said = String::from_utf8_lossy(&self.complaint);
-        let mut said = text::neutralise(said.trim().trim_start_matches("agentls: ")).into_owned();
+        let mut said =
+            text::strip_control_characters(said.trim().trim_start_matches("agentls: ")).into_owned();
         if said.is_empty()
             && let Ok(Ok(status)) = status
         {
@@ -458,7 +462,7 @@ async fn read_some(stderr: Option<&mut ChildStderr>, into: &mut [u8]) -> std::io
     }
 }
 
-fn result(mut message: Value) -> Result<Value, ClientError> {
+fn parse_result(mut message: Value) -> Result<Value, ClientError> {
     let error = message["error"].take();
     if error.is_null() {
         return Ok(message["result"].take());
@@ -475,7 +479,7 @@ fn result(mut message: Value) -> Result<Value, ClientError> {
     clippy::disallowed_methods,
     reason = "the one child of this module: the server, started as an editor starts it"
 )]
-fn command(launch: &Launch) -> Result<Command, ClientError> {
+fn build_command(launch: &Launch) -> Result<Command, ClientError> {
     let program = if cfg!(target_os = "linux") {
         // Right even when the file was replaced meanwhile.
         PathBuf::from("/proc/self/exe")

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use super::screen::{Screen, print};
+use super::screen::{Screen, print_to_stdout};
 use super::style::Color;
-use crate::config::{ConfigSource, Diagnostic, FolderItemKind, Severity, Trust, schema};
+use crate::config::{ConfigSource, Diagnostic, FolderItemKind, Severity, Trust, export_json_schema};
 
 /// Prints the JSON Schema of a configuration file.
 pub(super) fn print_schema() -> std::io::Result<i32> {
-    print(&format!("{:#}\n", schema()))?;
+    print_to_stdout(&format!("{:#}\n", export_json_schema()))?;
     Ok(0)
 }
 
 /// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.
-pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, folder: &Path) -> i32 {
-    let problems = source.load(Some(folder), trust).diagnostics;
+pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &Trust, folder: &Path) -> i32 {
+    let problems = source.load_settings(Some(folder), trust).diagnostics;
     let styler = screen.styler;
     for problem in &problems {
         let ink = match problem.severity {
@@ -25,20 +25,20 @@ pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, f
         let line = problem.to_string();
         let painted = line.replacen(
             &format!(": {name}: "),
-            &format!(": {}: ", styler.paint(ink, name)),
+            &format!(": {}: ", styler.paint_text(ink, name)),
             1,
         );
-        screen.line(&painted);
+        screen.write_line(&painted);
     }
     if problems.is_empty() {
-        let read = files(source, folder);
-        screen.line(&match read.as_slice() {
+        let read = find_config_files(source, folder);
+        screen.write_line(&match read.as_slice() {
             [] => "no configuration file; using the defaults".to_owned(),
             read => format!("{}: no problems", read.join(", ")),
         });
     }
     if let Some(held) = held_by_trust(source, trust, folder) {
-        screen.line(&format!(
+        screen.write_line(&format!(
             "not trusted: this folder {held}; run `/trust` in a chat to review it"
         ));
     }
@@ -72,7 +72,7 @@ pub(super) fn is_error(problem: &Diagnostic) -> bool {
 }
 
 /// The configuration files that are there.
-pub(super) fn files(source: &ConfigSource, folder: &Path) -> Vec<String> {
+pub(super) fn find_config_files(source: &ConfigSource, folder: &Path) -> Vec<String> {
     let user = source.places.as_ref().map(|places| places.config_file.clone());
     let own = ["config.toml", "config.local.toml"].map(|name| folder.join(".agentls").join(name));
     user.into_iter()

@@ -11,9 +11,9 @@ use super::args::Shared;
 use super::client::{Client, ClientError, Launch};
 use super::screen::Screen;
 use super::style::Color;
-use crate::approval::{Policy, Rule, Verdict, command_files, judge};
+use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
 use crate::base::nofollow;
-use crate::base::text::reveal;
+use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, Settings, ToolEffect, Trust};
 use crate::domain::{Effect, EffectKind, Mode, Risk};
 use crate::protocol::table::method;
@@ -42,7 +42,7 @@ const DENIED: i32 = 3;
 
 /// Says what is wrong with the arguments. 1 would mean "asked", so the exit code is that of a usage error.
 pub(super) fn usage_error(screen: &mut Screen, why: &str) -> i32 {
-    screen.line(&format!("agentls: {}", reveal(why)));
+    screen.write_line(&format!("agentls: {}", reveal_hidden_characters(why)));
     USAGE
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn test(
     folder: PathBuf,
     mut screen: Screen,
 ) -> std::io::Result<i32> {
-    let loaded = source.load(Some(&folder), trust);
+    let loaded = source.load_settings(Some(&folder), trust);
     let settings = &loaded.settings;
     let effect = match effect(&call, settings, source, &folder) {
         Ok(effect) => effect,
@@ -76,7 +76,7 @@ pub(super) async fn test(
         unreadable: settings.approvals.unreadable.clone(),
         tainted: false,
     };
-    let verdict = judge(&policy, &call.tool, &effect);
+    let verdict = judge_tool_call(&policy, &call.tool, &effect);
     let report = Report {
         rule: deciding_rule(&verdict, settings, source, &folder),
         call: &call,
@@ -90,7 +90,7 @@ pub(super) async fn test(
         verdict: &verdict,
     };
     if call.json {
-        super::screen::print(&format!("{:#}\n", report.json()))?;
+        super::screen::print_to_stdout(&format!("{:#}\n", report.json()))?;
     } else {
         report.show(&mut screen);
     }
@@ -110,7 +110,7 @@ fn effect(call: &Call, settings: &Settings, source: &ConfigSource, folder: &Path
         ..Effect::none()
     };
     let roots = Roots::of_cwd(folder);
-    let home = source.env.home();
+    let home = source.env.home_dir();
     if let Some(tool) = own {
         return Ok(of_kind(match tool.effect {
             ToolEffect::Read => EffectKind::Read,
@@ -122,7 +122,7 @@ fn effect(call: &Call, settings: &Settings, source: &ConfigSource, folder: &Path
     match call.tool.as_str() {
         "bash" => Ok(Effect {
             findings: command_files(&call.subject).map(|named| files::look_up(&roots, home, folder, &named)),
-            ..Effect::execute(&*call.subject)
+            ..Effect::from_command(&*call.subject)
         }),
         "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read, &roots, home, folder, call),
         "write_file" | "edit_file" => on_file(EffectKind::Write, &roots, home, folder, call),
@@ -143,7 +143,8 @@ fn on_file(
     folder: &Path,
     call: &Call,
 ) -> Result<Effect, String> {
-    let found = resolve::resolve(roots, home, folder, &call.subject).map_err(|error| error.to_string())?;
+    let found =
+        resolve::resolve_path(roots, home, folder, &call.subject).map_err(|error| error.to_string())?;
     Ok(Effect {
         kind,
         paths: vec![found.absolute],
@@ -156,7 +157,7 @@ fn on_file(
 
 /// The rules that were granted for the folder with "always".
 async fn stored_grants(shared: &Shared, folder: &Path) -> Result<Vec<String>, ClientError> {
-    let launch = Launch::of(shared, folder.to_owned(), "agentls config");
+    let launch = Launch::new(shared, folder.to_owned(), "agentls config");
     let mut client = Client::start(&launch).await?;
     let listed: ListGrantsResult = client
         .request(method::LIST_GRANTS, &ListGrantsParams::default())
@@ -193,14 +194,16 @@ fn deciding_rule(
 fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> {
     let basic = json!(rule).to_string();
     let literal = format!("'{rule}'");
-    super::config::files(source, folder).into_iter().find_map(|file| {
-        let real = resolve::real_path(Path::new(&file)).ok()?;
-        let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
-        let line = text
-            .lines()
-            .position(|line| line.contains(&basic) || line.contains(&literal))?;
-        Some(format!("{file}:{}", line + 1))
-    })
+    super::config::find_config_files(source, folder)
+        .into_iter()
+        .find_map(|file| {
+            let real = resolve::real_path(Path::new(&file)).ok()?;
+            let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
+            let line = text
+                .lines()
+                .position(|line| line.contains(&basic) || line.contains(&literal))?;
+            Some(format!("{file}:{}", line + 1))
+        })
 }
 
 struct Report<'a> {
@@ -247,26 +250,37 @@ impl Report<'_> {
             Verdict::Ask { why, .. } => (Color::BoldYellow, "asked", why),
             Verdict::Deny { why } => (Color::BoldRed, "denied", why),
         };
-        screen.line(&format!("{}: {}", styler.paint(ink, name), reveal(why)));
+        screen.write_line(&format!(
+            "{}: {}",
+            styler.paint_text(ink, name),
+            reveal_hidden_characters(why)
+        ));
         if let Some((rule, place)) = &self.rule {
             let place = place
                 .as_ref()
                 .map_or_else(String::new, |place| format!(" ({place})"));
-            screen.line(&format!("  rule: {}{}", reveal(rule), reveal(&place)));
+            screen.write_line(&format!(
+                "  rule: {}{}",
+                reveal_hidden_characters(rule),
+                reveal_hidden_characters(&place)
+            ));
         }
         if let Verdict::Ask { risk, rule, .. } = self.verdict {
-            screen.line(&format!("  risk: {}", name_of(*risk)));
-            screen.line(&match rule {
-                Some(rule) => format!("  \"always\" would remember: {}", reveal(rule)),
+            screen.write_line(&format!("  risk: {}", name_of(*risk)));
+            screen.write_line(&match rule {
+                Some(rule) => format!("  \"always\" would remember: {}", reveal_hidden_characters(rule)),
                 None => "  \"always\" is not offered: no rule covers exactly this".to_owned(),
             });
         }
-        screen.line(&format!("  mode: {}", self.mode));
+        screen.write_line(&format!("  mode: {}", self.mode));
         if let Err(why) = &self.grants {
-            screen.line(&format!("  stored grants are not considered: {}", reveal(why)));
+            screen.write_line(&format!(
+                "  stored grants are not considered: {}",
+                reveal_hidden_characters(why)
+            ));
         }
         if self.problems > 0 {
-            screen.line(
+            screen.write_line(
                 "  the configuration has errors, so some settings do not count; see agentls config check",
             );
         }

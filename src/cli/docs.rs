@@ -3,7 +3,7 @@
 //! `build.rs` lists them, so a new page needs no change here.
 
 use super::markdown::Markdown;
-use super::screen::{Screen, print};
+use super::screen::{Screen, print_to_stdout};
 use super::style::Styler;
 use crate::base::nearest::nearest_few;
 
@@ -26,7 +26,7 @@ pub(super) fn docs(topic: Option<&str>, screen: &Screen) -> Result<i32, Box<dyn 
         None => list(PAGES),
         Some(topic) => render(find(PAGES, topic)?, screen.styler, screen.width()),
     };
-    print(&text)?;
+    print_to_stdout(&text)?;
     Ok(0)
 }
 

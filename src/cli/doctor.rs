@@ -1,6 +1,6 @@
 //! `agentls doctor`: what is configured, whether it works, and what to do where it does not.
 //!
-//! Each look is a function that adds [`Check`]s by [`Doctor::tell`]; `system` looks at programs, folders and keys. Keys are told by the names of their variables, never by their values.
+//! Each look is a function that adds [`Check`]s by [`Doctor::report_check`]; `system` looks at programs, folders and keys. Keys are told by the names of their variables, never by their values.
 
 mod system;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
-use super::config::{files, held_by_trust, is_error};
+use super::config::{find_config_files, held_by_trust, is_error};
 use super::doctor_models::{self, Finding, Severity};
 use super::screen::{Screen, print_json};
 use super::style::Color;
@@ -19,7 +19,7 @@ use crate::base::clock;
 use crate::config::{ConfigSource, DefaultChoice, Loaded, ProviderKind, Settings, Trust, select_default};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
-use crate::provider::models::today;
+use crate::provider::models::current_day;
 use crate::provider::{self, ModelList, ProbeResult, ProviderSpec};
 
 /// How long a provider may take to answer.
@@ -56,7 +56,7 @@ struct Check {
 }
 
 /// Looks at everything; the exit code: 1 when something fails.
-pub(super) async fn doctor(
+pub(super) async fn run_doctor(
     offline: bool,
     json: bool,
     source: &ConfigSource,
@@ -67,28 +67,28 @@ pub(super) async fn doctor(
     let styler = screen.styler;
     let mut doctor = Doctor {
         screen: if json {
-            Screen::over(Box::new(std::io::sink()), false, || (81, 24), styler)
+            Screen::with_output(Box::new(std::io::sink()), false, || (81, 24), styler)
         } else {
             screen
         },
         source,
-        home: source.env.home().map(Path::to_path_buf),
+        home: source.env.home_dir().map(Path::to_path_buf),
         checks: Vec::new(),
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
-    doctor.screen.line(&styler.paint(Color::Bold, version));
-    doctor.screen.gap();
-    doctor.program();
-    doctor.programs(&launch.folder);
-    let loaded = source.load(Some(&launch.folder), trust);
-    doctor.configuration(&loaded, trust, &launch.folder);
-    doctor.keys(&loaded.settings);
-    doctor.provider(&loaded.settings, offline).await;
-    doctor.server(launch).await;
-    doctor.folders();
-    doctor.log(&loaded.settings);
-    doctor.editors();
-    doctor.conclude(json)
+    doctor.screen.write_line(&styler.paint_text(Color::Bold, version));
+    doctor.screen.write_gap();
+    doctor.report_binary();
+    doctor.check_programs(&launch.folder);
+    let loaded = source.load_settings(Some(&launch.folder), trust);
+    doctor.check_config(&loaded, trust, &launch.folder);
+    doctor.check_keys(&loaded.settings);
+    doctor.check_provider(&loaded.settings, offline).await;
+    doctor.check_server(launch).await;
+    doctor.check_folders();
+    doctor.report_log(&loaded.settings);
+    doctor.check_editors();
+    doctor.report_verdict(json)
 }
 
 struct Doctor<'a> {
@@ -99,7 +99,7 @@ struct Doctor<'a> {
 }
 
 impl Doctor<'_> {
-    fn tell(&mut self, state: CheckState, name: &str, finding: &str, todo: Option<&str>) {
+    fn report_check(&mut self, state: CheckState, name: &str, finding: &str, todo: Option<&str>) {
         self.checks.push(Check {
             name: name.to_owned(),
             state,
@@ -108,22 +108,22 @@ impl Doctor<'_> {
         });
         let styler = self.screen.styler;
         let mark = match state {
-            CheckState::Ok => styler.paint(Color::Green, "✓"),
-            CheckState::Info => styler.dim("·"),
-            CheckState::Warn => styler.paint(Color::BoldYellow, "!"),
-            CheckState::Fail => styler.paint(Color::BoldRed, "✗"),
+            CheckState::Ok => styler.paint_text(Color::Green, "✓"),
+            CheckState::Info => styler.dim_text("·"),
+            CheckState::Warn => styler.paint_text(Color::BoldYellow, "!"),
+            CheckState::Fail => styler.paint_text(Color::BoldRed, "✗"),
         };
-        self.screen.status("");
+        self.screen.set_status("");
         self.screen
-            .entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
+            .write_entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
         if let Some(todo) = todo {
             let blank = " ".repeat(NAMES + 3);
-            self.screen.entry(&format!("{blank}→ "), NAMES + 5, todo);
+            self.screen.write_entry(&format!("{blank}→ "), NAMES + 5, todo);
         }
     }
 
     /// The verdict, or all of it as JSON; the exit code.
-    fn conclude(&mut self, json: bool) -> i32 {
+    fn report_verdict(&mut self, json: bool) -> i32 {
         let count = |state| self.checks.iter().filter(|check| check.state == state).count();
         let (failed, warned) = (count(CheckState::Fail), count(CheckState::Warn));
         if json {
@@ -137,14 +137,16 @@ impl Doctor<'_> {
             let _ = print_json(&format!("{report:#}\n"));
         }
         let styler = self.screen.styler;
-        self.screen.gap();
+        self.screen.write_gap();
         let verdict = match failed {
-            1 => styler.paint(Color::Red, "1 problem: follow the → hint."),
-            2.. => styler.paint(Color::Red, &format!("{failed} problems: follow the → hints.")),
-            0 if warned > 0 => styler.paint(Color::Yellow, "Everything required works; see the ! lines."),
-            0 => styler.paint(Color::Green, "Everything works."),
+            1 => styler.paint_text(Color::Red, "1 problem: follow the → hint."),
+            2.. => styler.paint_text(Color::Red, &format!("{failed} problems: follow the → hints.")),
+            0 if warned > 0 => {
+                styler.paint_text(Color::Yellow, "Everything required works; see the ! lines.")
+            }
+            0 => styler.paint_text(Color::Green, "Everything works."),
         };
-        self.screen.line(&verdict);
+        self.screen.write_line(&verdict);
         i32::from(failed > 0)
     }
 
@@ -152,16 +154,16 @@ impl Doctor<'_> {
         short_path(path, self.home.as_deref())
     }
 
-    fn program(&mut self) {
+    fn report_binary(&mut self) {
         let path = std::env::current_exe()
             .map(|path| self.path(&path))
             .unwrap_or_default();
         let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-        self.tell(CheckState::Info, "program", &format!("{path} ({platform})"), None);
+        self.report_check(CheckState::Info, "program", &format!("{path} ({platform})"), None);
     }
 
-    fn configuration(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
-        let read = files(self.source, folder);
+    fn check_config(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
+        let read = find_config_files(self.source, folder);
         let named = match read.as_slice() {
             [] => "no file; using the defaults".to_owned(),
             read => read
@@ -187,9 +189,9 @@ impl Doctor<'_> {
                 count - 1
             ),
         });
-        self.tell(state, "configuration", &named, todo.as_deref());
+        self.report_check(state, "configuration", &named, todo.as_deref());
         if let Some(held) = held_by_trust(self.source, trust, folder) {
-            self.tell(
+            self.report_check(
                 CheckState::Info,
                 "trust",
                 &format!("not trusted: this folder {held}"),
@@ -198,18 +200,18 @@ impl Doctor<'_> {
         }
     }
 
-    async fn provider(&mut self, settings: &Settings, offline: bool) {
+    async fn check_provider(&mut self, settings: &Settings, offline: bool) {
         let (name, model, why) =
             match select_default(settings, &self.source.env, &doctor_models::default_model) {
                 DefaultChoice::Configured { provider, model } => (provider, model, None),
                 DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
-                DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
+                DefaultChoice::ProbeOllama { .. } => return self.check_ollama(settings, offline).await,
                 DefaultChoice::NotConfigured { why } => {
-                    return self.tell(CheckState::Fail, "provider", &why, Some(WAYS));
+                    return self.report_check(CheckState::Fail, "provider", &why, Some(WAYS));
                 }
             };
         let Some(chosen) = settings.providers.get(&name) else {
-            return self.tell(
+            return self.report_check(
                 CheckState::Fail,
                 "provider",
                 &format!("`{name}` is not configured"),
@@ -223,7 +225,7 @@ impl Doctor<'_> {
         };
         if chosen.needs_key && chosen.api_key.is_none() {
             let todo = format!("set [provider.{name}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\"");
-            return self.tell(
+            return self.report_check(
                 CheckState::Fail,
                 "provider",
                 &format!("{label}: missing key"),
@@ -231,22 +233,22 @@ impl Doctor<'_> {
             );
         }
         if chosen.kind == ProviderKind::Script {
-            return self.tell(
+            return self.report_check(
                 CheckState::Ok,
                 "provider",
                 &format!("{label}, replayed from a cassette"),
                 None,
             );
         }
-        self.tell(CheckState::Ok, "provider", &label, None);
-        let spec = provider::spec(settings, chosen);
+        self.report_check(CheckState::Ok, "provider", &label, None);
+        let spec = provider::build_spec(settings, chosen);
         if let Some(model) = &model {
-            self.tell_findings(doctor_models::findings_offline(&spec, model, today()));
+            self.tell_findings(doctor_models::findings_offline(&spec, model, current_day()));
         }
         if offline {
-            return self.tell(CheckState::Info, "reachable", "not asked (--offline)", None);
+            return self.report_check(CheckState::Info, "reachable", "not asked (--offline)", None);
         }
-        self.reach(&spec, model.as_deref()).await;
+        self.probe_provider(&spec, model.as_deref()).await;
     }
 
     fn tell_findings(&mut self, findings: Vec<Finding>) {
@@ -257,25 +259,25 @@ impl Doctor<'_> {
                 Severity::Warning => CheckState::Warn,
                 Severity::Problem => CheckState::Fail,
             };
-            self.tell(state, finding.name, &finding.text, finding.todo.as_deref());
+            self.report_check(state, finding.name, &finding.text, finding.todo.as_deref());
         }
     }
 
-    async fn reach(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
-        self.screen.status(&format!("asking {} …", chosen.name));
+    async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
+        self.screen.set_status(&format!("asking {} …", chosen.name));
         let start = clock::now();
-        let reached = provider::reach(chosen, REACH).await;
+        let reached = provider::probe_provider(chosen, REACH).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
         match reached {
             Ok(ProbeResult::Models(list)) => {
                 let count = list.names.len();
                 let found = format!("{} answered in {took} ms and lists {count} models", chosen.name);
-                self.tell(CheckState::Ok, "reachable", &found, None);
+                self.report_check(CheckState::Ok, "reachable", &found, None);
                 self.tell_list(chosen, model, Some(&list));
             }
             Ok(ProbeResult::Key) => {
                 let found = format!("{} answered in {took} ms and accepts the key", chosen.name);
-                self.tell(CheckState::Ok, "reachable", &found, None);
+                self.report_check(CheckState::Ok, "reachable", &found, None);
                 let list = provider::fetch_list(chosen, REACH).await;
                 self.tell_list(chosen, model, list.ok().flatten().as_ref());
             }
@@ -284,23 +286,23 @@ impl Doctor<'_> {
                     "{} answered in {took} ms; it lists no models, so its key was not checked",
                     chosen.name
                 );
-                self.tell(CheckState::Ok, "reachable", &found, None);
+                self.report_check(CheckState::Ok, "reachable", &found, None);
             }
             Err(error) => {
                 let todo = error.user_action.clone();
-                self.tell(CheckState::Fail, "reachable", &error.to_string(), todo.as_deref());
+                self.report_check(CheckState::Fail, "reachable", &error.to_string(), todo.as_deref());
             }
         }
     }
 
     fn tell_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
         if let (Some(model), Some(list)) = (model, list) {
-            let finding = doctor_models::finding_of_list(chosen, model, list, today());
+            let finding = doctor_models::finding_of_list(chosen, model, list, current_day());
             self.tell_findings(vec![finding]);
         }
     }
 
-    async fn ollama(&mut self, settings: &Settings, offline: bool) {
+    async fn check_ollama(&mut self, settings: &Settings, offline: bool) {
         let ollama = settings.providers.get("ollama").filter(|_| !offline);
         let models = match ollama {
             Some(ollama) => provider::list_models("ollama", &ollama.base_url, PROBE).await,
@@ -308,26 +310,26 @@ impl Doctor<'_> {
         };
         match models.as_deref() {
             Some([first, ..]) => {
-                self.tell(
+                self.report_check(
                     CheckState::Ok,
                     "provider",
                     &format!("a local Ollama is running; it has {first}"),
                     None,
                 );
             }
-            Some([]) => self.tell(
+            Some([]) => self.report_check(
                 CheckState::Fail,
                 "provider",
                 "a local Ollama is running and has no model",
                 Some("ollama pull qwen3"),
             ),
-            None if offline => self.tell(
+            None if offline => self.report_check(
                 CheckState::Warn,
                 "provider",
                 "none is configured and no key is set; did not look for a local Ollama (--offline)",
                 Some(WAYS),
             ),
-            None => self.tell(
+            None => self.report_check(
                 CheckState::Fail,
                 "provider",
                 "none is configured, no key is set, and no local Ollama is running",
@@ -337,15 +339,15 @@ impl Doctor<'_> {
     }
 
     /// Starts a server as an editor would, and has it open its store.
-    async fn server(&mut self, launch: &Launch) {
-        self.screen.status("starting a server …");
+    async fn check_server(&mut self, launch: &Launch) {
+        self.screen.set_status("starting a server …");
         let start = clock::now();
         let mut client = match Client::start(launch).await {
             Ok(client) => client,
-            Err(error) => return self.tell(CheckState::Fail, "server", &error.to_string(), None),
+            Err(error) => return self.report_check(CheckState::Fail, "server", &error.to_string(), None),
         };
         let took = clock::now().saturating_duration_since(start).as_millis();
-        self.tell(
+        self.report_check(
             CheckState::Ok,
             "server",
             &format!("starts and initializes in {took} ms"),
@@ -372,7 +374,7 @@ impl Doctor<'_> {
                 };
                 let count = listed.sessions.len();
                 let plural = if count == 1 { "" } else { "s" };
-                self.tell(
+                self.report_check(
                     CheckState::Ok,
                     "store",
                     &format!("{data}: {more}{count} session{plural}"),
@@ -381,7 +383,7 @@ impl Doctor<'_> {
             }
             Err(error) => {
                 let todo = format!("check that {data} is yours and writable and that its disk has room");
-                self.tell(CheckState::Fail, "store", &error.to_string(), Some(&todo));
+                self.report_check(CheckState::Fail, "store", &error.to_string(), Some(&todo));
             }
         }
         client.close().await;

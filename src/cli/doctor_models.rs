@@ -3,7 +3,8 @@
 //! Pure: the list is given. Prints nothing, see `doctor`.
 
 use crate::provider::models::{
-    KnownList, Naming, Retirement, offered, plain_name, retirement, suggestions, today,
+    KnownList, Naming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
+    suggest_model_names,
 };
 use crate::provider::{ModelList, PriceSource, ProviderSpec};
 
@@ -41,15 +42,17 @@ impl Finding {
 
 /// The model of a provider for whoever names none.
 pub(super) fn default_model(provider: &str) -> Option<String> {
-    offered(provider, None, today()).into_iter().next()
+    list_offered_models(provider, None, current_day())
+        .into_iter()
+        .next()
 }
 
 /// What is known of `model` without asking anybody.
 pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
-    let mut findings = vec![price(spec, model)];
-    let is_vendor = matches!(spec.naming(), Naming::Vendor(_));
-    let end = retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
-    findings.extend(end.map(|end| retires(spec, model, end, today)));
+    let mut findings = vec![report_price(spec, model)];
+    let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
+    let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
+    findings.extend(end.map(|end| report_retirement(spec, model, end, today)));
     findings
 }
 
@@ -71,7 +74,7 @@ pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList
     Finding::new(Severity::Problem, "model", text, Some(todo))
 }
 
-fn price(spec: &ProviderSpec, model: &str) -> Finding {
+fn report_price(spec: &ProviderSpec, model: &str) -> Finding {
     let price = spec.model_info(model).price;
     let dollars = price.map_or_else(String::new, |price| {
         format!("${} in, ${} out per million tokens", price.input, price.output)
@@ -89,7 +92,7 @@ fn price(spec: &ProviderSpec, model: &str) -> Finding {
     Finding::new(Severity::Info, "price", text, todo)
 }
 
-fn retires(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Finding {
+fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Finding {
     let text = match end.day - today {
         ..=0 => format!("{model} was retired on {}", end.date),
         days => format!("{model} will be retired on {}, in {days} days", end.date),
@@ -100,7 +103,7 @@ fn retires(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Fin
 
 fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
     let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
-    let near = suggestions(model, &spec.name, spec.naming(), known, today);
+    let near = suggest_model_names(model, &spec.name, spec.model_naming(), known, today);
     let meant = if near.is_empty() {
         String::new()
     } else {

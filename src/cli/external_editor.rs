@@ -47,7 +47,7 @@ pub(super) enum EditError {
 
 impl Editor {
     /// `VISUAL`, else `EDITOR`.
-    pub(super) fn of(env: &Env) -> Self {
+    pub(super) fn from_env(env: &Env) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
         Self {
             command: chosen.map(str::to_owned),
@@ -86,7 +86,7 @@ impl OpenEdit {
     }
 
     /// Waits until it is closed; what stands in the file then. Safe to drop and call again.
-    pub(super) async fn closed(&mut self) -> Result<String, EditError> {
+    pub(super) async fn wait_until_closed(&mut self) -> Result<String, EditError> {
         let status = self.child.wait().await.map_err(EditError::Read)?;
         if !status.success() {
             return Err(EditError::Failed(self.command.clone(), status.to_string()));
@@ -97,7 +97,7 @@ impl OpenEdit {
 
 impl OpenEdit {
     /// Ends the editor, and leaves the terminal as it was found.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn terminate_editor(mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -112,7 +112,7 @@ impl OpenEdit {
 }
 
 /// The changed text as a call's input.
-pub(super) fn input(text: &str) -> Result<Value, EditError> {
+pub(super) fn parse_input(text: &str) -> Result<Value, EditError> {
     if text.trim().is_empty() {
         return Err(EditError::Empty);
     }
@@ -137,7 +137,7 @@ struct EditSheet {
 
 impl EditSheet {
     fn new(name: &str, text: &str) -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("agentls-edit-{}", random::token(10)));
+        let folder = std::env::temp_dir().join(format!("agentls-edit-{}", random::random_token(10)));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         // The name comes from the model.
         let plain = |ch: &char| ch.is_ascii_alphanumeric() || matches!(ch, '_' | '-');
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn takes_objects_only() {
         let call = json!({"command": "ls -l", "n": 1});
-        assert_eq!(input(&text(&call)).unwrap(), call);
+        assert_eq!(parse_input(&text(&call)).unwrap(), call);
         for (text, says) in [
             ("", "the file is empty"),
             (" \n", "the file is empty"),
@@ -197,34 +197,34 @@ mod tests {
             ),
             ("{} {}", "not valid JSON"),
         ] {
-            let error = input(text).unwrap_err().to_string();
+            let error = parse_input(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text:?}: {error}");
         }
     }
 
     #[tokio::test]
     async fn an_editor_gets_the_text_and_gives_it_back() {
-        let editor = |command: &str| Editor::of(&Env::of([("EDITOR", command)]));
+        let editor = |command: &str| Editor::from_env(&Env::from_vars([("EDITOR", command)]));
         assert!(matches!(
-            Editor::of(&Env::of([("VISUAL", "")])).open("bash", "x"),
+            Editor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
             Err(EditError::NotChosen)
         ));
         let mut open = editor("sed -i s/one/two/").open("../ba sh", "one\n").unwrap();
         assert!(open.sheet.file.ends_with("bash-input.json"));
         let folder = open.sheet.folder.clone();
-        assert_eq!(open.closed().await.unwrap(), "two\n");
-        assert_eq!(open.closed().await.unwrap(), "two\n", "again");
+        assert_eq!(open.wait_until_closed().await.unwrap(), "two\n");
+        assert_eq!(open.wait_until_closed().await.unwrap(), "two\n", "again");
         drop(open);
         assert!(!folder.exists());
         let mut open = editor("exit 3;").open("", "one\n").unwrap();
         assert!(open.sheet.file.ends_with("input.json"));
-        let failed = open.closed().await.unwrap_err().to_string();
+        let failed = open.wait_until_closed().await.unwrap_err().to_string();
         assert!(failed.contains("exit status: 3"), "{failed}");
     }
 
     #[test]
     fn visual_comes_before_editor() {
-        let env = Env::of([("EDITOR", "ed"), ("VISUAL", "vi")]);
-        assert_eq!(Editor::of(&env).command.as_deref(), Some("vi"));
+        let env = Env::from_vars([("EDITOR", "ed"), ("VISUAL", "vi")]);
+        assert_eq!(Editor::from_env(&env).command.as_deref(), Some("vi"));
     }
 }

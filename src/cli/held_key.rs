@@ -57,12 +57,12 @@ impl HeldKey {
     }
 
     /// When the letter acts.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn due_at(&self) -> Option<Instant> {
         self.held.as_ref().map(|held| held.due)
     }
 
     /// The letter; whether it may answer `question`: it was pressed at no other.
-    pub(super) fn release(&mut self, question: Option<&str>) -> Option<(char, bool)> {
+    pub(super) fn release_letter(&mut self, question: Option<&str>) -> Option<(char, bool)> {
         let held = self.held.take()?;
         Some((held.letter, question == Some(held.question.as_str())))
     }
@@ -80,8 +80,8 @@ mod tests {
         let (mut answers, mut text) = (Vec::new(), String::new());
         for letter in sentence.chars() {
             now += gap;
-            if held.due().is_some_and(|due| due <= now) {
-                answers.extend(held.release(Some("q")).map(|(letter, _)| letter));
+            if held.due_at().is_some_and(|due| due <= now) {
+                answers.extend(held.release_letter(Some("q")).map(|(letter, _)| letter));
             }
             if !text.is_empty() {
                 text.push(letter);
@@ -93,7 +93,7 @@ mod tests {
                 text.push(letter);
             }
         }
-        answers.extend(held.release(Some("q")).map(|(letter, _)| letter));
+        answers.extend(held.release_letter(Some("q")).map(|(letter, _)| letter));
         (answers, text)
     }
 
@@ -125,9 +125,9 @@ mod tests {
     async fn a_letter_answers_only_the_question_it_was_pressed_at() {
         let (mut held, now) = (HeldKey::default(), clock::now());
         assert_eq!(held.take(&Key::Char('y'), now, "one", true), KeyRole::Held);
-        assert_eq!(held.due(), Some(now + QUIET));
-        assert_eq!(held.release(Some("two")), Some(('y', false)));
-        assert_eq!(held.release(Some("one")), None);
+        assert_eq!(held.due_at(), Some(now + QUIET));
+        assert_eq!(held.release_letter(Some("two")), Some(('y', false)));
+        assert_eq!(held.release_letter(Some("one")), None);
         for (key, role) in [
             (Key::Enter, KeyRole::Answer('y')),
             (Key::Esc, KeyRole::Dropped),
@@ -136,7 +136,7 @@ mod tests {
         ] {
             held.take(&Key::Char('y'), now, "one", true);
             assert_eq!(held.take(&key, now, "one", false), role);
-            assert_eq!(held.due(), None);
+            assert_eq!(held.due_at(), None);
         }
         held.take(&Key::Char('y'), now, "one", true);
         assert_eq!(held.take(&Key::Enter, now, "two", true), KeyRole::Dropped);

@@ -99,7 +99,7 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// `line` with colours, by what its language looks like. Without a known language it stays plain.
-pub(super) fn highlight(styler: Styler, lang: &str, line: &str) -> String {
+pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
     if !styler.colour {
         return line.to_owned();
     }
@@ -125,24 +125,24 @@ pub(super) fn highlight(styler: Styler, lang: &str, line: &str) -> String {
             .iter()
             .any(|mark| rest.starts_with(mark) && !hash_in_word(mark))
         {
-            out.push_str(&styler.dim(rest));
+            out.push_str(&styler.dim_text(rest));
             return out;
         }
         let (length, ink) = match ch {
-            '"' | '`' => (string(rest, ch), Some(Color::Green)),
+            '"' | '`' => (measure_string(rest, ch), Some(Color::Green)),
             // `'` is also an apostrophe, a lifetime, a transpose.
-            '\'' if free && rest[1..].contains('\'') => (string(rest, ch), Some(Color::Green)),
+            '\'' if free && rest[1..].contains('\'') => (measure_string(rest, ch), Some(Color::Green)),
             '0'..='9' if free => (
-                span(rest, |c| c.is_alphanumeric() || matches!(c, '.' | '_')),
+                measure_span(rest, |c| c.is_alphanumeric() || matches!(c, '.' | '_')),
                 Some(Color::Yellow),
             ),
             _ if ch.is_alphabetic() || ch == '_' => {
-                let length = span(rest, |c| c.is_alphanumeric() || c == '_');
+                let length = measure_span(rest, |c| c.is_alphanumeric() || c == '_');
                 let word = &rest[..length];
                 (
                     length,
                     KEYWORDS
-                        .binary_search_by(|known| order(known, word))
+                        .binary_search_by(|known| compare_ignoring_case(known, word))
                         .is_ok()
                         .then_some(Color::Magenta),
                 )
@@ -151,7 +151,7 @@ pub(super) fn highlight(styler: Styler, lang: &str, line: &str) -> String {
         };
         let (piece, after) = rest.split_at(length);
         match ink {
-            Some(ink) => out.push_str(&styler.paint(ink, piece)),
+            Some(ink) => out.push_str(&styler.paint_text(ink, piece)),
             None => out.push_str(piece),
         }
         before = piece.chars().last().unwrap_or(' ');
@@ -161,14 +161,14 @@ pub(super) fn highlight(styler: Styler, lang: &str, line: &str) -> String {
 }
 
 /// The order of the table: without regard to case first.
-fn order(known: &str, word: &str) -> std::cmp::Ordering {
+fn compare_ignoring_case(known: &str, word: &str) -> std::cmp::Ordering {
     let lower = |text: &str| text.to_ascii_lowercase();
     lower(known).cmp(&lower(word)).then_with(|| word.cmp(known))
 }
 
 /// A line of a unified diff.
 fn diff_line(styler: Styler, line: &str) -> String {
-    diff_ink(line).map_or_else(|| line.to_owned(), |ink| styler.paint(ink, line))
+    diff_ink(line).map_or_else(|| line.to_owned(), |ink| styler.paint_text(ink, line))
 }
 
 /// The look of a line of a unified diff.
@@ -181,11 +181,11 @@ pub(super) fn diff_ink(line: &str) -> Option<Color> {
     }
 }
 
-fn span(text: &str, part: impl Fn(char) -> bool) -> usize {
+fn measure_span(text: &str, part: impl Fn(char) -> bool) -> usize {
     text.find(|c| !part(c)).unwrap_or(text.len())
 }
 
-fn string(text: &str, quote: char) -> usize {
+fn measure_string(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, ch) in text.char_indices().skip(1) {
         match ch {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn marked(lang: &str, line: &str) -> String {
-        let painted = highlight(
+        let painted = highlight_line(
             Styler {
                 colour: true,
                 dumb: false,
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!(marked(lang, line), expected);
         }
         assert_eq!(
-            highlight(
+            highlight_line(
                 Styler {
                     colour: false,
                     dumb: false
@@ -256,7 +256,9 @@ mod tests {
     fn every_keyword_is_found() {
         for word in KEYWORDS {
             assert!(
-                KEYWORDS.binary_search_by(|known| order(known, word)).is_ok(),
+                KEYWORDS
+                    .binary_search_by(|known| compare_ignoring_case(known, word))
+                    .is_ok(),
                 "{word}"
             );
         }

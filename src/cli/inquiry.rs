@@ -59,7 +59,7 @@ pub(super) enum Step {
 
 impl Inquiries {
     /// Takes a notification in; whether another one is the first now.
-    pub(super) fn told(&mut self, told: &ServerNotification) -> bool {
+    pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
         let first = self.open.front().map(|asking| asking.id().to_owned());
         match told {
             ServerNotification::LimitRequested(asked) => self.open.push_back(Asking::Limit {
@@ -73,8 +73,8 @@ impl Inquiries {
                 chosen: BTreeSet::new(),
                 words: None,
             }),
-            ServerNotification::LimitResolved(resolved) => self.settled(&resolved.limit_id),
-            ServerNotification::QuestionResolved(resolved) => self.settled(&resolved.question_id),
+            ServerNotification::LimitResolved(resolved) => self.remove_settled(&resolved.limit_id),
+            ServerNotification::QuestionResolved(resolved) => self.remove_settled(&resolved.question_id),
             ServerNotification::TurnEnded(_) => self.open.clear(),
             _ => return false,
         }
@@ -86,12 +86,12 @@ impl Inquiries {
         changed && now.is_some()
     }
 
-    fn settled(&mut self, id: &str) {
+    fn remove_settled(&mut self, id: &str) {
         self.open.retain(|asking| asking.id() != id);
     }
 
     /// Whether something is typed into the first.
-    pub(super) fn typing(&self) -> Option<&str> {
+    pub(super) fn draft_text(&self) -> Option<&str> {
         match self.open.front()? {
             Asking::Limit { amount, .. } => amount.as_ref(),
             Asking::Question { words, .. } => words.as_ref(),
@@ -100,7 +100,7 @@ impl Inquiries {
     }
 
     /// The first, as it is shown.
-    pub(super) fn lines(&self, styler: Styler) -> Option<String> {
+    pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
             Asking::Limit { asked, .. } => limit_lines(styler, asked),
             Asking::Question {
@@ -110,7 +110,7 @@ impl Inquiries {
     }
 
     /// The id of the first.
-    pub(super) fn first(&self) -> Option<String> {
+    pub(super) fn first_id(&self) -> Option<String> {
         self.open.front().map(|asking| asking.id().to_owned())
     }
 
@@ -153,7 +153,7 @@ impl Inquiries {
     }
 
     /// What a key means for the first.
-    pub(super) fn key(&mut self, key: &Key, now: Instant) -> Step {
+    pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> Step {
         match self.open.front_mut() {
             None => Step::Nothing,
             Some(Asking::Limit { asked, amount }) => limit_key(asked, amount, key, now),
@@ -178,7 +178,7 @@ impl Asking {
 }
 
 /// How a limit's amounts are written.
-fn amount(limit: LimitName, amount: f64) -> String {
+fn format_amount(limit: LimitName, amount: f64) -> String {
     match limit {
         LimitName::MaxTurnCost
         | LimitName::MaxSessionCost
@@ -192,22 +192,22 @@ fn amount(limit: LimitName, amount: f64) -> String {
 }
 
 /// What `m` raises a limit by: as much again, or what is missing, if that is more.
-fn usual(asked: &LimitRequestedNotification) -> f64 {
+fn suggest_raise(asked: &LimitRequestedNotification) -> f64 {
     let missing = (asked.used - asked.max).max(0.0);
     let by = asked.max.max(missing);
     if by > 0.0 { by } else { 1.0 }
 }
 
 fn limit_lines(styler: Styler, asked: &LimitRequestedNotification) -> String {
-    let head = styler.paint(
+    let head = styler.paint_text(
         Color::BoldYellow,
-        &format!("? {}", text::neutralise(&asked.message)),
+        &format!("? {}", text::strip_control_characters(&asked.message)),
     );
-    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint(Color::BoldCyan, key));
+    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint_text(Color::BoldCyan, key));
     let keys = match asked.limit {
         LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
         limit => {
-            let more = format!("{} more", amount(limit, usual(asked)));
+            let more = format!("{} more", format_amount(limit, suggest_raise(asked)));
             key("m", &more) + &key("r", "raise by …") + &key("s", "stop")
         }
     };
@@ -241,7 +241,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
     match key {
         Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
         Key::Char('g' | 'G') if unknown => answer(json!({})),
-        Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": usual(asked)})),
+        Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": suggest_raise(asked)})),
         Key::Char('r' | 'R') if !unknown => {
             *typed = Some(Draft::default());
             Step::Typing("raise by ".to_owned())
@@ -267,25 +267,28 @@ fn question_lines(
 ) -> String {
     let mut lines = Vec::new();
     if at == 0 && chosen.is_empty() {
-        let head = format!("? {}", text::neutralise(&asked.text));
-        lines.push(styler.paint(Color::BoldYellow, &head));
+        let head = format!("? {}", text::strip_control_characters(&asked.text));
+        lines.push(styler.paint_text(Color::BoldYellow, &head));
         if let Some(detail) = &asked.detail {
-            let detail = text::neutralise(detail);
-            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim(line))));
+            let detail = text::strip_control_characters(detail);
+            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim_text(line))));
         }
     }
     let Some(field) = asked.fields.get(at) else {
         return lines.join("\n");
     };
     if !field.label.is_empty() {
-        lines.push(format!("  {}", text::neutralise(&field.label)));
+        lines.push(format!("  {}", text::strip_control_characters(&field.label)));
     }
     for (number, choice) in field.choices.iter().enumerate().take(9) {
         let mark = if chosen.contains(&number) { "●" } else { " " };
-        let key = styler.paint(Color::BoldCyan, &(number + 1).to_string());
-        lines.push(format!("  {key} {mark} {}", text::neutralise(&choice.label)));
+        let key = styler.paint_text(Color::BoldCyan, &(number + 1).to_string());
+        lines.push(format!(
+            "  {key} {mark} {}",
+            text::strip_control_characters(&choice.label)
+        ));
     }
-    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint(Color::BoldCyan, key));
+    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint_text(Color::BoldCyan, key));
     let mut keys = String::new();
     if takes_words(field) {
         keys += &key("t", "type an answer");
@@ -386,7 +389,7 @@ fn question_key(
 }
 
 /// By what something was settled, where it was not the person at this terminal.
-fn by(by: SettledBy) -> &'static str {
+fn describe_settled_by(by: SettledBy) -> &'static str {
     match by {
         SettledBy::Person => "",
         SettledBy::Rule => ": no longer asked",
@@ -398,11 +401,11 @@ fn by(by: SettledBy) -> &'static str {
 
 /// A line about what became of a limit.
 pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, String) {
-    let by = by(resolved.by);
+    let by = describe_settled_by(resolved.by);
     match (resolved.outcome, resolved.raised_by) {
         (LimitOutcome::Raised, Some(more)) => (
             Color::Green,
-            format!("✓ raised by {}", amount(resolved.limit, more)),
+            format!("✓ raised by {}", format_amount(resolved.limit, more)),
         ),
         (LimitOutcome::Raised, None) | (LimitOutcome::Accepted, _) => (Color::Green, "✓ goes on".to_owned()),
         (LimitOutcome::Stopped, _) => (Color::Yellow, format!("⊘ stopped{by}")),
@@ -411,11 +414,11 @@ pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, Str
 
 /// A line about what became of a question.
 pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Color, String) {
-    let by = by(resolved.by);
+    let by = describe_settled_by(resolved.by);
     match &resolved.answers {
         Some(answers) => {
             let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
-            let said = text::one_line(&text::neutralise(&values.join(", ")), 200);
+            let said = text::one_line(&text::strip_control_characters(&values.join(", ")), 200);
             (Color::Green, format!("✓ answered: {said}"))
         }
         None => (Color::Yellow, format!("⊘ not answered{by}")),
@@ -437,14 +440,14 @@ mod tests {
     fn limit(name: &str) -> Inquiries {
         let mut inquiries = Inquiries::default();
         let asked = json!({"limitId": "ask_1", "limit": name, "used": 5.12, "max": 5.0, "message": "m"});
-        assert!(inquiries.told(&told("agent/limitRequested", asked)));
+        assert!(inquiries.handle_notification(&told("agent/limitRequested", asked)));
         inquiries
     }
 
     fn question(fields: Value) -> Inquiries {
         let mut inquiries = Inquiries::default();
         let asked = json!({"questionId": "ask_1", "text": "Which?", "fields": fields});
-        assert!(inquiries.told(&told("agent/questionRequested", asked)));
+        assert!(inquiries.handle_notification(&told("agent/questionRequested", asked)));
         inquiries
     }
 
@@ -459,7 +462,7 @@ mod tests {
         let mut last = Step::Nothing;
         for ch in keys.chars() {
             let key = if ch == '\n' { Key::Enter } else { Key::Char(ch) };
-            last = inquiries.key(&key, clock::now());
+            last = inquiries.handle_key(&key, clock::now());
         }
         last
     }
@@ -506,7 +509,7 @@ mod tests {
                 Key::Paste("s".into()),
                 Key::CtrlD,
             ] {
-                assert_eq!(asked.key(&key, clock::now()), Step::Nothing, "{key:?}");
+                assert_eq!(asked.handle_key(&key, clock::now()), Step::Nothing, "{key:?}");
             }
         }
         // A line of nothing is no answer either.
@@ -531,7 +534,7 @@ mod tests {
         assert_eq!(press(&mut form, "3"), Step::Nothing);
         assert_eq!(press(&mut form, "2"), Step::Show);
         assert_eq!(press(&mut form, "12\n"), Step::Show);
-        assert!(form.lines(plain()).unwrap().contains("Why?"));
+        assert!(form.render_first(plain()).unwrap().contains("Why?"));
         assert_eq!(press(&mut form, "tso\n"), Step::Show);
         assert_eq!(
             says(press(&mut form, "n")),
@@ -548,8 +551,8 @@ mod tests {
         let mut asked = limit("max_steps");
         let resolved =
             json!({"limitId": "ask_1", "limit": "max_steps", "outcome": "stopped", "by": "cancel"});
-        assert!(!asked.told(&told("agent/limitResolved", resolved)));
-        assert!(asked.lines(plain()).is_none());
+        assert!(!asked.handle_notification(&told("agent/limitResolved", resolved)));
+        assert!(asked.render_first(plain()).is_none());
         assert_eq!(press(&mut asked, "s"), Step::Nothing);
     }
 }

@@ -81,7 +81,7 @@ impl Parser {
             }
             let first = *self.bytes.front()?;
             let length = match first {
-                0x1b => sequence(self.bytes.make_contiguous())?,
+                0x1b => measure_escape_sequence(self.bytes.make_contiguous())?,
                 first => char_length(first),
             };
             if self.bytes.len() < length {
@@ -95,7 +95,7 @@ impl Parser {
             return Some(match first {
                 0x1b if length == 1 => Key::Esc,
                 0x1b if matches!(key[1], b'[' | b'O') => Key::Other,
-                0x1b => decode(&key[1..]).map_or(Key::Other, Key::Alt),
+                0x1b => decode_char(&key[1..]).map_or(Key::Other, Key::Alt),
                 b'\r' | b'\n' => Key::Enter,
                 0x7f | 0x08 => Key::Backspace,
                 0x03 => Key::CtrlC,
@@ -103,14 +103,14 @@ impl Parser {
                 0x15 => Key::CtrlU,
                 0x17 => Key::CtrlW,
                 0x00..=0x1f => Key::Other,
-                _ => decode(&key).map_or(Key::Other, Key::Char),
+                _ => decode_char(&key).map_or(Key::Other, Key::Char),
             });
         }
     }
 }
 
 /// The length of the escape sequence at the beginning; none: it is not complete.
-fn sequence(bytes: &[u8]) -> Option<usize> {
+fn measure_escape_sequence(bytes: &[u8]) -> Option<usize> {
     match *bytes.get(1)? {
         // A function key of Linux's own terminal.
         b'[' if *bytes.get(2)? == b'[' => bytes.get(3).map(|_| 4),
@@ -136,7 +136,7 @@ fn char_length(first: u8) -> usize {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<char> {
+fn decode_char(bytes: &[u8]) -> Option<char> {
     let text = std::str::from_utf8(bytes).ok()?;
     text.chars().next()
 }
@@ -214,10 +214,10 @@ struct Raw {
 }
 
 impl Raw {
-    fn enter(dumb: bool) -> std::io::Result<Self> {
+    fn enter_mode(dumb: bool) -> std::io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
         if !dumb {
-            put("\u{1b}[?2004h\u{1b}[?25l");
+            write_sequence("\u{1b}[?2004h\u{1b}[?25l");
         }
         Ok(Self { dumb })
     }
@@ -226,13 +226,13 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         if !self.dumb {
-            put("\u{1b}[?25h\u{1b}[?2004l");
+            write_sequence("\u{1b}[?25h\u{1b}[?2004l");
         }
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }
 
-fn put(sequence: &str) {
+fn write_sequence(sequence: &str) {
     use std::io::Write;
     let mut out = std::io::stdout();
     let _ = out.write_all(sequence.as_bytes());
@@ -252,7 +252,7 @@ impl Keys {
             parser: Parser::default(),
             ready: VecDeque::new(),
             due: None,
-            _raw: Raw::enter(dumb)?,
+            _raw: Raw::enter_mode(dumb)?,
         })
     }
 

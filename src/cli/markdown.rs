@@ -4,8 +4,8 @@
 //! gives depends on the characters alone, never on how they were cut. It holds back only what it must to
 //! decide: the beginning of a line, a word, a link, a line of code, a table.
 
-use super::highlight::highlight;
-use super::style::{Color, Styler, width, wrap};
+use super::highlight::highlight_line;
+use super::style::{Color, Styler, measure_width, wrap_text};
 use super::wrap::{Flow, Spans};
 
 /// A renderer of one message.
@@ -35,7 +35,7 @@ enum Escape {
 }
 
 impl Escape {
-    fn swallows(&mut self, ch: char) -> bool {
+    fn consume_char(&mut self, ch: char) -> bool {
         let (next, swallowed) = match (&self, ch) {
             // A line's end ends everything: a sequence that never ends must not eat the message.
             (_, '\n') => (Self::None, false),
@@ -116,14 +116,14 @@ impl Markdown {
     pub(super) fn push(&mut self, text: &str) -> String {
         for ch in text.chars() {
             match ch {
-                _ if self.escape.swallows(ch) => {}
+                _ if self.escape.consume_char(ch) => {}
                 '\n' => self.line_ends(),
                 '\t' => (0..4).for_each(|_| self.take(' ')),
                 _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
                 _ => self.take(ch),
             }
         }
-        self.flow.given()
+        self.flow.take_output()
     }
 
     /// The end of the text; gives what was held back, and ends the line.
@@ -136,7 +136,7 @@ impl Markdown {
             self.line_ends();
         }
         self.end_table();
-        self.flow.given()
+        self.flow.take_output()
     }
 
     fn take(&mut self, ch: char) {
@@ -145,7 +145,7 @@ impl Markdown {
             Block::Text => self.spans.take(ch, &mut self.flow),
             Block::Start(line) => {
                 line.push(ch);
-                match decide(line) {
+                match classify_line(line) {
                     Start::Undecided => {}
                     Start::Whole => self.block = Block::Whole(std::mem::take(line)),
                     Start::Text(kind, from) => {
@@ -170,7 +170,7 @@ impl Markdown {
                 self.flow.end_line();
             }
             Block::Code(fence, line) => {
-                if fence.closes(&line) {
+                if fence.is_closed_by(&line) {
                     self.blank = true;
                 } else {
                     self.code_line(&fence, &line);
@@ -186,19 +186,21 @@ impl Markdown {
         let indent = " ".repeat(line.len() - line.trim_start().len());
         let plain = !self.styler.colour;
         match kind {
-            Kind::Plain => self.flow.prefix(&indent, &indent),
+            Kind::Plain => self.flow.begin_with_prefix(&indent, &indent),
             Kind::Heading(level) => {
                 let marks = format!("{} ", "#".repeat(level));
-                self.flow.prefix(if plain { &marks } else { "" }, "");
+                self.flow.begin_with_prefix(if plain { &marks } else { "" }, "");
                 self.spans.base = if level <= 2 { "1;36" } else { "1" };
             }
-            Kind::Bullet => self.flow.prefix(&format!("{indent}• "), &format!("{indent}  ")),
+            Kind::Bullet => self
+                .flow
+                .begin_with_prefix(&format!("{indent}• "), &format!("{indent}  ")),
             Kind::Ordered(number) => {
                 let hang = " ".repeat(indent.len() + number.len());
-                self.flow.prefix(&format!("{indent}{number}"), &hang);
+                self.flow.begin_with_prefix(&format!("{indent}{number}"), &hang);
             }
             Kind::Quote => {
-                self.flow.prefix("▎ ", "▎ ");
+                self.flow.begin_with_prefix("▎ ", "▎ ");
                 self.spans.base = "2";
             }
         }
@@ -215,7 +217,7 @@ impl Markdown {
             self.table.push(bare.to_owned());
             return;
         }
-        if let Some(fence) = Fence::of(line) {
+        if let Some(fence) = Fence::parse_line(line) {
             self.end_table();
             self.blank = true;
             self.block = Block::Code(fence, String::new());
@@ -225,7 +227,7 @@ impl Markdown {
             self.end_table();
             self.begin_line();
             let rule = "─".repeat(self.width.min(40));
-            self.flow.raw(&format!("{}\n", self.styler.dim(&rule)));
+            self.flow.push_raw(&format!("{}\n", self.styler.dim_text(&rule)));
             return;
         }
         self.begin_text(Kind::Plain, line, line.len() - line.trim_start().len());
@@ -236,18 +238,18 @@ impl Markdown {
         self.begin_line();
         let spaces = line.len() - line.trim_start_matches(' ').len();
         let line = &line[spaces.min(fence.indent)..];
-        let painted = highlight(self.styler, &fence.lang, line);
+        let painted = highlight_line(self.styler, &fence.lang, line);
         let text = if painted.is_empty() {
             String::new()
         } else {
             format!("  {painted}")
         };
-        self.flow.raw(&format!("{text}\n"));
+        self.flow.push_raw(&format!("{text}\n"));
     }
 
     fn begin_line(&mut self) {
         if self.begun && self.blank {
-            self.flow.raw("\n");
+            self.flow.push_raw("\n");
         }
         self.begun = true;
         self.blank = false;
@@ -259,13 +261,13 @@ impl Markdown {
         }
         let rows = std::mem::take(&mut self.table);
         self.begin_line();
-        let text = table(self.styler, self.width, &rows);
-        self.flow.raw(&text);
+        let text = render_table(self.styler, self.width, &rows);
+        self.flow.push_raw(&text);
     }
 }
 
 impl Fence {
-    fn of(line: &str) -> Option<Self> {
+    fn parse_line(line: &str) -> Option<Self> {
         let bare = line.trim_start();
         let ch = bare.chars().next().filter(|ch| matches!(ch, '`' | '~'))?;
         let len = bare.chars().take_while(|other| *other == ch).count();
@@ -281,7 +283,7 @@ impl Fence {
         })
     }
 
-    fn closes(&self, line: &str) -> bool {
+    fn is_closed_by(&self, line: &str) -> bool {
         let bare = line.trim();
         bare.len() >= self.len && bare.chars().all(|ch| ch == self.ch)
     }
@@ -294,7 +296,7 @@ fn is_rule(bare: &str) -> bool {
 }
 
 /// Decides with as few characters as possible.
-fn decide(line: &str) -> Start {
+fn classify_line(line: &str) -> Start {
     let bare = line.trim_start_matches(' ');
     let at = line.len() - bare.len();
     let Some(first) = bare.chars().next() else {
@@ -329,12 +331,12 @@ fn decide(line: &str) -> Start {
             Some(' ') => Start::Text(Kind::Quote, at + 2),
             Some(_) => Start::Text(Kind::Quote, at + 1),
         },
-        '0'..='9' => ordered(bare, at),
+        '0'..='9' => classify_ordered_item(bare, at),
         _ => Start::Text(Kind::Plain, at),
     }
 }
 
-fn ordered(bare: &str, at: usize) -> Start {
+fn classify_ordered_item(bare: &str, at: usize) -> Start {
     let digits = bare.chars().take_while(char::is_ascii_digit).count();
     let mut rest = bare[digits..].chars();
     match (rest.next(), rest.next()) {
@@ -349,7 +351,7 @@ fn ordered(bare: &str, at: usize) -> Start {
 }
 
 /// Draws a table's rows, the first as its head; wide columns are folded until it fits.
-fn table(styler: Styler, max: usize, rows: &[String]) -> String {
+fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
     let cells = |row: &String| -> Vec<String> {
         let inner = row.trim_matches('|').replace("\\|", "\u{1}");
         inner
@@ -362,7 +364,7 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
             .all(|cell| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':')))
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).filter(|row| !is_divider(row)).collect();
-    let shown_width = |cell: &str| width(&bare(&inline(styler, cell)));
+    let shown_width = |cell: &str| measure_width(&strip_colors(&render_inline(styler, cell)));
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -386,7 +388,7 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
                 if fits {
                     vec![cell.to_owned()]
                 } else {
-                    wrap(&bare(&inline(styler, cell)), widths[column])
+                    wrap_text(&strip_colors(&render_inline(styler, cell)), widths[column])
                 }
             })
             .collect();
@@ -396,18 +398,22 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
             for (column, cell) in folded.iter().enumerate() {
                 let cell = cell.get(line).map_or("", String::as_str);
                 let shown = if fits {
-                    inline(styler, cell)
+                    render_inline(styler, cell)
                 } else {
                     cell.to_owned()
                 };
-                let used = if fits { shown_width(cell) } else { width(cell) };
+                let used = if fits {
+                    shown_width(cell)
+                } else {
+                    measure_width(cell)
+                };
                 let shown = if number == 0 {
-                    styler.paint(Color::Bold, &shown)
+                    styler.paint_text(Color::Bold, &shown)
                 } else {
                     shown
                 };
                 if column > 0 {
-                    text.push_str(&styler.dim(" │ "));
+                    text.push_str(&styler.dim_text(" │ "));
                 }
                 text.push_str(&shown);
                 if column + 1 < columns {
@@ -419,7 +425,7 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
         }
         if number == 0 {
             let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-            out.push_str(&styler.dim(&rules.join("─┼─")));
+            out.push_str(&styler.dim_text(&rules.join("─┼─")));
             out.push('\n');
         }
     }
@@ -427,7 +433,7 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
 }
 
 /// A painted text without its paint.
-fn bare(painted: &str) -> String {
+fn strip_colors(painted: &str) -> String {
     let mut pieces = painted.split("\u{1b}[");
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |text, piece| {
@@ -436,14 +442,14 @@ fn bare(painted: &str) -> String {
 }
 
 /// A text of one line, without any block.
-fn inline(styler: Styler, text: &str) -> String {
+fn render_inline(styler: Styler, text: &str) -> String {
     let mut flow = Flow::new(styler, usize::MAX);
     let mut spans = Spans::default();
     spans.begin_line(&mut flow);
     text.chars().for_each(|ch| spans.take(ch, &mut flow));
     spans.end_line(&mut flow);
     flow.end_line();
-    flow.given().trim_end_matches('\n').to_owned()
+    flow.take_output().trim_end_matches('\n').to_owned()
 }
 
 #[cfg(test)]

@@ -95,10 +95,10 @@ fn tables_are_aligned_and_folded() {
     let text = "| a | b |\n|---|---|\n| long | x |\n\nafter";
     assert_eq!(whole(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
     let code = whole(COLOUR, 40, "|`a`|b|\n|-|-|\n|cc|d|");
-    assert_eq!(bare(&code), "a  │ b\n───┼──\ncc │ d\n");
+    assert_eq!(strip_colors(&code), "a  │ b\n───┼──\ncc │ d\n");
     let wide = "| name | what |\n|--|--|\n| one | a very long cell that is folded |";
     for line in whole(PLAIN, 24, wide).lines() {
-        assert!(width(line) <= 24, "{line}");
+        assert!(measure_width(line) <= 24, "{line}");
     }
 }
 
@@ -121,7 +121,7 @@ fn how_it_is_cut_does_not_matter() {
 fn no_line_is_too_long() {
     let code = |line: &str| line.starts_with("  ");
     for line in whole(PLAIN, 40, LONG).lines().filter(|line| !code(line)) {
-        assert!(width(line) <= 40, "{line}");
+        assert!(measure_width(line) <= 40, "{line}");
     }
 }
 

@@ -53,7 +53,7 @@ use crate::config::{ConfigSource, Trust};
 /// Runs a command that is a client; its exit code. `cwd` is the folder the program was started in.
 ///
 /// `trust`: what the person said of folders, for the commands that judge it themselves.
-pub async fn run(
+pub async fn run_command(
     command: Command,
     shared: &Shared,
     source: &ConfigSource,
@@ -64,9 +64,9 @@ pub async fn run(
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
-            let mut screen = Screen::stderr(terminal, Styler::of(&source.env, terminal));
-            let mark = screen.styler.paint(Color::BoldRed, "agentls:");
-            screen.line(&format!("{mark} {why}"));
+            let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
+            let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
+            screen.write_line(&format!("{mark} {why}"));
             why.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
         }
     }
@@ -82,7 +82,7 @@ async fn try_run(
     let env = &source.env;
     let shown = std::io::stdout().is_terminal();
     let terminal = std::io::stdin().is_terminal() && shown;
-    let stdout = || Screen::stdout(shown, Styler::of(env, shown));
+    let stdout = || Screen::with_stdout(shown, Styler::from_env(env, shown));
     let folder = |dir: Option<PathBuf>| {
         let dir = cwd.join(dir.unwrap_or_default());
         dir.canonicalize()
@@ -97,10 +97,10 @@ async fn try_run(
         }
         _ => Ok(()),
     };
-    let launch = |dir, name| folder(dir).map(|folder| Launch::of(shared, folder, name));
+    let launch = |dir, name| folder(dir).map(|folder| Launch::new(shared, folder, name));
     match command {
         Command::Serve { .. } => Err("a server is not started from here".into()),
-        Command::Demo { yes } => Ok(demo::demo(yes, env, terminal).await),
+        Command::Demo { yes } => Ok(demo::run_demo(yes, env, terminal).await),
         Command::Chat {
             agent,
             session,
@@ -114,19 +114,19 @@ async fn try_run(
             };
             named()?;
             let launch = launch(dir, "agentls chat")?;
-            Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
+            Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
         Command::Resume { id } => {
             let which = id.map_or(ChatStart::Last, ChatStart::Id);
             let launch = launch(None, "agentls chat")?;
             named()?;
-            Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
+            Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
         Command::Run(arguments) => {
-            let mut options = run::Options::of(arguments)?;
+            let mut options = run::Options::from_arguments(arguments)?;
             named().map_err(RunError::Usage)?;
             let launch = launch(options.folder.take(), "agentls run").map_err(RunError::Usage)?;
-            Ok(run::run(options, launch, env).await?)
+            Ok(run::run_headless(options, launch, env).await?)
         }
         Command::Models { offline, json } => {
             named()?;
@@ -134,11 +134,11 @@ async fn try_run(
         }
         Command::Sessions { command, json } => {
             let command = command.unwrap_or(SessionsCommand::List { limit: None });
-            Ok(sessions::sessions(command, json, launch(None, "agentls sessions")?, env).await?)
+            Ok(sessions::run_sessions_command(command, json, launch(None, "agentls sessions")?, env).await?)
         }
         Command::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
-            ConfigCommand::Check { dir } => config::check(&mut stdout(), source, trust, &folder(dir)?),
+            ConfigCommand::Check { dir } => config::check_config(&mut stdout(), source, trust, &folder(dir)?),
             ConfigCommand::Test {
                 subject,
                 tool,
@@ -154,14 +154,14 @@ async fn try_run(
         }),
         Command::Doctor { offline, json } => {
             let launch = launch(None, "agentls doctor")?;
-            Ok(doctor::doctor(offline, json, source, trust, &launch, stdout()).await)
+            Ok(doctor::run_doctor(offline, json, source, trust, &launch, stdout()).await)
         }
         Command::Docs { topic } => docs::docs(topic.as_deref(), &stdout()),
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
-            screen::print(&String::from_utf8_lossy(&text))?;
+            screen::print_to_stdout(&String::from_utf8_lossy(&text))?;
             Ok(0)
         }
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use super::client::{Client, ClientError, Launch};
 use super::screen::{Screen, print_json};
-use super::style::{Color, Styler, fit, tokens};
+use super::style::{Color, Styler, fit_line, format_tokens};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
@@ -31,18 +31,18 @@ pub(super) async fn list_models(
         return Ok(code);
     }
     let terminal = std::io::stdout().is_terminal();
-    let mut screen = Screen::stdout(terminal, Styler::of(env, terminal));
+    let mut screen = Screen::with_stdout(terminal, Styler::from_env(env, terminal));
     let styler = screen.styler;
     for model in &listed.models {
         let mark = if model.current {
-            styler.paint(Color::Green, "●")
+            styler.paint_text(Color::Green, "●")
         } else {
             " ".to_owned()
         };
-        screen.entry(
-            &format!("{mark} {:<44} ", fit(&model.model, 44)),
+        screen.write_entry(
+            &format!("{mark} {:<44} ", fit_line(&model.model, 44)),
             47,
-            &describe(model),
+            &describe_model(model),
         );
     }
     for provider in &listed.providers {
@@ -51,21 +51,24 @@ pub(super) async fn list_models(
             ProviderHealth::Failing | ProviderHealth::NotConfigured
         );
         if let (true, Some(message)) = (is_ill, &provider.message) {
-            screen.line(&styler.paint(Color::Yellow, &format!("! {}: {message}", provider.provider)));
+            screen.write_line(
+                &styler.paint_text(Color::Yellow, &format!("! {}: {message}", provider.provider)),
+            );
         }
     }
     if listed.models.is_empty() {
-        screen.line(&styler.paint(Color::Yellow, "! no model is configured; run `agentls doctor`"));
+        screen
+            .write_line(&styler.paint_text(Color::Yellow, "! no model is configured; run `agentls doctor`"));
     }
     Ok(code)
 }
 
-fn describe(model: &ModelInfo) -> String {
+fn describe_model(model: &ModelInfo) -> String {
     let mut parts = Vec::new();
     parts.extend(
         model
             .context_window
-            .map(|window| format!("{} window", tokens(window))),
+            .map(|window| format!("{} window", format_tokens(window))),
     );
     parts.extend(
         model

@@ -45,12 +45,12 @@ pub(super) fn is_cut(message: &MessageNotification) -> bool {
 }
 
 /// The words of a message.
-pub(super) fn spoken(message: &MessageNotification) -> String {
-    words(&message.content)
+pub(super) fn extract_message_text(message: &MessageNotification) -> String {
+    extract_content_text(&message.content)
 }
 
 /// The words of what a person said.
-pub(super) fn words(content: &[MessageBlock]) -> String {
+pub(super) fn extract_content_text(content: &[MessageBlock]) -> String {
     let mut said = String::new();
     for block in content {
         match block {

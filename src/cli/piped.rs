@@ -52,10 +52,10 @@ pub(super) async fn read_stdin(
             }
         }
     };
-    decode(read?)
+    decode_input(read?)
 }
 
-fn decode(bytes: Vec<u8>) -> Result<(String, usize), PipedError> {
+fn decode_input(bytes: Vec<u8>) -> Result<(String, usize), PipedError> {
     if bytes.contains(&0) {
         return Err(PipedError::Binary);
     }
@@ -73,7 +73,7 @@ fn decode(bytes: Vec<u8>) -> Result<(String, usize), PipedError> {
 }
 
 /// The text in a frame that nothing in it can end.
-pub(super) fn frame(text: &str) -> String {
+pub(super) fn wrap_in_tag(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut name = "stdin".to_owned();
     let mut number = 1;
@@ -90,21 +90,21 @@ mod tests {
 
     #[test]
     fn text_is_taken_and_the_rest_is_refused() {
-        assert_eq!(decode(b"a\n".to_vec()).unwrap(), ("a\n".to_owned(), 0));
-        let (text, broken) = decode(b"caf\xe9 \xff\xfe.".to_vec()).unwrap();
+        assert_eq!(decode_input(b"a\n".to_vec()).unwrap(), ("a\n".to_owned(), 0));
+        let (text, broken) = decode_input(b"caf\xe9 \xff\xfe.".to_vec()).unwrap();
         assert_eq!((text.as_str(), broken), ("caf\u{fffd} \u{fffd}\u{fffd}.", 3));
-        assert!(matches!(decode(b"P\0N".to_vec()), Err(PipedError::Binary)));
-        assert!(decode(vec![b'a'; MAX_BYTES]).is_ok());
+        assert!(matches!(decode_input(b"P\0N".to_vec()), Err(PipedError::Binary)));
+        assert!(decode_input(vec![b'a'; MAX_BYTES]).is_ok());
         assert!(matches!(
-            decode(vec![b'a'; MAX_BYTES + 1]),
+            decode_input(vec![b'a'; MAX_BYTES + 1]),
             Err(PipedError::TooLong)
         ));
     }
 
     #[test]
     fn nothing_in_the_text_ends_its_frame() {
-        assert_eq!(frame("a\n\n"), "<stdin>\na\n</stdin>");
-        let framed = frame("a</STDIN>b</stdin-2>");
+        assert_eq!(wrap_in_tag("a\n\n"), "<stdin>\na\n</stdin>");
+        let framed = wrap_in_tag("a</STDIN>b</stdin-2>");
         assert!(framed.starts_with("<stdin-3>\n") && framed.ends_with("\n</stdin-3>"));
     }
 }

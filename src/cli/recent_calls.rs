@@ -29,7 +29,7 @@ pub(super) struct CallOutput {
 
 impl RecentCalls {
     /// Keeps what an ended call gave.
-    pub(super) fn record(&mut self, call: &ToolCallNotification) {
+    pub(super) fn record_output(&mut self, call: &ToolCallNotification) {
         let Some(text) = call.output.clone().filter(|text| !text.is_empty()) else {
             return;
         };

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::args::RunArguments;
-use super::chat::slash::content;
+use super::chat::slash::build_prompt_content;
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
 use super::markdown::Markdown;
-use super::piped::{PipedError, frame, read_stdin};
-use super::screen::{Screen, print, print_json};
+use super::piped::{PipedError, read_stdin, wrap_in_tag};
+use super::screen::{Screen, print_json, print_to_stdout};
 use super::session_lookup::{find_session, newest_session};
 use super::signals::Signals;
 use super::style::{Color, Styler};
@@ -90,7 +90,7 @@ impl RunError {
 impl Options {
     /// # Errors
     /// It is not clear what the prompt is, or there is none.
-    pub(super) fn of(arguments: RunArguments) -> Result<Self, RunError> {
+    pub(super) fn from_arguments(arguments: RunArguments) -> Result<Self, RunError> {
         let usage = |what: &str| Err(RunError::Usage(what.to_owned()));
         let mut words = arguments.words.into_iter();
         let (prompt, folder) = match arguments.prompt {
@@ -125,7 +125,7 @@ impl Options {
 }
 
 /// Runs it; the exit code.
-pub(super) async fn run(options: Options, mut launch: Launch, env: &Env) -> Result<i32, RunError> {
+pub(super) async fn run_headless(options: Options, mut launch: Launch, env: &Env) -> Result<i32, RunError> {
     launch.interruptible = true;
     let json = options.json;
     let mut session = options.session.clone();
@@ -145,17 +145,17 @@ async fn run_prompt(
     env: &Env,
     session: &mut Option<String>,
 ) -> Result<i32, RunError> {
-    let mut signals = Signals::listen().map_err(RunError::Signals)?;
+    let mut signals = Signals::install_handlers().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
-    let styler = Styler::of(env, progress);
+    let styler = Styler::from_env(env, progress);
     let mut view = View::new(if options.json {
-        Screen::over(Box::new(io::sink()), false, || (81, 24), styler)
+        Screen::with_output(Box::new(io::sink()), false, || (81, 24), styler)
     } else {
-        Screen::stderr(progress, styler)
+        Screen::with_stderr(progress, styler)
     });
     view.only_progress();
     // Also with --json: who waits for it shall know.
-    let mut notices = Screen::stderr(progress, styler);
+    let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);
     let mut client = Client::start(launch).await?;
@@ -165,7 +165,7 @@ async fn run_prompt(
         session_id: session_id.clone(),
         prompt,
     };
-    let request = client.begin(method::PROMPT, &params).await?;
+    let request = client.start_request(method::PROMPT, &params).await?;
     let mut written = Ok(true);
     let mut denied = 0_u64;
     let mut watch = |told: &ServerNotification| {
@@ -196,9 +196,9 @@ async fn run_prompt(
         editor: None,
         watch: &mut watch,
     };
-    let ended = turn.run(WaitFor::Answered(request)).await;
+    let ended = turn.run_to_end(WaitFor::Answered(request)).await;
     let resume = format!("to resume this session: agentls chat --session {session_id}");
-    view.note(Color::Dim, &resume);
+    view.show_note(Color::Dim, &resume);
     drop(view);
     client.close().await;
     let TurnEndReport { result, .. } = ended?;
@@ -243,11 +243,13 @@ async fn read_prompt(
     let mut piped = String::new();
     if *source == PromptSource::Stdin || !io::stdin().is_terminal() {
         let announce = || {
-            notices.line("agentls: reading stdin until it ends (Ctrl-C stops; use `< /dev/null` for none)");
+            notices.write_line(
+                "agentls: reading stdin until it ends (Ctrl-C stops; use `< /dev/null` for none)",
+            );
         };
         let (text, broken) = read_stdin(signals, announce).await?;
         if broken > 0 {
-            notices.line(&format!(
+            notices.write_line(&format!(
                 "! stdin is not UTF-8 in {broken} places; replaced with \u{fffd}"
             ));
         }
@@ -255,10 +257,10 @@ async fn read_prompt(
     }
     let has_piped = !piped.trim().is_empty();
     match source {
-        PromptSource::Stdin if has_piped => Ok(content(piped.trim(), &launch.folder)),
+        PromptSource::Stdin if has_piped => Ok(build_prompt_content(piped.trim(), &launch.folder)),
         PromptSource::Stdin => Err(RunError::Usage("the prompt on stdin is empty".to_owned())),
         PromptSource::Text(prompt) => {
-            let content = content(prompt, &launch.folder);
+            let content = build_prompt_content(prompt, &launch.folder);
             if !has_piped {
                 return Ok(content);
             }
@@ -266,7 +268,7 @@ async fn read_prompt(
                 PromptContent::Text(text) => vec![PromptBlock::Text { text }],
                 PromptContent::Blocks(blocks) => blocks,
             };
-            let text = frame(&piped);
+            let text = wrap_in_tag(&piped);
             blocks.push(PromptBlock::Text { text });
             Ok(PromptContent::Blocks(blocks))
         }
@@ -286,7 +288,7 @@ async fn open(
     };
     let Some(session_id) = chosen else {
         if options.r#continue {
-            view.note(Color::Dim, "this folder has no session yet; this is a new one");
+            view.show_note(Color::Dim, "this folder has no session yet; this is a new one");
         }
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),
@@ -313,7 +315,7 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
         return Ok(true);
     }
     let text = if io::stdout().is_terminal() {
-        let width = Screen::stdout(
+        let width = Screen::with_stdout(
             true,
             Styler {
                 colour: false,
@@ -321,12 +323,15 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
             },
         )
         .width();
-        let mut markdown = Markdown::new(Styler::of(env, true), width);
+        let mut markdown = Markdown::new(Styler::from_env(env, true), width);
         markdown.push(&result.text) + &markdown.finish()
     } else {
-        format!("{}\n", text::neutralise(result.text.trim_end_matches('\n')))
+        format!(
+            "{}\n",
+            text::strip_control_characters(result.text.trim_end_matches('\n'))
+        )
     };
-    print(&text)
+    print_to_stdout(&text)
 }
 
 fn print_line(value: &Value) -> io::Result<bool> {

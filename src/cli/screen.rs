@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
-use super::style::{Color, Styler, char_width, fit, wrap};
-use crate::base::text::{escape_for_terminal, neutralise};
+use super::style::{Color, Styler, char_width, fit_line, wrap_text};
+use crate::base::text::{escape_for_terminal, strip_control_characters};
 
 /// Lines for reading are not longer than this, in columns.
 const READABLE: usize = 100;
@@ -40,19 +40,19 @@ pub(super) struct Mark {
 
 impl Screen {
     /// Standard output.
-    pub(super) fn stdout(terminal: bool, styler: Styler) -> Self {
+    pub(super) fn with_stdout(terminal: bool, styler: Styler) -> Self {
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
-        Self::over(Box::new(std::io::stdout()), terminal, size, styler)
+        Self::with_output(Box::new(std::io::stdout()), terminal, size, styler)
     }
 
     /// Standard error.
-    pub(super) fn stderr(terminal: bool, styler: Styler) -> Self {
+    pub(super) fn with_stderr(terminal: bool, styler: Styler) -> Self {
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
-        Self::over(Box::new(std::io::stderr()), terminal, size, styler)
+        Self::with_output(Box::new(std::io::stderr()), terminal, size, styler)
     }
 
     /// Anything.
-    pub(super) fn over(
+    pub(super) fn with_output(
         out: Box<dyn Write + Send>,
         terminal: bool,
         size: fn() -> (usize, usize),
@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// Leaves no empty lines between blocks from now on.
-    pub(super) fn tighten(&mut self) {
+    pub(super) fn disable_gaps(&mut self) {
         self.tight = true;
     }
 
@@ -95,7 +95,7 @@ impl Screen {
         let columns = (self.size)().0;
         let text = &without_controls(text);
         let mut bytes = String::with_capacity(text.len() + 64);
-        self.undraw(&mut bytes);
+        self.erase_status(&mut bytes);
         let mut chars = text.chars();
         while let Some(ch) = chars.next() {
             match ch {
@@ -127,28 +127,28 @@ impl Screen {
             self.column += width;
             bytes.push(ch);
         }
-        self.draw(&mut bytes);
-        self.put(&bytes);
+        self.draw_status(&mut bytes);
+        self.write_bytes(&bytes);
     }
 
     /// Appends a line of its own.
-    pub(super) fn line(&mut self, text: &str) {
+    pub(super) fn write_line(&mut self, text: &str) {
         self.fresh_line();
         self.write(&format!("{text}\n"));
     }
 
     /// Appends a line that begins with `first` (`columns` wide, painted or not) and is folded behind it.
-    pub(super) fn entry(&mut self, first: &str, columns: usize, text: &str) {
+    pub(super) fn write_entry(&mut self, first: &str, columns: usize, text: &str) {
         let room = self.width().saturating_sub(columns);
-        let lines = wrap(text, room);
+        let lines = wrap_text(text, room);
         let blank = " ".repeat(columns);
         for (number, line) in lines.iter().enumerate() {
-            self.line(&format!("{}{line}", if number == 0 { first } else { &blank }));
+            self.write_line(&format!("{}{line}", if number == 0 { first } else { &blank }));
         }
     }
 
     /// Someone else wrote a line, and the cursor stands at the beginning of the next.
-    pub(super) fn entered(&mut self) {
+    pub(super) fn note_foreign_newline(&mut self) {
         self.row += 1;
         self.column = 0;
         self.blank = false;
@@ -162,7 +162,7 @@ impl Screen {
     }
 
     /// One empty line between what was and what comes.
-    pub(super) fn gap(&mut self) {
+    pub(super) fn write_gap(&mut self) {
         self.fresh_line();
         if !self.blank && !self.tight {
             self.write("\n");
@@ -170,19 +170,19 @@ impl Screen {
     }
 
     /// The line that does not stay; empty: none. Only on a terminal.
-    pub(super) fn status(&mut self, text: &str) {
+    pub(super) fn set_status(&mut self, text: &str) {
         if !self.terminal || self.styler.dumb || (text == self.status && self.drawn) {
             return;
         }
         let mut bytes = String::new();
-        self.undraw(&mut bytes);
+        self.erase_status(&mut bytes);
         text.clone_into(&mut self.status);
-        self.draw(&mut bytes);
-        self.put(&bytes);
+        self.draw_status(&mut bytes);
+        self.write_bytes(&bytes);
     }
 
     /// The beginning of the line that follows.
-    pub(super) fn mark(&mut self) -> Mark {
+    pub(super) fn mark_line(&mut self) -> Mark {
         self.fresh_line();
         Mark {
             row: self.row,
@@ -199,7 +199,7 @@ impl Screen {
             return false;
         }
         let mut bytes = String::new();
-        self.undraw(&mut bytes);
+        self.erase_status(&mut bytes);
         if rows > 0 {
             bytes.push_str(&format!("\u{1b}[{rows}A"));
         }
@@ -207,12 +207,12 @@ impl Screen {
         self.row = mark.row;
         self.column = 0;
         self.blank = mark.blank;
-        self.draw(&mut bytes);
-        self.put(&bytes);
+        self.draw_status(&mut bytes);
+        self.write_bytes(&bytes);
         true
     }
 
-    fn undraw(&mut self, bytes: &mut String) {
+    fn erase_status(&mut self, bytes: &mut String) {
         if self.drawn {
             bytes.push_str("\u{1b}[J");
             self.drawn = false;
@@ -220,13 +220,15 @@ impl Screen {
     }
 
     /// Draws the status in the next row, and leaves the cursor where text goes on.
-    fn draw(&mut self, bytes: &mut String) {
+    fn draw_status(&mut self, bytes: &mut String) {
         if self.status.is_empty() {
             return;
         }
         let columns = (self.size)().0;
         // Colours would be cut with the text, so the status is painted as a whole.
-        let line = self.styler.dim(&fit(&self.status, columns.saturating_sub(1)));
+        let line = self
+            .styler
+            .dim_text(&fit_line(&self.status, columns.saturating_sub(1)));
         if self.column == 0 {
             bytes.push_str(&format!("{line}\r"));
         } else {
@@ -238,7 +240,7 @@ impl Screen {
         self.drawn = true;
     }
 
-    fn put(&mut self, bytes: &str) {
+    fn write_bytes(&mut self, bytes: &str) {
         // Who stops reading our output has seen enough.
         let _ = self.out.write_all(bytes.as_bytes());
         let _ = self.out.flush();
@@ -248,15 +250,15 @@ impl Screen {
 /// The text without controls and hidden characters; our own colours stay.
 fn without_controls(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
-        return neutralise(text);
+        return strip_control_characters(text);
     }
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\u{1b}') {
-        let colour = Color::sequence(&rest[at..]);
+        let colour = Color::parse_sequence(&rest[at..]);
         match colour {
             Some(colour) => {
-                clean.push_str(&neutralise(&rest[..at]));
+                clean.push_str(&strip_control_characters(&rest[..at]));
                 clean.push_str(colour);
                 rest = &rest[at + colour.len()..];
             }
@@ -267,28 +269,28 @@ fn without_controls(text: &str) -> Cow<'_, str> {
                     .map(|(found, _)| at + 1 + found);
                 let next = next
                     .into_iter()
-                    .find(|next| Color::sequence(&rest[*next..]).is_some());
+                    .find(|next| Color::parse_sequence(&rest[*next..]).is_some());
                 let (foreign, after) = rest.split_at(next.unwrap_or(rest.len()));
-                clean.push_str(&neutralise(foreign));
+                clean.push_str(&strip_control_characters(foreign));
                 rest = after;
             }
         }
     }
-    clean.push_str(&neutralise(rest));
+    clean.push_str(&strip_control_characters(rest));
     clean.into()
 }
 
 /// Writes JSON to standard output; on a terminal nothing in it acts there.
 pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
     if std::io::stdout().is_terminal() {
-        print(&escape_for_terminal(json))
+        print_to_stdout(&escape_for_terminal(json))
     } else {
-        print(json)
+        print_to_stdout(json)
     }
 }
 
 /// Writes to standard output for programs; false when nobody reads it any more, which is no failure.
-pub(super) fn print(text: &str) -> std::io::Result<bool> {
+pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -299,7 +301,7 @@ pub(super) fn print(text: &str) -> std::io::Result<bool> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.status("");
+        self.set_status("");
     }
 }
 
@@ -335,23 +337,23 @@ pub(super) mod testing {
     }
 
     impl Paper {
-        pub(in crate::cli) fn screen(&self, terminal: bool) -> Screen {
+        pub(in crate::cli) fn open_screen(&self, terminal: bool) -> Screen {
             let styler = Styler {
                 colour: false,
                 dumb: false,
             };
-            Screen::over(Box::new(self.clone()), terminal, || (40, 12), styler)
+            Screen::with_output(Box::new(self.clone()), terminal, || (40, 12), styler)
         }
 
-        pub(in crate::cli) fn raw(&self) -> String {
+        pub(in crate::cli) fn raw_text(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
 
         /// Rows of text, without white space at their ends.
-        pub(in crate::cli) fn shown(&self) -> Vec<String> {
+        pub(in crate::cli) fn visible_rows(&self) -> Vec<String> {
             let mut rows: Vec<Vec<char>> = vec![Vec::new()];
             let (mut row, mut column) = (0, 0);
-            let raw = self.raw();
+            let raw = self.raw_text();
             let mut chars = raw.chars();
             while let Some(ch) = chars.next() {
                 match ch {
@@ -409,55 +411,55 @@ mod tests {
     #[test]
     fn the_status_stays_below_and_goes_without_a_trace() {
         let paper = Paper::default();
-        let mut screen = paper.screen(true);
-        screen.status("working");
-        assert_eq!(paper.shown(), ["working"]);
+        let mut screen = paper.open_screen(true);
+        screen.set_status("working");
+        assert_eq!(paper.visible_rows(), ["working"]);
         screen.write("hello ");
-        assert_eq!(paper.shown(), ["hello", "working"]);
+        assert_eq!(paper.visible_rows(), ["hello", "working"]);
         screen.write("world\nnext");
-        assert_eq!(paper.shown(), ["hello world", "next", "working"]);
-        screen.status("still");
-        assert_eq!(paper.shown(), ["hello world", "next", "still"]);
+        assert_eq!(paper.visible_rows(), ["hello world", "next", "working"]);
+        screen.set_status("still");
+        assert_eq!(paper.visible_rows(), ["hello world", "next", "still"]);
         drop(screen);
-        assert_eq!(paper.shown(), ["hello world", "next"]);
+        assert_eq!(paper.visible_rows(), ["hello world", "next"]);
     }
 
     #[test]
     fn takes_off_what_was_written_also_where_it_wrapped() {
         let paper = Paper::default();
-        let mut screen = paper.screen(true);
-        screen.line("stays");
-        let mark = screen.mark();
-        screen.status("s");
+        let mut screen = paper.open_screen(true);
+        screen.write_line("stays");
+        let mark = screen.mark_line();
+        screen.set_status("s");
         screen.write(&format!("{}\nand more", "x".repeat(90)));
         assert!(screen.erase_to(mark));
-        screen.status("");
-        screen.line("instead");
-        assert_eq!(paper.shown(), ["stays", "instead"]);
+        screen.set_status("");
+        screen.write_line("instead");
+        assert_eq!(paper.visible_rows(), ["stays", "instead"]);
         screen.write(&"\n".repeat(20));
         assert!(!screen.erase_to(mark), "out of reach");
-        assert!(!Paper::default().screen(false).erase_to(mark));
+        assert!(!Paper::default().open_screen(false).erase_to(mark));
     }
 
     #[test]
     fn nothing_but_our_colours_acts_on_the_terminal() {
         let paper = Paper::default();
-        let mut screen = paper.screen(false);
+        let mut screen = paper.open_screen(false);
         let evil = "a\u{1b}]52;c;eA==\u{7}b\u{1b}[2Jc\u{1b}[8md\u{9b}1Je\u{202e}\u{e0041}\u{200b}\u{7}";
-        screen.line(&format!("\u{1b}[1;31mred\u{1b}[0m {evil} \u{1b}[2mdim\u{1b}[0m"));
-        let raw = paper.raw();
+        screen.write_line(&format!("\u{1b}[1;31mred\u{1b}[0m {evil} \u{1b}[2mdim\u{1b}[0m"));
+        let raw = paper.raw_text();
         assert_eq!(raw, "\u{1b}[1;31mred\u{1b}[0m abcde \u{1b}[2mdim\u{1b}[0m\n");
     }
 
     #[test]
     fn one_empty_line_is_enough() {
         let paper = Paper::default();
-        let mut screen = paper.screen(false);
-        screen.gap();
+        let mut screen = paper.open_screen(false);
+        screen.write_gap();
         screen.write("a");
-        screen.gap();
-        screen.gap();
-        screen.line("b");
-        assert_eq!(paper.raw(), "a\n\nb\n");
+        screen.write_gap();
+        screen.write_gap();
+        screen.write_line("b");
+        assert_eq!(paper.raw_text(), "a\n\nb\n");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::client::{Client, ClientError};
-use super::style::fit;
+use super::style::fit_line;
 use crate::base::text;
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult, SessionInfo};
@@ -82,8 +82,8 @@ fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
             let mut lines = vec![format!("{} sessions begin with `{id}`:", several.len())];
             lines.extend(several.iter().take(NAMED).map(|session| {
                 let title = session.title.as_deref().unwrap_or("(no prompt yet)");
-                let title = text::one_line(&text::neutralise(title), 200);
-                format!("  {}  {}", session.session_id, fit(&title, 40))
+                let title = text::one_line(&text::strip_control_characters(title), 200);
+                format!("  {}  {}", session.session_id, fit_line(&title, 40))
             }));
             if several.len() > NAMED {
                 lines.push(format!("  … and {} more", several.len() - NAMED));

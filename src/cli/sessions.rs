@@ -10,7 +10,7 @@ use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::screen::{self, Screen};
 use super::session_lookup::{find_session, list_sessions};
-use super::style::{Color, Styler, fit};
+use super::style::{Color, Styler, fit_line};
 use super::view::View;
 use crate::base::clock;
 use crate::config::Env;
@@ -25,7 +25,7 @@ use crate::protocol::{
 const LISTED: u32 = 50;
 
 /// Runs a command of `agentls sessions`; the exit code.
-pub(super) async fn sessions(
+pub(super) async fn run_sessions_command(
     command: SessionsCommand,
     json: bool,
     launch: Launch,
@@ -35,17 +35,19 @@ pub(super) async fn sessions(
     let terminal = std::io::stdout().is_terminal();
     let mut desk = Desk {
         client: &mut client,
-        screen: Screen::stdout(terminal, Styler::of(env, terminal)),
-        home: env.home(),
+        screen: Screen::with_stdout(terminal, Styler::from_env(env, terminal)),
+        home: env.home_dir(),
         json,
     };
     let done = match command {
-        SessionsCommand::List { limit } => desk.list(None, limit.unwrap_or(LISTED)).await,
-        SessionsCommand::Search { words } => desk.list(Some(words.join(" ")), LISTED).await,
-        SessionsCommand::Show { id } => desk.show(&id).await,
-        SessionsCommand::Export { id, format, output } => desk.export(&id, format, output.as_deref()).await,
-        SessionsCommand::Rename { id, title } => desk.rename(&id, title.join(" ")).await,
-        SessionsCommand::Delete { id, yes } => desk.delete(&id, yes).await,
+        SessionsCommand::List { limit } => desk.print_sessions(None, limit.unwrap_or(LISTED)).await,
+        SessionsCommand::Search { words } => desk.print_sessions(Some(words.join(" ")), LISTED).await,
+        SessionsCommand::Show { id } => desk.print_session(&id).await,
+        SessionsCommand::Export { id, format, output } => {
+            desk.export_session(&id, format, output.as_deref()).await
+        }
+        SessionsCommand::Rename { id, title } => desk.rename_session(&id, title.join(" ")).await,
+        SessionsCommand::Delete { id, yes } => desk.delete_session(&id, yes).await,
     };
     drop(desk);
     client.close().await;
@@ -60,14 +62,14 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    async fn list(&mut self, query: Option<String>, limit: u32) -> Result<i32, ClientError> {
+    async fn print_sessions(&mut self, query: Option<String>, limit: u32) -> Result<i32, ClientError> {
         let found = list_sessions(self.client, query, limit).await?;
         if self.json {
             print_json(&found);
             return Ok(0);
         }
         if found.is_empty() {
-            self.screen.line("no sessions");
+            self.screen.write_line("no sessions");
             return Ok(0);
         }
         let styler = self.screen.styler;
@@ -76,24 +78,24 @@ impl Desk<'_> {
         for session in &found {
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
             let folder = short_path(Path::new(&session.cwd), self.home);
-            let id = styler.paint(Color::Cyan, &session.session_id);
-            let about = styler.dim(&format!(
+            let id = styler.paint_text(Color::Cyan, &session.session_id);
+            let about = styler.dim_text(&format!(
                 "{} · {}",
-                when(session.updated_at, now),
-                fit(&folder, 40)
+                format_age(session.updated_at, now),
+                fit_line(&folder, 40)
             ));
             self.screen
-                .line(&format!("{id}  {}", fit(title, width.saturating_sub(4))));
-            self.screen.line(&format!("    {about}"));
+                .write_line(&format!("{id}  {}", fit_line(title, width.saturating_sub(4))));
+            self.screen.write_line(&format!("    {about}"));
             if let Some(snippet) = &session.snippet {
                 self.screen
-                    .line(&format!("    {}", fit(snippet, width.saturating_sub(4))));
+                    .write_line(&format!("    {}", fit_line(snippet, width.saturating_sub(4))));
             }
         }
         Ok(0)
     }
 
-    async fn show(&mut self, id: &str) -> Result<i32, ClientError> {
+    async fn print_session(&mut self, id: &str) -> Result<i32, ClientError> {
         let id = find_session(self.client, id).await?;
         let mut pages = Vec::new();
         let mut before = None;
@@ -128,14 +130,14 @@ impl Desk<'_> {
         }
         let styler = self.screen.styler;
         let terminal = self.screen.is_terminal();
-        let mut view = View::new(Screen::stdout(terminal, styler));
+        let mut view = View::new(Screen::with_stdout(terminal, styler));
         let events = events
             .filter_map(|event| ServerNotification::parse(&event.method, event.params).and_then(Result::ok));
-        view.replay(events.chain(unfinished));
+        view.replay_events(events.chain(unfinished));
         Ok(0)
     }
 
-    async fn export(
+    async fn export_session(
         &mut self,
         id: &str,
         format: ExportAs,
@@ -152,34 +154,34 @@ impl Desk<'_> {
         let Some(path) = output else {
             let text = format!("{}\n", export.text.trim_end());
             let _ = match format {
-                ExportAs::Markdown => screen::print(&text),
+                ExportAs::Markdown => screen::print_to_stdout(&text),
                 ExportAs::Json => screen::print_json(&text),
             };
             return Ok(0);
         };
         let written = tokio::fs::write(path, export.text).await;
         written.map_err(|error| ClientError::Failed(format!("cannot write {}: {error}", path.display())))?;
-        self.screen.line(&format!("written to {}", path.display()));
+        self.screen.write_line(&format!("written to {}", path.display()));
         Ok(0)
     }
 
-    async fn rename(&mut self, id: &str, title: String) -> Result<i32, ClientError> {
+    async fn rename_session(&mut self, id: &str, title: String) -> Result<i32, ClientError> {
         let session_id = find_session(self.client, id).await?;
         let params = RenameSessionParams { session_id, title };
         let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
-        self.screen.line("renamed");
+        self.screen.write_line("renamed");
         Ok(0)
     }
 
-    async fn delete(&mut self, id: &str, yes: bool) -> Result<i32, ClientError> {
+    async fn delete_session(&mut self, id: &str, yes: bool) -> Result<i32, ClientError> {
         let session_id = find_session(self.client, id).await?;
-        if !yes && !confirmed(&session_id)? {
-            self.screen.line("nothing was deleted");
+        if !yes && !confirm_deletion(&session_id)? {
+            self.screen.write_line("nothing was deleted");
             return Ok(1);
         }
         let params = DeleteSessionParams { session_id };
         let _: EmptyResult = self.client.request(method::DELETE_SESSION, &params).await?;
-        self.screen.line("deleted");
+        self.screen.write_line("deleted");
         Ok(0)
     }
 }
@@ -212,7 +214,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
     .into()
 }
 
-fn confirmed(id: &str) -> Result<bool, ClientError> {
+fn confirm_deletion(id: &str) -> Result<bool, ClientError> {
     if !std::io::stdin().is_terminal() {
         return Err(ClientError::Failed(
             "deleting needs confirmation at a terminal; otherwise pass --yes".to_owned(),
@@ -237,7 +239,7 @@ fn print_line(value: &impl Serialize) {
 }
 
 /// How long ago, in words.
-pub(super) fn when(then: i64, now: i64) -> String {
+pub(super) fn format_age(then: i64, now: i64) -> String {
     let minutes = (now - then).max(0) / 60_000;
     match minutes {
         0 => "just now".to_owned(),
@@ -265,7 +267,7 @@ mod tests {
             (1_500, "yesterday"),
             (10_000, "6 days ago"),
         ] {
-            assert_eq!(when(0, ago * minute), words);
+            assert_eq!(format_age(0, ago * minute), words);
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum SignalAction {
 }
 
 impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(super) fn install_handlers() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

@@ -37,16 +37,16 @@ impl Color {
     ];
 
     /// The sequence of ours that `text` begins with.
-    pub(super) fn sequence(text: &str) -> Option<&str> {
+    pub(super) fn parse_sequence(text: &str) -> Option<&str> {
         let parameters = text.strip_prefix("\u{1b}[")?;
         let length = parameters.find('m')?;
         let code = &parameters[..length];
-        let is_ours = code == "0" || Self::ALL.iter().any(|ink| ink.code() == code);
+        let is_ours = code == "0" || Self::ALL.iter().any(|ink| ink.sgr_code() == code);
         is_ours.then(|| &text[..length + 3])
     }
 
     /// The parameters of its escape sequence.
-    pub(super) fn code(self) -> &'static str {
+    pub(super) fn sgr_code(self) -> &'static str {
         match self {
             Self::Bold => "1",
             Self::Dim => "2",
@@ -74,7 +74,7 @@ pub(super) struct Styler {
 
 impl Styler {
     /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
-    pub(super) fn of(env: &Env, terminal: bool) -> Self {
+    pub(super) fn from_env(env: &Env, terminal: bool) -> Self {
         let dumb = env.get("TERM") == Some("dumb");
         Self {
             colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
@@ -83,16 +83,16 @@ impl Styler {
     }
 
     /// `text` in this look.
-    pub(super) fn paint(self, ink: Color, text: &str) -> String {
+    pub(super) fn paint_text(self, ink: Color, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }
-        format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code())
+        format!("\u{1b}[{}m{text}\u{1b}[0m", ink.sgr_code())
     }
 
     /// `text`, dimmed.
-    pub(super) fn dim(self, text: &str) -> String {
-        self.paint(Color::Dim, text)
+    pub(super) fn dim_text(self, text: &str) -> String {
+        self.paint_text(Color::Dim, text)
     }
 }
 
@@ -102,14 +102,16 @@ pub(super) fn char_width(ch: char) -> usize {
 }
 
 /// How many columns a plain text takes.
-pub(super) fn width(text: &str) -> usize {
+pub(super) fn measure_width(text: &str) -> usize {
     text.width()
 }
 
 /// A line of text from outside: safe, tabs spread, at most `max` columns, an ellipsis where it was cut.
-pub(super) fn fit(line: &str, max: usize) -> String {
-    let line = text::neutralise(line).replace('\t', "    ").replace('\n', " ");
-    if width(&line) <= max {
+pub(super) fn fit_line(line: &str, max: usize) -> String {
+    let line = text::strip_control_characters(line)
+        .replace('\t', "    ")
+        .replace('\n', " ");
+    if measure_width(&line) <= max {
         return line;
     }
     let mut cut = String::new();
@@ -126,10 +128,10 @@ pub(super) fn fit(line: &str, max: usize) -> String {
 }
 
 /// Cuts a line of text from outside into pieces of at most `max` columns, so that all of it is seen.
-pub(super) fn pieces(line: &str, max: usize) -> Vec<String> {
+pub(super) fn split_line(line: &str, max: usize) -> Vec<String> {
     let max = max.max(8);
     let (mut pieces, mut used) = (vec![String::new()], 0);
-    for ch in text::neutralise(line).replace('\t', "    ").chars() {
+    for ch in text::strip_control_characters(line).replace('\t', "    ").chars() {
         if used + char_width(ch) > max {
             pieces.push(String::new());
             used = 0;
@@ -143,17 +145,17 @@ pub(super) fn pieces(line: &str, max: usize) -> Vec<String> {
 }
 
 /// Folds text at word ends into lines of at most `max` columns; a longer word is cut.
-pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
+pub(super) fn wrap_text(text: &str, max: usize) -> Vec<String> {
     let max = max.max(8);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let mut line = String::new();
         for word in paragraph.split(' ') {
             let mut word = word.to_owned();
-            if !line.is_empty() && width(&line) + 1 + width(&word) > max {
+            if !line.is_empty() && measure_width(&line) + 1 + measure_width(&word) > max {
                 lines.push(std::mem::take(&mut line));
             }
-            while width(&word) > max {
+            while measure_width(&word) > max {
                 let mut used = 0;
                 let fits = |(at, ch): (usize, char)| {
                     used += char_width(ch);
@@ -174,7 +176,7 @@ pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
 }
 
 /// `1.2 s`, `340 ms`.
-pub(super) fn duration(ms: u64) -> String {
+pub(super) fn format_duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
         1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
@@ -183,7 +185,7 @@ pub(super) fn duration(ms: u64) -> String {
 }
 
 /// `950`, `12.3k`.
-pub(super) fn tokens(count: u64) -> String {
+pub(super) fn format_tokens(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
         1_000..100_000 => format!("{:.1}k", count as f64 / 1_000.0),
@@ -196,12 +198,12 @@ pub(super) fn cost_of_use(usd: Option<f64>) -> String {
     match usd {
         None => "price unknown".to_owned(),
         Some(0.0) => "free".to_owned(),
-        Some(usd) => dollars(usd),
+        Some(usd) => format_dollars(usd),
     }
 }
 
 /// `$0.0042`, `$1.37`.
-pub(super) fn dollars(usd: f64) -> String {
+pub(super) fn format_dollars(usd: f64) -> String {
     if usd == 0.0 {
         "$0".to_owned()
     } else if usd < 0.1 {
@@ -217,32 +219,36 @@ mod tests {
 
     #[test]
     fn fits_and_wraps_by_columns() {
-        assert_eq!(fit("short", 5), "short");
-        assert_eq!(fit("a\tlong line", 8), "a    lo…");
-        assert_eq!(fit("\u{1b}[31mred", 9), "red");
-        assert_eq!(width(&fit("日本語日本語", 7)), 7);
-        assert_eq!(pieces("+  日本語日本\tx", 9), ["+  日本語", "日本    x"]);
-        assert_eq!(pieces("", 9), [""]);
-        assert_eq!(wrap("one two three", 9), ["one two", "three"]);
+        assert_eq!(fit_line("short", 5), "short");
+        assert_eq!(fit_line("a\tlong line", 8), "a    lo…");
+        assert_eq!(fit_line("\u{1b}[31mred", 9), "red");
+        assert_eq!(measure_width(&fit_line("日本語日本語", 7)), 7);
+        assert_eq!(split_line("+  日本語日本\tx", 9), ["+  日本語", "日本    x"]);
+        assert_eq!(split_line("", 9), [""]);
+        assert_eq!(wrap_text("one two three", 9), ["one two", "three"]);
         assert_eq!(
-            wrap("aaaaaaaaaaaaaaaaaaaa b", 8),
+            wrap_text("aaaaaaaaaaaaaaaaaaaa b", 8),
             ["aaaaaaaa", "aaaaaaaa", "aaaa b"]
         );
-        assert_eq!(wrap("a\n\nb", 8), ["a", "", "b"]);
+        assert_eq!(wrap_text("a\n\nb", 8), ["a", "", "b"]);
     }
 
     #[test]
     fn says_amounts_shortly() {
         assert_eq!(
-            [duration(5), duration(1_234), duration(61_000)],
+            [
+                format_duration(5),
+                format_duration(1_234),
+                format_duration(61_000)
+            ],
             ["5 ms", "1.2 s", "1 min 1 s"]
         );
         assert_eq!(
-            [tokens(999), tokens(12_345), tokens(250_000)],
+            [format_tokens(999), format_tokens(12_345), format_tokens(250_000)],
             ["999", "12.3k", "250k"]
         );
         assert_eq!(
-            [dollars(0.0), dollars(0.0042), dollars(1.366)],
+            [format_dollars(0.0), format_dollars(0.0042), format_dollars(1.366)],
             ["$0", "$0.0042", "$1.37"]
         );
         assert_eq!(
@@ -253,18 +259,18 @@ mod tests {
 
     #[test]
     fn obeys_no_color() {
-        let plain = Env::of([("NO_COLOR", "1")]);
-        assert!(!Styler::of(&plain, true).colour);
-        assert!(!Styler::of(&plain, true).dumb);
-        assert!(Styler::of(&Env::of([("TERM", "dumb")]), true).dumb);
-        assert!(!Styler::of(&Env::default(), false).colour);
-        assert!(Styler::of(&Env::default(), true).colour);
+        let plain = Env::from_vars([("NO_COLOR", "1")]);
+        assert!(!Styler::from_env(&plain, true).colour);
+        assert!(!Styler::from_env(&plain, true).dumb);
+        assert!(Styler::from_env(&Env::from_vars([("TERM", "dumb")]), true).dumb);
+        assert!(!Styler::from_env(&Env::default(), false).colour);
+        assert!(Styler::from_env(&Env::default(), true).colour);
         assert_eq!(
             Styler {
                 colour: false,
                 dumb: false
             }
-            .paint(Color::Red, "x"),
+            .paint_text(Color::Red, "x"),
             "x"
         );
     }

@@ -127,10 +127,10 @@ struct Edited {
 
 impl Turn<'_> {
     /// Sees a turn through.
-    pub(super) async fn run(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
+    pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let mut desk = TurnDesk::default();
-        let result = self.obey(until, &mut desk).await;
-        self.view.rest();
+        let result = self.run_loop(until, &mut desk).await;
+        self.view.set_idle();
         // What has no answer may not have arrived.
         for text in desk.sent.into_values().rev().flatten() {
             give_back(self.draft, &text);
@@ -150,7 +150,7 @@ impl Turn<'_> {
     }
 
     /// Until its end, and until all that was typed before it is answered; what answers the request.
-    async fn obey(
+    async fn run_loop(
         &mut self,
         until: WaitFor,
         desk: &mut TurnDesk,
@@ -169,17 +169,17 @@ impl Turn<'_> {
         while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
-                    SignalAction::Cancel => self.cancel(desk).await?,
+                    SignalAction::Cancel => self.handle_ctrl_c(desk).await?,
                     SignalAction::Leave => desk.leave = true,
                 },
                 // After the end they are for the prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
-                    Some(key) => self.key(&key, desk).await?,
+                    Some(key) => self.handle_key(&key, desk).await?,
                     None => { keys = None; desk.leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
                     Incoming::Notification(told) => {
-                        self.told(&told, desk).await?;
+                        self.handle_notification(&told, desk).await?;
                         let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
                         if turn_ended && until == WaitFor::TurnEnds {
                             ended.get_or_insert(None);
@@ -188,15 +188,15 @@ impl Turn<'_> {
                     Incoming::Answer(answered, result) if until == WaitFor::Answered(answered) => {
                         ended = Some(Some(result));
                     }
-                    Incoming::Answer(answered, result) => self.answered(answered, result, desk).await?,
+                    Incoming::Answer(answered, result) => self.handle_response(answered, result, desk).await?,
                 },
-                () = sleep_until(desk.held.due()), if ended.is_none() => self.answer_held(desk).await?,
-                _ = tick.tick(), if animated => self.view.tick(),
+                () = sleep_until(desk.held.due_at()), if ended.is_none() => self.answer_held(desk).await?,
+                _ = tick.tick(), if animated => self.view.refresh_status(),
             }
             if std::mem::take(&mut desk.edit) {
                 // The terminal is the editor's meanwhile.
                 drop(keys.take());
-                self.edit(desk).await?;
+                self.edit_input(desk).await?;
                 keys = Keys::open(dumb).ok();
             }
             if desk.leave {
@@ -206,14 +206,18 @@ impl Turn<'_> {
         Ok(ended.flatten())
     }
 
-    async fn told(&mut self, told: &ServerNotification, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_notification(
+        &mut self,
+        told: &ServerNotification,
+        desk: &mut TurnDesk,
+    ) -> Result<(), ClientError> {
         if (self.watch)(told) == UserIntent::Cancel {
             self.send_cancel().await?;
         }
-        if !self.view.event(told) {
+        if !self.view.handle_event(told) {
             return Ok(());
         }
-        let another = desk.inquiries.told(told);
+        let another = desk.inquiries.handle_notification(told);
         match told {
             ServerNotification::ApprovalRequested(asked) => {
                 desk.questions.push_back(asked.clone());
@@ -241,7 +245,7 @@ impl Turn<'_> {
                 desk.edited = None;
                 self.view.open_question(None);
                 for steer in &ended.unused_steers {
-                    give_back(self.draft, &words(steer));
+                    give_back(self.draft, &join_text_blocks(steer));
                 }
             }
             _ => {}
@@ -249,8 +253,8 @@ impl Turn<'_> {
         if another && desk.questions.is_empty() {
             self.show_inquiry(desk);
         }
-        if desk.reason.is_none() && desk.inquiries.typing().is_none() && desk.held.due().is_none() {
-            self.view.draft(&self.draft.text);
+        if desk.reason.is_none() && desk.inquiries.draft_text().is_none() && desk.held.due_at().is_none() {
+            self.view.set_draft(&self.draft.text);
         }
         Ok(())
     }
@@ -258,29 +262,29 @@ impl Turn<'_> {
     /// Shows the first limit or question; only a person answers it, and others are not asked.
     fn show_inquiry(&mut self, desk: &mut TurnDesk) {
         let styler: Styler = self.view.screen.styler;
-        if let Some(lines) = desk.inquiries.lines(styler)
+        if let Some(lines) = desk.inquiries.render_first(styler)
             && matches!(self.answers, ApprovalMode::Person)
         {
-            self.view.inquire(&lines);
+            self.view.show_inquiry_lines(&lines);
             desk.inquiries.shown = Some(clock::now());
         }
     }
 
     async fn inquiry_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
-        match desk.inquiries.key(key, now) {
+        match desk.inquiries.handle_key(key, now) {
             Step::Nothing => {}
-            Step::Typing(line) => self.view.draft(&line),
+            Step::Typing(line) => self.view.set_draft(&line),
             Step::Show => self.show_inquiry(desk),
             Step::Wrong(why) => {
-                self.view.draft("");
-                self.view.note(Color::Yellow, &format!("! {why}"));
+                self.view.set_draft("");
+                self.view.show_note(Color::Yellow, &format!("! {why}"));
             }
             Step::Answer(method, params) => {
                 // It stays the first until it is told to be resolved, but no key answers it twice.
                 desk.inquiries.shown = None;
-                let id = self.client.begin(method, &params).await?;
+                let id = self.client.start_request(method, &params).await?;
                 desk.sent.insert(id, None);
-                self.view.draft("");
+                self.view.set_draft("");
             }
         }
         Ok(())
@@ -294,7 +298,7 @@ impl Turn<'_> {
             self.show_inquiry(desk);
             return Ok(());
         };
-        if let Some(input) = desk.input() {
+        if let Some(input) = desk.edited_input() {
             // Its effect is not known here: it is shown as it stands, and no rule goes with it.
             asked.title = format!("{}, with your changes", asked.name);
             asked.why = "your edited arguments were not checked by any rule".to_owned();
@@ -303,7 +307,7 @@ impl Turn<'_> {
             (asked.diff, asked.rule, asked.shown) = (None, None, None);
             asked.options.clear();
         }
-        let show = self.view.ask(&asked, whole);
+        let show = self.view.show_approval(&asked, whole);
         let styler: Styler = self.view.screen.styler;
         match self.answers {
             ApprovalMode::Person => {
@@ -317,45 +321,49 @@ impl Turn<'_> {
                         show,
                     },
                 );
-                self.view.screen.line(&keys);
+                self.view.screen.write_line(&keys);
                 self.view
                     .open_question(Some(blocks::question_line(&asked, desk.questions.len() - 1)));
                 desk.shown = Some(clock::now());
                 Ok(())
             }
             ApprovalMode::Yes(why) => {
-                self.view.note(Color::Dim, why);
-                self.decide(desk, Decision::Allow, None).await
+                self.view.show_note(Color::Dim, why);
+                self.send_decision(desk, Decision::Allow, None).await
             }
             ApprovalMode::No(why) => {
-                self.view.note(Color::Yellow, why);
-                self.decide(desk, Decision::Deny, Some(why.to_owned())).await
+                self.view.show_note(Color::Yellow, why);
+                self.send_decision(desk, Decision::Deny, Some(why.to_owned()))
+                    .await
             }
         }
     }
 
-    async fn key(&mut self, key: &Key, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_key(&mut self, key: &Key, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let now = clock::now();
         if *key == Key::CtrlC {
-            desk.held.release(None);
-            return self.cancel(desk).await;
+            desk.held.release_letter(None);
+            return self.handle_ctrl_c(desk).await;
         }
         // Esc that is pressed right before another key arrives as one with it.
         if let Key::Alt(letter) = key
             && self.is_line_empty(desk)
         {
-            self.escape(desk).await?;
+            self.handle_escape(desk).await?;
             if letter.is_control() {
                 return Ok(());
             }
             self.draft.take(key, now);
-            self.view.draft(&self.draft.text);
+            self.view.set_draft(&self.draft.text);
             return Ok(());
         }
         if desk.reason.is_some() {
             return self.reason_key(key, now, desk).await;
         }
-        if desk.questions.is_empty() && desk.inquiries.shown.is_some() && desk.inquiries.typing().is_some() {
+        if desk.questions.is_empty()
+            && desk.inquiries.shown.is_some()
+            && desk.inquiries.draft_text().is_some()
+        {
             return self.inquiry_key(key, now, desk).await;
         }
         if let Some(question) = desk.open_question()
@@ -363,19 +371,19 @@ impl Turn<'_> {
             && is_deliberate(now, self.draft.touched)
         {
             let asks_inquiry = desk.questions.is_empty();
-            if asks_inquiry && desk.held.due().is_none() && desk.inquiries.takes_at_once(key) {
+            if asks_inquiry && desk.held.due_at().is_none() && desk.inquiries.takes_at_once(key) {
                 return self.inquiry_key(key, now, desk).await;
             }
             match desk.held.take(key, now, &question, desk.may_answer(key)) {
                 KeyRole::Held => {
                     if let Key::Char(letter) = key {
-                        self.view.draft(&desk.held_line(*letter));
+                        self.view.set_draft(&desk.held_line(*letter));
                     }
                     return Ok(());
                 }
-                KeyRole::Answer(letter) => return self.answer(letter, desk).await,
+                KeyRole::Answer(letter) => return self.answer_by_letter(letter, desk).await,
                 KeyRole::Dropped => {
-                    self.view.draft("");
+                    self.view.set_draft("");
                     return Ok(());
                 }
                 KeyRole::Text(first) => {
@@ -386,12 +394,12 @@ impl Turn<'_> {
             }
         }
         if *key == Key::Esc && self.draft.text.is_empty() {
-            return self.escape(desk).await;
+            return self.handle_escape(desk).await;
         }
         match self.draft.take(key, now) {
-            Some(line) if !line.trim().is_empty() => self.typed(line, desk).await,
+            Some(line) if !line.trim().is_empty() => self.handle_typed_line(line, desk).await,
             _ => {
-                self.view.draft(&self.draft.text);
+                self.view.set_draft(&self.draft.text);
                 Ok(())
             }
         }
@@ -401,14 +409,14 @@ impl Turn<'_> {
     fn is_line_empty(&self, desk: &TurnDesk) -> bool {
         self.draft.text.is_empty()
             && desk.reason.is_none()
-            && desk.held.due().is_none()
-            && desk.inquiries.typing().is_none()
+            && desk.held.due_at().is_none()
+            && desk.inquiries.draft_text().is_none()
     }
 
     /// Esc with nothing typed: a no to what is asked now, else the end of the turn.
-    async fn escape(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_escape(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.shown.is_some() {
-            return self.decide(desk, Decision::Deny, None).await;
+            return self.send_decision(desk, Decision::Deny, None).await;
         }
         if desk.questions.is_empty() && desk.inquiries.shown.is_some() {
             return self.inquiry_key(&Key::Esc, clock::now(), desk).await;
@@ -420,7 +428,7 @@ impl Turn<'_> {
     async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if *key == Key::Esc {
             desk.reason = None;
-            self.view.draft("");
+            self.view.set_draft("");
             return self.show_question(desk, false).await;
         }
         let why = desk.reason.as_mut().and_then(|reason| reason.take(key, now));
@@ -430,17 +438,17 @@ impl Turn<'_> {
         };
         desk.reason = None;
         let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
-        self.decide(desk, Decision::Deny, why).await
+        self.send_decision(desk, Decision::Deny, why).await
     }
 
     /// The letter that waited has waited long enough: it answers the question it was pressed at, or is text.
     async fn answer_held(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let question = desk.open_question();
-        match desk.held.release(question.as_deref()) {
-            Some((letter, true)) => self.answer(letter, desk).await,
+        match desk.held.release_letter(question.as_deref()) {
+            Some((letter, true)) => self.answer_by_letter(letter, desk).await,
             Some((letter, false)) => {
                 self.draft.take(&Key::Char(letter), clock::now());
-                self.view.draft(&self.draft.text);
+                self.view.set_draft(&self.draft.text);
                 Ok(())
             }
             None => Ok(()),
@@ -448,8 +456,8 @@ impl Turn<'_> {
     }
 
     /// A letter answers what is asked now.
-    async fn answer(&mut self, letter: char, desk: &mut TurnDesk) -> Result<(), ClientError> {
-        self.view.draft("");
+    async fn answer_by_letter(&mut self, letter: char, desk: &mut TurnDesk) -> Result<(), ClientError> {
+        self.view.set_draft("");
         if desk.questions.is_empty() {
             return self.inquiry_key(&Key::Char(letter), clock::now(), desk).await;
         }
@@ -458,11 +466,11 @@ impl Turn<'_> {
                 desk.reason = Some(Draft::default());
                 if self.view.screen.styler.dumb {
                     self.view
-                        .note(Color::Dim, "no, because (Enter: no reason; Esc: back)");
+                        .show_note(Color::Dim, "no, because (Enter: no reason; Esc: back)");
                 }
                 self.show_reason(desk);
             }
-            Some(ApprovalAction::Decide(decision)) => self.decide(desk, decision, None).await?,
+            Some(ApprovalAction::Decide(decision)) => self.send_decision(desk, decision, None).await?,
             Some(ApprovalAction::Edit) => desk.edit = self.editor.is_some(),
             Some(ApprovalAction::ShowDiff) => self.show_question(desk, true).await?,
             None => {}
@@ -471,32 +479,32 @@ impl Turn<'_> {
     }
 
     /// A line typed meanwhile: words steer; of the commands few are obeyed now, the others wait as they stand.
-    async fn typed(&mut self, line: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_typed_line(&mut self, line: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
         match slash::parse(&line) {
-            None | Some(Ok(Slash::Own(_))) => return self.steer(line, desk).await,
-            Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue(&words, desk).await,
+            None | Some(Ok(Slash::Own(_))) => return self.send_steer(line, desk).await,
+            Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue_prompt(&words, desk).await,
             Some(Ok(Slash::Quit)) => desk.leave = true,
             Some(Ok(_)) => {
                 let why = "! commands work after the turn ends; Ctrl-C cancels it";
-                self.view.note(Color::Yellow, why);
+                self.view.show_note(Color::Yellow, why);
                 give_back(self.draft, &line);
             }
             Some(Err(why)) => {
-                self.view.note(Color::Yellow, &why);
+                self.view.show_note(Color::Yellow, &why);
                 give_back(self.draft, &line);
             }
         }
-        self.view.draft(&self.draft.text);
+        self.view.set_draft(&self.draft.text);
         Ok(())
     }
 
     fn show_reason(&mut self, desk: &TurnDesk) {
         let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
         self.view
-            .draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
+            .set_draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
     }
 
-    async fn decide(
+    async fn send_decision(
         &mut self,
         desk: &mut TurnDesk,
         decision: Decision,
@@ -509,19 +517,25 @@ impl Turn<'_> {
             approval_id: asked.approval_id.clone(),
             decision,
             feedback,
-            input: desk.input().filter(|_| decision != Decision::Deny).cloned(),
+            input: desk
+                .edited_input()
+                .filter(|_| decision != Decision::Deny)
+                .cloned(),
             rule: None,
         };
         // The question stays the first until it is told to be resolved, but no key answers it twice.
         desk.shown = None;
         self.view.open_question(None);
-        let id = self.client.begin(method::APPROVAL_RESPOND, &params).await?;
+        let id = self
+            .client
+            .start_request(method::APPROVAL_RESPOND, &params)
+            .await?;
         desk.sent.insert(id, None);
-        self.view.draft("");
+        self.view.set_draft("");
         Ok(())
     }
 
-    async fn steer(&mut self, text: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn send_steer(&mut self, text: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let params = SteerParams {
             session_id: self.session.to_owned(),
             prompt: PromptContent::Text(text.clone()),
@@ -531,7 +545,7 @@ impl Turn<'_> {
     }
 
     /// What is typed after `/queue` waits for the turn's end.
-    async fn queue(&mut self, words: &str, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn queue_prompt(&mut self, words: &str, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let params = QueueParams {
             session_id: self.session.to_owned(),
             action: QueueAction::Add,
@@ -550,32 +564,33 @@ impl Turn<'_> {
         typed: String,
         desk: &mut TurnDesk,
     ) -> Result<(), ClientError> {
-        match self.client.begin(method, params).await {
+        match self.client.start_request(method, params).await {
             Ok(id) => drop(desk.sent.insert(id, Some(typed))),
             Err(gone) => {
                 give_back(self.draft, &typed);
                 return Err(gone);
             }
         }
-        self.view.draft("");
+        self.view.set_draft("");
         Ok(())
     }
 
-    async fn answered(
+    async fn handle_response(
         &mut self,
         id: u64,
         result: Result<Value, ClientError>,
         desk: &mut TurnDesk,
     ) -> Result<(), ClientError> {
         match (desk.sent.remove(&id), result) {
-            (Some(Some(text)), Ok(_)) => self.view.note(Color::Cyan, &format!("› {text}")),
+            (Some(Some(text)), Ok(_)) => self.view.show_note(Color::Cyan, &format!("› {text}")),
             (Some(Some(text)), Err(error)) => {
-                self.view.note(Color::Yellow, &format!("! not sent: {error}"));
+                self.view
+                    .show_note(Color::Yellow, &format!("! not sent: {error}"));
                 give_back(self.draft, &text);
-                self.view.draft(&self.draft.text);
+                self.view.set_draft(&self.draft.text);
             }
             (Some(None), Err(error)) => {
-                self.view.note(Color::Yellow, &format!("! {error}"));
+                self.view.show_note(Color::Yellow, &format!("! {error}"));
                 // It was not decided, so it is still asked; settled elsewhere, it is told to be in a moment.
                 if matches!(self.answers, ApprovalMode::Person) {
                     self.show_question(desk, false).await?;
@@ -587,7 +602,7 @@ impl Turn<'_> {
     }
 
     /// The first question's input goes to the editor and comes back; then it is asked again.
-    async fn edit(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn edit_input(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let Some(asked) = desk.questions.front().cloned() else {
             return Ok(());
         };
@@ -599,16 +614,16 @@ impl Turn<'_> {
         match self.in_editor(&asked, &text, desk).await? {
             _ if desk.leave => return Ok(()),
             Err(why) => {
-                self.view.note(Color::Yellow, &format!("! {why}"));
+                self.view.show_note(Color::Yellow, &format!("! {why}"));
             }
-            Ok(text) => match external_editor::input(&text) {
-                Ok(input) if input == whole => self.view.note(Color::Dim, "nothing was changed"),
+            Ok(text) => match external_editor::parse_input(&text) {
+                Ok(input) if input == whole => self.view.show_note(Color::Dim, "nothing was changed"),
                 Ok(input) => {
                     let input = Some(input);
                     desk.edited = Some(Edited { text, input });
                 }
                 Err(why) => {
-                    self.view.note(Color::Yellow, &format!("! {why}"));
+                    self.view.show_note(Color::Yellow, &format!("! {why}"));
                     if !matches!(why, EditError::Empty) {
                         desk.edited = Some(Edited { text, input: None });
                     }
@@ -633,7 +648,7 @@ impl Turn<'_> {
             Ok(open) => open,
             Err(why) => return Ok(Err(why)),
         };
-        self.view.note(
+        self.view.show_note(
             Color::Dim,
             &format!("waiting until you close `{}` …", open.command()),
         );
@@ -641,7 +656,7 @@ impl Turn<'_> {
         let mut ended = None;
         let closed = loop {
             tokio::select! { biased;
-                closed = open.closed() => break closed,
+                closed = open.wait_until_closed() => break closed,
                 // A Ctrl-C there is the editor's.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
@@ -654,7 +669,7 @@ impl Turn<'_> {
             }
         };
         if desk.leave {
-            open.end().await;
+            open.terminate_editor().await;
         }
         self.client.give_back(said);
         match ended {
@@ -676,7 +691,7 @@ impl Turn<'_> {
     }
 
     /// Ctrl-C. A server that has not obeyed the first one gets no second chance.
-    async fn cancel(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_ctrl_c(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.cancelled.is_some() {
             desk.leave = true;
             return Ok(());
@@ -692,7 +707,7 @@ impl Turn<'_> {
             turn_id: None,
         };
         self.view.wait_for("cancelling; Ctrl-C leaves");
-        self.client.notify(method::CANCEL, &params).await
+        self.client.send_notification(method::CANCEL, &params).await
     }
 }
 
@@ -701,7 +716,7 @@ impl TurnDesk {
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {
             Some(asked) => self.shown.map(|_| asked.approval_id.clone()),
-            None => self.inquiries.shown.and(self.inquiries.first()),
+            None => self.inquiries.shown.and(self.inquiries.first_id()),
         }
     }
 
@@ -728,11 +743,11 @@ impl TurnDesk {
     /// Whether an answer to the first question may keep a rule.
     fn has_rule(&self) -> bool {
         let first = self.questions.front();
-        first.is_some_and(|asked| asked.rule.is_some()) && self.input().is_none()
+        first.is_some_and(|asked| asked.rule.is_some()) && self.edited_input().is_none()
     }
 
     /// The first question's input as the person changed it.
-    fn input(&self) -> Option<&Value> {
+    fn edited_input(&self) -> Option<&Value> {
         self.edited.as_ref()?.input.as_ref()
     }
 }
@@ -745,7 +760,7 @@ fn give_back(draft: &mut Draft, text: &str) {
     draft.text.insert_str(0, text);
 }
 
-fn words(blocks: &[MessageBlock]) -> String {
+fn join_text_blocks(blocks: &[MessageBlock]) -> String {
     let text = blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text, .. } => Some(text.as_str()),
         MessageBlock::Reasoning { .. }

@@ -9,10 +9,10 @@ use super::blocks;
 use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
-use super::notification::{is_cut, seq_of, spoken};
+use super::notification::{extract_message_text, is_cut, seq_of};
 use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
-use super::style::{Color, cost_of_use, duration, fit, tokens};
+use super::style::{Color, cost_of_use, fit_line, format_duration, format_tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
@@ -120,7 +120,7 @@ impl View {
     /// Leaves the agent's words out, and says the rest in single lines.
     pub(super) fn only_progress(&mut self) {
         self.brief = true;
-        self.screen.tighten();
+        self.screen.disable_gaps();
     }
 
     /// The last `agent/usage`.
@@ -129,13 +129,13 @@ impl View {
     }
 
     /// The number of the last event that was shown.
-    pub(super) fn seq(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> u64 {
         self.seq
     }
 
     /// Another session, of whose events the first `seq` are not shown.
-    pub(super) fn begin(&mut self, seq: u64) {
-        self.rest();
+    pub(super) fn begin_session(&mut self, seq: u64) {
+        self.set_idle();
         self.seq = seq;
         self.usage = None;
         (self.changes, self.queued) = (Changes::default(), false);
@@ -149,41 +149,41 @@ impl View {
     }
 
     /// Shows old events.
-    pub(super) fn replay(&mut self, events: impl IntoIterator<Item = ServerNotification>) {
+    pub(super) fn replay_events(&mut self, events: impl IntoIterator<Item = ServerNotification>) {
         self.replay = true;
         for event in events {
-            self.event(&event);
+            self.handle_event(&event);
         }
         self.replay = false;
-        self.rest();
+        self.set_idle();
     }
 
     /// What a person said.
-    pub(super) fn prompt(&mut self, said: &str) {
+    pub(super) fn show_prompt(&mut self, said: &str) {
         let styler = self.screen.styler;
-        self.screen.gap();
-        let said = text::neutralise(said);
-        for (number, line) in super::style::wrap(&said, self.screen.width() - 2)
+        self.screen.write_gap();
+        let said = text::strip_control_characters(said);
+        for (number, line) in super::style::wrap_text(&said, self.screen.width() - 2)
             .iter()
             .enumerate()
         {
             let mark = if number == 0 { "›" } else { " " };
             let line = format!(
                 "{} {}",
-                styler.paint(Color::BoldCyan, mark),
-                styler.paint(Color::Bold, line)
+                styler.paint_text(Color::BoldCyan, mark),
+                styler.paint_text(Color::Bold, line)
             );
-            self.screen.line(line.trim_end());
+            self.screen.write_line(line.trim_end());
         }
-        self.screen.gap();
+        self.screen.write_gap();
     }
 
     /// A line beside the matter; it waits for the end of a message that is being written.
-    pub(super) fn note(&mut self, ink: Color, text: &str) {
+    pub(super) fn show_note(&mut self, ink: Color, text: &str) {
         if self.open.is_some() {
             return self.aside.push((ink, text.to_owned()));
         }
-        let note = blocks::note(self.screen.styler, self.screen.width(), ink, text);
+        let note = blocks::render_note(self.screen.styler, self.screen.width(), ink, text);
         self.screen.fresh_line();
         self.screen.write(&note);
     }
@@ -192,78 +192,78 @@ impl View {
     fn note_of(&mut self, parent: Option<&String>, ink: Color, text: &str) {
         match parent {
             Some(parent) => {
-                let indent = self.indent(parent);
-                self.note(ink, &format!("{indent}{text}"));
+                let indent = self.format_indent(parent);
+                self.show_note(ink, &format!("{indent}{text}"));
             }
-            None => self.note(ink, text),
+            None => self.show_note(ink, text),
         }
     }
 
     /// What stands before lines of the sub-agent that the call `parent` made.
-    fn indent(&self, parent: &str) -> String {
+    fn format_indent(&self, parent: &str) -> String {
         let depth = self.depths.get(parent).copied().unwrap_or_default();
         format!("{}↳ ", "  ".repeat(depth + 1))
     }
 
     /// A painted block with room round it.
-    pub(super) fn block(&mut self, block: &str) {
-        self.screen.gap();
+    pub(super) fn show_block(&mut self, block: &str) {
+        self.screen.write_gap();
         self.screen.write(block);
-        self.screen.gap();
+        self.screen.write_gap();
     }
 
     /// The line that is typed meanwhile.
-    pub(super) fn draft(&mut self, draft: &str) {
+    pub(super) fn set_draft(&mut self, draft: &str) {
         draft.clone_into(&mut self.draft);
-        self.tick();
+        self.refresh_status();
     }
 
     /// What keys answer now; none: no question is open.
     pub(super) fn open_question(&mut self, question: Option<String>) {
         self.question = question;
-        self.tick();
+        self.refresh_status();
     }
 
     /// Something begins.
     pub(super) fn wait_for(&mut self, what: &str) {
-        self.set(Activity::Waiting(what.to_owned()));
+        self.set_activity(Activity::Waiting(what.to_owned()));
     }
 
     /// Nothing is going on.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn set_idle(&mut self) {
         self.close_open();
         self.question = None;
-        self.set(Activity::Nothing);
-        self.screen.status("");
+        self.set_activity(Activity::Nothing);
+        self.screen.set_status("");
     }
 
     /// Draws the line that does not stay.
-    pub(super) fn tick(&mut self) {
+    pub(super) fn refresh_status(&mut self) {
         if !self.screen.is_terminal() {
             return;
         }
         if !self.draft.is_empty() {
             let room = self.screen.width().saturating_sub(4);
-            let shown = text::neutralise(&self.draft).replace('\n', "⏎");
+            let shown = text::strip_control_characters(&self.draft).replace('\n', "⏎");
             // The end of the line is where it is written.
-            let skip = super::style::width(&shown).saturating_sub(room);
+            let skip = super::style::measure_width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
             let hint = if self.question.is_some() {
                 " (a message; Esc empties it)"
             } else {
                 ""
             };
-            return self.screen.status(&format!("› {shown}▏{hint}"));
+            return self.screen.set_status(&format!("› {shown}▏{hint}"));
         }
         if let Some(question) = &self.question {
-            return self.screen.status(question);
+            return self.screen.set_status(question);
         }
         let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
         let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
         let line = match &self.doing {
             Activity::Nothing => String::new(),
             Activity::Waiting(what) => {
-                let what = fit(what, self.screen.width().saturating_sub(14));
+                let what = fit_line(what, self.screen.width().saturating_sub(14));
                 match ran {
                     0..1_000 => format!("{frame} {what}"),
                     _ => format!("{frame} {what} · {} s", ran / 1_000),
@@ -274,31 +274,31 @@ impl View {
                 format!("{frame} {what} {left:.1} s")
             }
         };
-        self.screen.status(&line);
+        self.screen.set_status(&line);
     }
 
-    fn set(&mut self, doing: Activity) {
+    fn set_activity(&mut self, doing: Activity) {
         if self.replay || self.doing == doing {
             return;
         }
         self.doing = doing;
         self.since = clock::now();
-        self.tick();
+        self.refresh_status();
     }
 
     /// Shows what has happened; false when it was shown before.
-    pub(super) fn event(&mut self, event: &ServerNotification) -> bool {
+    pub(super) fn handle_event(&mut self, event: &ServerNotification) -> bool {
         if let Some(seq) = seq_of(event) {
             if seq <= self.seq {
                 return false;
             }
             self.seq = seq;
         }
-        self.show(event);
+        self.show_event(event);
         true
     }
 
-    fn show(&mut self, event: &ServerNotification) {
+    fn show_event(&mut self, event: &ServerNotification) {
         use ServerNotification as N;
         match event {
             N::TurnStarted(started) => {
@@ -308,32 +308,32 @@ impl View {
             }
             N::TurnEnded(ended) => self.turn_ended(ended),
             N::TextDelta(delta) => self.text(&delta.message_id, delta.offset, &delta.text),
-            N::ReasoningDelta(delta) => self.reason(&delta.text),
-            N::Message(message) => self.message(message),
-            N::MessageRetracted(retracted) => self.retracted(retracted),
+            N::ReasoningDelta(delta) => self.show_reasoning(&delta.text),
+            N::Message(message) => self.show_message(message),
+            N::MessageRetracted(retracted) => self.show_retraction(retracted),
             N::ToolInputDelta(delta) => self.wait_for(&format!("writing a call of {}", delta.name)),
             N::ToolOutputDelta(delta) => {
                 if let Some(line) = delta.text.trim_end().lines().next_back() {
-                    self.wait_for(&text::neutralise(line));
+                    self.wait_for(&text::strip_control_characters(line));
                 }
             }
             N::ToolCall(call) => self.tool_call(call),
             N::ApprovalRequested(_) | N::LimitRequested(_) | N::QuestionRequested(_) => {}
-            N::LimitResolved(resolved) => self.settled(inquiry::limit_settled(resolved)),
-            N::QuestionResolved(resolved) => self.settled(inquiry::question_settled(resolved)),
-            N::ApprovalResolved(resolved) => self.resolved(resolved),
+            N::LimitResolved(resolved) => self.show_settlement(inquiry::limit_settled(resolved)),
+            N::QuestionResolved(resolved) => self.show_settlement(inquiry::question_settled(resolved)),
+            N::ApprovalResolved(resolved) => self.show_resolution(resolved),
             N::Plan(plan) => {
-                let plan = blocks::plan(self.screen.styler, self.screen.width(), &plan.items);
-                self.block(&plan);
+                let plan = blocks::render_plan(self.screen.styler, self.screen.width(), &plan.items);
+                self.show_block(&plan);
             }
-            N::Transition(transition) => self.transition(transition),
+            N::Transition(transition) => self.show_transition(transition),
             N::Retry(_) | N::Wait(_) if self.replay => {}
-            N::Retry(retry) => self.retry(retry),
+            N::Retry(retry) => self.show_retry(retry),
             N::Wait(wait) => {
                 let parent = wait.parent_tool_call_id.as_ref();
                 self.note_of(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
                 if let Some(until) = wait.until {
-                    self.set(Activity::Until("waiting".to_owned(), until));
+                    self.set_activity(Activity::Until("waiting".to_owned(), until));
                 }
             }
             N::Compacted(compacted) => self.note_of(
@@ -341,8 +341,8 @@ impl View {
                 Color::Dim,
                 &format!(
                     "⊟ compacted the context: {} → {} tokens",
-                    tokens(compacted.tokens_before),
-                    tokens(compacted.tokens_after)
+                    format_tokens(compacted.tokens_before),
+                    format_tokens(compacted.tokens_after)
                 ),
             ),
             N::ModelSwitched(switched) => {
@@ -353,7 +353,7 @@ impl View {
                 let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
                 self.note_of(parent, Color::Yellow, &line);
             }
-            N::Circuit(circuit) => self.circuit(circuit),
+            N::Circuit(circuit) => self.show_circuit(circuit),
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => {
                 let parent = warning.parent_tool_call_id.as_ref();
@@ -361,7 +361,7 @@ impl View {
             }
             N::SessionUpdated(updated) => {
                 if let Some(queue) = &updated.queue {
-                    self.queue(queue.prompts.len(), queue.paused);
+                    self.show_queue(queue.prompts.len(), queue.paused);
                 }
                 let model = updated
                     .model
@@ -369,19 +369,19 @@ impl View {
                     .filter(|model| self.model.as_ref() != Some(model));
                 if let Some(model) = model {
                     if !self.replay {
-                        self.note(Color::Dim, &format!("model: {model}"));
+                        self.show_note(Color::Dim, &format!("model: {model}"));
                     }
                     self.model = Some(model);
                 }
             }
             N::TurnDiff(diff) => self.turn_diff(diff),
-            N::Instructions(told) => self.note(Color::Dim, &blocks::instructions(told)),
+            N::Instructions(told) => self.show_note(Color::Dim, &blocks::describe_instructions(told)),
             N::Status(_) => {}
         }
     }
 
     /// How many prompts wait, and whether they are held, one line when that is news.
-    pub(super) fn queue(&mut self, count: usize, held: bool) {
+    pub(super) fn show_queue(&mut self, count: usize, held: bool) {
         let before = std::mem::replace(&mut self.told_queue, (count, held));
         self.waiting = if held { 0 } else { count };
         if self.replay || count == 0 || before == (count, held) {
@@ -392,18 +392,18 @@ impl View {
             count => format!("{count} queued prompts"),
         };
         if held {
-            self.note(
+            self.show_note(
                 Color::Yellow,
                 &format!("{what} paused; /queue send runs the next"),
             )
         } else {
-            self.note(Color::Dim, &format!("{what} until the turn ends"))
+            self.show_note(Color::Dim, &format!("{what} until the turn ends"))
         }
     }
 
     /// The files of a turn, one line.
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
-        self.changes.told(diff);
+        self.changes.record_diff(diff);
         let what = match diff.standing {
             Standing::Made => "changed",
             Standing::Reverted => "taken back",
@@ -421,20 +421,20 @@ impl View {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        self.note(Color::Dim, &format!("{files} {what}{lines}"));
+        self.show_note(Color::Dim, &format!("{files} {what}{lines}"));
     }
 
     /// Shows a question; its keys are another matter. Whether it says less than all.
-    pub(super) fn ask(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
+    pub(super) fn show_approval(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
         self.end_reasoning();
-        self.set(Activity::Nothing);
+        self.set_activity(Activity::Nothing);
         if let Some(diff) = &asked.diff {
             self.asked.insert(asked.tool_call_id.clone(), diff.clone());
         }
         let subject = blocks::question_subject(asked);
         self.subjects.insert(asked.approval_id.clone(), subject);
-        let (question, cut) = blocks::question(self.screen.styler, self.screen.width(), asked, whole);
-        self.screen.gap();
+        let (question, cut) = blocks::render_approval(self.screen.styler, self.screen.width(), asked, whole);
+        self.screen.write_gap();
         self.screen.write(&question);
         cut
     }
@@ -446,8 +446,8 @@ impl View {
         self.end_reasoning();
         if self.open.as_ref().is_none_or(|open| open.id != id) {
             self.close_open();
-            self.screen.gap();
-            let from = self.screen.mark();
+            self.screen.write_gap();
+            let from = self.screen.mark_line();
             self.open = Some(OpenEntry {
                 id: id.to_owned(),
                 from,
@@ -455,7 +455,7 @@ impl View {
                 text: String::new(),
             });
         }
-        self.set(Activity::Nothing);
+        self.set_activity(Activity::Nothing);
         let Some(open) = &mut self.open else { return };
         // Of a delta that does not join on nothing is shown; the completed message mends it.
         if open.text.len() as u64 == offset {
@@ -465,27 +465,27 @@ impl View {
         }
     }
 
-    fn reason(&mut self, piece: &str) {
+    fn show_reasoning(&mut self, piece: &str) {
         let (_, tail) = self
             .reasoning
             .get_or_insert_with(|| (clock::now(), String::new()));
         tail.push_str(piece);
         let keep = tail.ceil_char_boundary(tail.len().saturating_sub(400));
         tail.drain(..keep);
-        let line = text::one_line(&text::neutralise(tail), 400);
+        let line = text::one_line(&text::strip_control_characters(tail), 400);
         let room = self.screen.width().saturating_sub(24);
         let skip = line.chars().count().saturating_sub(room);
         let line: String = line.chars().skip(skip).collect();
         // The spinner's clock goes on.
         self.doing = Activity::Waiting(format!("thinking … {line}"));
-        self.tick();
+        self.refresh_status();
     }
 
     fn end_reasoning(&mut self) {
         if let Some((since, _)) = self.reasoning.take() {
             let took = clock::now().saturating_duration_since(since).as_millis() as u64;
-            self.screen.gap();
-            self.note(Color::Dim, &format!("✻ thought for {}", duration(took)));
+            self.screen.write_gap();
+            self.show_note(Color::Dim, &format!("✻ thought for {}", format_duration(took)));
         }
     }
 
@@ -496,18 +496,18 @@ impl View {
             self.last = Some((open.id, open.text));
         }
         for (ink, text) in std::mem::take(&mut self.aside) {
-            self.note(ink, &text);
+            self.show_note(ink, &text);
         }
     }
 
-    fn message(&mut self, message: &MessageNotification) {
+    fn show_message(&mut self, message: &MessageNotification) {
         if message.hidden {
             return;
         }
-        let said = spoken(message);
+        let said = extract_message_text(message);
         match message.role {
             // What waited until now was typed long ago.
-            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.prompt(&said),
+            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.show_prompt(&said),
             Role::User | Role::Tool => {}
             Role::Assistant if self.brief => self.wait_for("thinking"),
             Role::Assistant => {
@@ -541,25 +541,25 @@ impl View {
         }
     }
 
-    fn retracted(&mut self, retracted: &MessageRetractedNotification) {
+    fn show_retraction(&mut self, retracted: &MessageRetractedNotification) {
         self.reasoning = None;
         let styler = self.screen.styler;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
         if self.brief {
-            return self.note(
+            return self.show_note(
                 Color::Yellow,
                 "↺ discarded a broken answer: the connection dropped; retrying",
             );
         }
         if let Some(mut open) = open {
-            let words = blocks::note(styler, self.screen.width(), Color::Struck, &open.text);
+            let words = blocks::render_note(styler, self.screen.width(), Color::Struck, &open.text);
             if self.screen.erase_to(open.from) {
                 self.screen.write(&words);
             } else {
                 let rest = open.markdown.finish();
                 self.screen.write(&rest);
             }
-            self.note(Color::Yellow, "↺ discarded: the connection dropped; retrying");
+            self.show_note(Color::Yellow, "↺ discarded: the connection dropped; retrying");
         }
     }
 
@@ -582,7 +582,7 @@ impl View {
             | ToolCallStatus::Denied
             | ToolCallStatus::Cancelled => {}
         }
-        self.calls.record(call);
+        self.calls.record_output(call);
         // The plan itself was shown.
         if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
             return;
@@ -592,7 +592,7 @@ impl View {
             let indent = call
                 .parent_tool_call_id
                 .as_ref()
-                .map(|parent| self.indent(parent));
+                .map(|parent| self.format_indent(parent));
             let indent = indent.unwrap_or_default();
             let room = self.screen.width().saturating_sub(indent.chars().count());
             let line = blocks::tool_line(self.screen.styler, room, call);
@@ -600,7 +600,7 @@ impl View {
             self.screen.write(&format!("{indent}{line}"));
             if call.status == ToolCallStatus::Failed {
                 for line in blocks::last_lines(self.screen.styler, room.saturating_sub(2), call) {
-                    self.screen.line(&format!("{indent}  {line}"));
+                    self.screen.write_line(&format!("{indent}  {line}"));
                 }
             }
             return self.wait_for("thinking");
@@ -617,31 +617,31 @@ impl View {
         if diff_was_shown {
             self.screen.fresh_line();
             self.screen.write(&block);
-            self.screen.gap();
+            self.screen.write_gap();
         } else {
-            self.block(&block);
+            self.show_block(&block);
         }
         self.wait_for("thinking");
     }
 
     /// Shows a limit or a question.
-    pub(super) fn inquire(&mut self, lines: &str) {
+    pub(super) fn show_inquiry_lines(&mut self, lines: &str) {
         self.end_reasoning();
-        self.set(Activity::Nothing);
-        self.screen.gap();
-        self.screen.line(lines);
+        self.set_activity(Activity::Nothing);
+        self.screen.write_gap();
+        self.screen.write_line(lines);
     }
 
-    fn settled(&mut self, (ink, line): (Color, String)) {
+    fn show_settlement(&mut self, (ink, line): (Color, String)) {
         if self.replay {
             return;
         }
-        self.screen.gap();
-        self.note(ink, &line);
+        self.screen.write_gap();
+        self.show_note(ink, &line);
         self.wait_for("thinking");
     }
 
-    fn resolved(&mut self, resolved: &ApprovalResolvedNotification) {
+    fn show_resolution(&mut self, resolved: &ApprovalResolvedNotification) {
         let subject = self.subjects.remove(&resolved.approval_id);
         if self.replay {
             return;
@@ -649,12 +649,12 @@ impl View {
         let (ink, line) = blocks::approval_settled(resolved, subject.as_deref());
         // A denied call says so itself.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
-            self.screen.gap();
-            self.note(ink, &line);
+            self.screen.write_gap();
+            self.show_note(ink, &line);
         }
     }
 
-    fn transition(&mut self, transition: &TransitionNotification) {
+    fn show_transition(&mut self, transition: &TransitionNotification) {
         let TransitionReason::Continue(reason) = transition.reason else {
             return;
         };
@@ -668,7 +668,7 @@ impl View {
         self.note_of(parent, Color::Dim, &format!("⟳ {what}"));
     }
 
-    fn retry(&mut self, retry: &RetryNotification) {
+    fn show_retry(&mut self, retry: &RetryNotification) {
         let error = &retry.error;
         let why = error.cause.as_deref().unwrap_or(&error.message);
         let status = error
@@ -679,15 +679,15 @@ impl View {
             "⟳ {}: {}{status} — retrying in {} (attempt {} of {})",
             retry.provider,
             text::one_line(why, 160),
-            duration(retry.delay_ms),
+            format_duration(retry.delay_ms),
             retry.attempt + 1,
             retry.max_retries + 1,
         );
         self.note_of(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
-        self.set(Activity::Until("retrying in".to_owned(), retry.resume_at));
+        self.set_activity(Activity::Until("retrying in".to_owned(), retry.resume_at));
     }
 
-    fn circuit(&mut self, circuit: &CircuitNotification) {
+    fn show_circuit(&mut self, circuit: &CircuitNotification) {
         let name = &circuit.name;
         let (ink, line) = match circuit.state {
             CircuitState::Open => {
@@ -695,7 +695,7 @@ impl View {
                     .until
                     .map(|until| (until - clock::wall_ms()).max(0) as u64);
                 let when = match left {
-                    Some(left) if !self.replay => format!("; retrying in {}", duration(left)),
+                    Some(left) if !self.replay => format!("; retrying in {}", format_duration(left)),
                     _ => String::new(),
                 };
                 (
@@ -713,13 +713,13 @@ impl View {
         self.queued = false;
         self.close_open();
         self.end_reasoning();
-        self.rest();
+        self.set_idle();
         let styler = self.screen.styler;
-        self.screen.gap();
+        self.screen.write_gap();
         match ended.state {
             TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
-            TurnState::Cancelled => self.note(Color::Yellow, "■ cancelled"),
-            TurnState::Interrupted => self.note(Color::Yellow, "■ interrupted (/resume continues)"),
+            TurnState::Cancelled => self.show_note(Color::Yellow, "■ cancelled"),
+            TurnState::Interrupted => self.show_note(Color::Yellow, "■ interrupted (/resume continues)"),
         }
         let told = matches!(
             ended.state,
@@ -732,7 +732,7 @@ impl View {
         let usage = &ended.usage;
         let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
         if read + usage.output_tokens > 0 && !self.replay {
-            let (read, written) = (tokens(read), tokens(usage.output_tokens));
+            let (read, written) = (format_tokens(read), format_tokens(usage.output_tokens));
             let mut parts = vec![format!("{read} tokens in, {written} out")];
             parts.push(cost_of_use(ended.cost_usd));
             if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
@@ -742,9 +742,9 @@ impl View {
                     _ => format!("context {percent} %"),
                 });
             }
-            self.note(Color::Dim, &parts.join(" · "));
+            self.show_note(Color::Dim, &parts.join(" · "));
         }
-        self.screen.gap();
+        self.screen.write_gap();
     }
 }
 

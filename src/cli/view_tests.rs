@@ -40,13 +40,13 @@ fn retracted(seq: u64, id: &str) -> ServerNotification {
 
 fn shown(terminal: bool, events: &[ServerNotification]) -> Vec<String> {
     let paper = Paper::default();
-    let mut view = View::new(paper.screen(terminal));
+    let mut view = View::new(paper.open_screen(terminal));
     for event in events {
-        view.event(event);
+        view.handle_event(event);
     }
-    view.rest();
+    view.set_idle();
     drop(view);
-    paper.shown()
+    paper.visible_rows()
 }
 
 #[test]
@@ -97,11 +97,15 @@ fn a_broken_answer_is_discarded() {
     assert!(lines[5].starts_with("↺ discarded"), "{lines:?}");
     assert_eq!(lines.last().unwrap(), "right");
     let paper = Paper::default();
-    let mut view = View::new(paper.screen(false));
+    let mut view = View::new(paper.open_screen(false));
     for event in &events {
-        view.event(event);
+        view.handle_event(event);
     }
-    assert!(paper.raw().contains("and a list\n↺ discarded"), "{}", paper.raw());
+    assert!(
+        paper.raw_text().contains("and a list\n↺ discarded"),
+        "{}",
+        paper.raw_text()
+    );
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn a_line_beside_the_matter_waits_for_the_end_of_the_message() {
 fn escape_sequences_of_others_do_not_reach_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}x\u{1b}[2J";
     let paper = Paper::default();
-    let mut view = View::new(paper.screen(true));
+    let mut view = View::new(paper.open_screen(true));
     for event in [
         delta("m", 0, evil),
         message(1, "m", evil),
@@ -191,8 +195,8 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
                 "error": {"code": "internal", "message": evil, "class": "terminal", "userAction": evil}}),
         ),
     ] {
-        view.event(&event);
-        view.tick();
+        view.handle_event(&event);
+        view.refresh_status();
     }
     let asked = told(
         "agent/approvalRequested",
@@ -202,16 +206,16 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
     let ServerNotification::ApprovalRequested(asked) = asked else {
         panic!("not asked");
     };
-    view.ask(&asked, true);
-    view.screen.line(&blocks::question_keys(
+    view.show_approval(&asked, true);
+    view.screen.write_line(&blocks::question_keys(
         view.screen.styler,
         40,
         asked.rule.as_deref(),
         blocks::Keys::default(),
     ));
-    view.prompt(evil);
+    view.show_prompt(evil);
     drop(view);
-    let raw = paper.raw();
+    let raw = paper.raw_text();
     assert!(!raw.contains("\u{1b}]"), "{raw:?}");
     assert!(!raw.contains("\u{1b}[2J") && !raw.contains('\u{7}'), "{raw:?}");
     // What is approved is shown, with its controls made visible; elsewhere they are taken out.
@@ -266,9 +270,9 @@ fn nothing_stands_too_far_to_the_right_to_be_seen() {
         let ServerNotification::ApprovalRequested(asked) = asked else {
             panic!("not asked");
         };
-        let styler = super::super::style::Styler::of(&crate::config::Env::default(), false);
-        let (brief, cut) = blocks::question(styler, 40, &asked, false);
-        let (whole, more) = blocks::question(styler, 40, &asked, true);
+        let styler = super::super::style::Styler::from_env(&crate::config::Env::default(), false);
+        let (brief, cut) = blocks::render_approval(styler, 40, &asked, false);
+        let (whole, more) = blocks::render_approval(styler, 40, &asked, true);
         assert!(!more);
         (brief, cut, whole)
     };

@@ -42,31 +42,31 @@ impl Flow {
     }
 
     /// What has come since it was last asked.
-    pub(super) fn given(&mut self) -> String {
+    pub(super) fn take_output(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
 
     /// Whole lines, painted already. Between lines only.
-    pub(super) fn raw(&mut self, lines: &str) {
+    pub(super) fn push_raw(&mut self, lines: &str) {
         self.out.push_str(lines);
     }
 
     /// Begins a line with `first`; what is folded begins with `hang`.
-    pub(super) fn prefix(&mut self, first: &str, hang: &str) {
-        self.out.push_str(&self.styler.dim(first));
-        self.column = super::style::width(first);
-        self.hang_width = super::style::width(hang);
-        self.hang = self.styler.dim(hang);
+    pub(super) fn begin_with_prefix(&mut self, first: &str, hang: &str) {
+        self.out.push_str(&self.styler.dim_text(first));
+        self.column = super::style::measure_width(first);
+        self.hang_width = super::style::measure_width(hang);
+        self.hang = self.styler.dim_text(hang);
     }
 
     /// How the next characters look: the parameters of the escape sequence.
-    pub(super) fn look(&mut self, look: &str) {
+    pub(super) fn set_style(&mut self, look: &str) {
         if self.styler.colour {
             look.clone_into(&mut self.wanted);
         }
     }
 
-    pub(super) fn put(&mut self, ch: char) {
+    pub(super) fn push_char(&mut self, ch: char) {
         if ch == ' ' {
             self.flush();
             self.spaces += 1;
@@ -78,7 +78,7 @@ impl Flow {
             self.flush();
         }
         if self.word_look != self.wanted {
-            self.word.push_str(&switch(&self.word_look, &self.wanted));
+            self.word.push_str(&switch_style(&self.word_look, &self.wanted));
             self.word_look.clone_from(&self.wanted);
         }
         self.word.push(ch);
@@ -110,8 +110,8 @@ impl Flow {
             self.out.extend(std::iter::repeat_n(' ', self.spaces));
             self.column += self.spaces;
         } else {
-            let stop = switch(&self.out_look, "");
-            let start = switch("", &self.out_look);
+            let stop = switch_style(&self.out_look, "");
+            let start = switch_style("", &self.out_look);
             self.out.push_str(&format!("{stop}\n{}{start}", self.hang));
             self.column = self.hang_width;
         }
@@ -124,7 +124,7 @@ impl Flow {
 }
 
 /// From one look to another.
-fn switch(from: &str, to: &str) -> String {
+fn switch_style(from: &str, to: &str) -> String {
     let stop = if from.is_empty() { "" } else { "\u{1b}[0m" };
     match to {
         "" => stop.to_owned(),
@@ -173,7 +173,7 @@ impl Default for Spans {
 
 impl Spans {
     pub(super) fn begin_line(&mut self, flow: &mut Flow) {
-        self.look(flow);
+        self.apply_style(flow);
     }
 
     pub(super) fn take(&mut self, ch: char, flow: &mut Flow) {
@@ -186,21 +186,21 @@ impl Spans {
                 return;
             }
             self.run = None;
-            self.marks(mark, count, Some(ch), flow);
+            self.handle_marks(mark, count, Some(ch), flow);
         }
         if std::mem::take(&mut self.escape) {
             if !ch.is_ascii_punctuation() {
-                self.put('\\', flow);
+                self.push_char('\\', flow);
             }
-            return self.put(ch, flow);
+            return self.push_char(ch, flow);
         }
         match ch {
             '`' => self.run = Some((ch, 1)),
-            _ if self.code.is_some() => self.put(ch, flow),
+            _ if self.code.is_some() => self.push_char(ch, flow),
             '*' | '_' | '~' => self.run = Some((ch, 1)),
             '\\' => self.escape = true,
             '[' if !self.no_links => self.link = Some(String::new()),
-            _ => self.put(ch, flow),
+            _ => self.push_char(ch, flow),
         }
     }
 
@@ -209,10 +209,10 @@ impl Spans {
             self.no_link(flow);
         }
         if let Some((mark, count)) = self.run.take() {
-            self.marks(mark, count, None, flow);
+            self.handle_marks(mark, count, None, flow);
         }
         if self.escape {
-            self.put('\\', flow);
+            self.push_char('\\', flow);
         }
         *self = Self::default();
     }
@@ -244,9 +244,9 @@ impl Spans {
         let held = self.link.take().unwrap_or_default();
         self.no_links = true;
         if let Some((mark, count)) = self.run.take() {
-            self.marks(mark, count, Some('['), flow);
+            self.handle_marks(mark, count, Some('['), flow);
         }
-        self.put('[', flow);
+        self.push_char('[', flow);
         held.chars().for_each(|ch| self.take(ch, flow));
         self.no_links = false;
     }
@@ -254,23 +254,23 @@ impl Spans {
     fn show_link(&mut self, text: &str, address: &str, flow: &mut Flow) {
         self.no_links = true;
         self.underlined = true;
-        self.look(flow);
+        self.apply_style(flow);
         text.chars().for_each(|ch| self.take(ch, flow));
         if let Some((mark, count)) = self.run.take() {
-            self.marks(mark, count, None, flow);
+            self.handle_marks(mark, count, None, flow);
         }
         self.underlined = false;
-        self.look(flow);
+        self.apply_style(flow);
         self.no_links = false;
         if address.starts_with("http") && address != text {
-            flow.look("2");
-            format!(" ({address})").chars().for_each(|ch| flow.put(ch));
-            self.look(flow);
+            flow.set_style("2");
+            format!(" ({address})").chars().for_each(|ch| flow.push_char(ch));
+            self.apply_style(flow);
         }
     }
 
     /// Marks are complete, and `next` follows them.
-    fn marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut Flow) {
+    fn handle_marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut Flow) {
         let word = |ch: char| ch.is_alphanumeric();
         let opens = next.is_some_and(|next| !next.is_whitespace()) && !word(self.before);
         let closes = !self.before.is_whitespace() && (mark != '_' || !next.is_some_and(word));
@@ -287,31 +287,31 @@ impl Spans {
                 Some(_) => false,
             },
             _ if self.code.is_some() => false,
-            ('~', 2) => toggle(&mut self.struck, opens, closes),
-            ('*' | '_', 1) => toggle(&mut self.italic, opens, closes),
-            ('*' | '_', 2) => toggle(&mut self.bold, opens, closes),
+            ('~', 2) => toggle_flag(&mut self.struck, opens, closes),
+            ('*' | '_', 1) => toggle_flag(&mut self.italic, opens, closes),
+            ('*' | '_', 2) => toggle_flag(&mut self.bold, opens, closes),
             ('*' | '_', 3) if self.bold == self.italic => {
-                toggle(&mut self.bold, opens, closes) && toggle(&mut self.italic, opens, closes)
+                toggle_flag(&mut self.bold, opens, closes) && toggle_flag(&mut self.italic, opens, closes)
             }
             _ => false,
         };
-        self.look(flow);
+        self.apply_style(flow);
         // Without colours code keeps its backticks, so that it can be told.
         if !acts || mark == '`' && !flow.styler.colour {
             for _ in 0..count {
-                self.put(mark, flow);
+                self.push_char(mark, flow);
             }
         } else if mark == '`' {
             self.before = 'x';
         }
     }
 
-    fn put(&mut self, ch: char, flow: &mut Flow) {
+    fn push_char(&mut self, ch: char, flow: &mut Flow) {
         self.before = ch;
-        flow.put(ch);
+        flow.push_char(ch);
     }
 
-    fn look(&self, flow: &mut Flow) {
+    fn apply_style(&self, flow: &mut Flow) {
         let mut codes = vec![self.base];
         codes.extend(self.bold.then_some("1"));
         codes.extend(self.italic.then_some("3"));
@@ -319,11 +319,11 @@ impl Spans {
         codes.extend(self.struck.then_some("9"));
         codes.extend(self.code.map(|_| "36"));
         codes.retain(|code| !code.is_empty());
-        flow.look(&codes.join(";"));
+        flow.set_style(&codes.join(";"));
     }
 }
 
-fn toggle(on: &mut bool, opens: bool, closes: bool) -> bool {
+fn toggle_flag(on: &mut bool, opens: bool, closes: bool) -> bool {
     let acts = if *on { closes } else { opens };
     *on ^= acts;
     acts

@@ -62,7 +62,7 @@ pub(super) struct SchemaError {
     pub(super) why: String,
 }
 
-fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, SchemaError> {
+fn reject_key<T>(key: &'static str, why: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError { key, why: why.into() })
 }
 
@@ -79,7 +79,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
             CommandLine::Argv(argv.clone())
         }
         Some(_) | None => {
-            return wrong(
+            return reject_key(
                 "command",
                 "needs a `command`: a script, or a program and its arguments",
             );
@@ -87,21 +87,21 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
     };
     let usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.len() > MAX_NAME || !name.chars().all(usable) {
-        return wrong(
+        return reject_key(
             "command",
             "a tool's name has at most 64 letters, digits, `_` and `-`; not available",
         );
     }
     let description = table.description.as_deref().unwrap_or_default().trim().to_owned();
     if description.is_empty() {
-        return wrong(
+        return reject_key(
             "description",
             "needs a `description`: what it does and when to use it, for the model",
         );
     }
     let schema = match schema_of(table.schema.clone().unwrap_or_default()) {
         Ok(schema) => schema,
-        Err(why) => return wrong("schema", format!("{why}; the tool is not available")),
+        Err(why) => return reject_key("schema", format!("{why}; the tool is not available")),
     };
     Ok(CommandToolSettings {
         name: name.to_owned(),
@@ -126,14 +126,14 @@ fn schema_of(mut written: Map<String, Value>) -> Result<Value, String> {
     }
     written.entry("properties").or_insert_with(|| json!({}));
     let schema = Value::Object(written);
-    check(&schema, "", 0)?;
+    validate_schema(&schema, "", 0)?;
     Ok(schema)
 }
 
 const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
 
 /// Whether all of a schema is understood.
-fn check(schema: &Value, at: &str, depth: usize) -> Result<(), String> {
+fn validate_schema(schema: &Value, at: &str, depth: usize) -> Result<(), String> {
     let said = |what: &str| match at {
         "" => what.to_owned(),
         at => format!("`{at}`: {what}"),
@@ -160,14 +160,14 @@ fn check(schema: &Value, at: &str, depth: usize) -> Result<(), String> {
                         "" => name.clone(),
                         at => format!("{at}.{name}"),
                     };
-                    check(schema, &at, depth + 1)?;
+                    validate_schema(schema, &at, depth + 1)?;
                 }
                 kind == Some("object")
             }
             "required" => kind == Some("object") && are_texts(value),
             "additionalProperties" => kind == Some("object") && value.is_boolean(),
             "items" => {
-                check(value, &format!("{at}[]"), depth + 1)?;
+                validate_schema(value, &format!("{at}[]"), depth + 1)?;
                 kind == Some("array")
             }
             "enum" => kind == Some("string") && are_texts(value) && *value != json!([]),

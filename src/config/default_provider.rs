@@ -55,9 +55,9 @@ pub fn select_for(
 ) -> DefaultChoice {
     if let Some(name) = &agent.provider {
         return match settings.providers.get(name) {
-            Some(provider) => configured(provider, agent, default_model),
+            Some(provider) => build_configured_choice(provider, agent, default_model),
             None => DefaultChoice::NotConfigured {
-                why: unusable(settings, name),
+                why: explain_unusable_provider(settings, name),
             },
         };
     }
@@ -70,11 +70,11 @@ pub fn select_for(
         .iter()
         .filter_map(|known| settings.providers.get(known.name));
     if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
-        return configured(provider, agent, default_model);
+        return build_configured_choice(provider, agent, default_model);
     }
     if let Some(name) = settings.broken_providers.keys().next() {
         return DefaultChoice::NotConfigured {
-            why: unusable(settings, name),
+            why: explain_unusable_provider(settings, name),
         };
     }
     let by_key = |from_editor: bool| {
@@ -107,7 +107,7 @@ pub fn select_for(
     }
 }
 
-fn configured(
+fn build_configured_choice(
     provider: &ProviderSettings,
     agent: &AgentSettings,
     default_model: DefaultModel<'_>,
@@ -119,7 +119,7 @@ fn configured(
     }
 }
 
-fn unusable(settings: &Settings, name: &str) -> String {
+fn explain_unusable_provider(settings: &Settings, name: &str) -> String {
     match settings.broken_providers.get(name) {
         Some(why) => format!("the provider `{name}` cannot be used: {why}"),
         None => format!("the provider `{name}` is not configured"),

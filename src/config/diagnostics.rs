@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::tree::Location;
-pub(super) use crate::base::nearest::nearest;
-use crate::base::text::reveal;
+pub(super) use crate::base::nearest::nearest_name;
+use crate::base::text::reveal_hidden_characters;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(super) fn error(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new_error(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             file: at.origin.to_string(),
@@ -57,15 +57,15 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn warning(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new_warning(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
-            ..Self::error(at, key, message)
+            ..Self::new_error(at, key, message)
         }
     }
 
     /// The file and the line, for people.
-    pub fn place(&self) -> String {
+    pub fn format_location(&self) -> String {
         match self.line {
             0 => self.file.clone(),
             line => format!("{}:{line}", self.file),
@@ -76,17 +76,21 @@ impl Diagnostic {
     /// something else. A file that cannot be read whole may have had some, so may a misspelled list.
     pub(super) fn lost_rules(&self) -> Option<String> {
         let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
-        let is_list = nearest(table, ["approvals", "permissions"]).is_some()
+        let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
             && !matches!(setting, "allow" | "timeout_s");
         let what = match self.key.as_str() {
             "" if self.severity == Severity::Error => "the configuration",
             key if is_list => key,
             _ => return None,
         };
-        Some(format!("{what} ({}) is invalid: {}", self.place(), self.message))
+        Some(format!(
+            "{what} ({}) is invalid: {}",
+            self.format_location(),
+            self.message
+        ))
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -95,7 +99,11 @@ impl Diagnostic {
 impl fmt::Display for Diagnostic {
     /// On one line, and legible: keys and values come from files of others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let legible = |text: &str| reveal(text).replace('\n', "␊").replace('\t', "␉");
+        let legible = |text: &str| {
+            reveal_hidden_characters(text)
+                .replace('\n', "␊")
+                .replace('\t', "␉")
+        };
         f.write_str(&legible(&self.file))?;
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;

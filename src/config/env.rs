@@ -13,7 +13,7 @@ pub struct Env {
 
 impl Env {
     /// The real environment. Without `HOME` the home folder is what the system's user table says.
-    pub fn real() -> Self {
+    pub fn from_process() -> Self {
         Self {
             vars: std::env::vars_os().collect(),
             home: etcetera::home_dir().ok(),
@@ -21,7 +21,7 @@ impl Env {
     }
 
     /// A given environment; `HOME` is the home folder.
-    pub fn of<K: Into<OsString>, V: Into<OsString>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
+    pub fn from_vars<K: Into<OsString>, V: Into<OsString>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
         let vars: BTreeMap<OsString, OsString> = vars
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
@@ -47,7 +47,7 @@ impl Env {
     }
 
     /// The user's home folder.
-    pub fn home(&self) -> Option<&Path> {
+    pub fn home_dir(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
@@ -72,13 +72,13 @@ mod tests {
 
     #[test]
     fn reads_what_it_is_given_and_hides_values() {
-        let env = Env::of([
+        let env = Env::from_vars([
             ("HOME", "/home/u"),
             ("EMPTY", ""),
             ("REL", "a/b"),
             ("KEY", "sk-secret"),
         ]);
-        assert_eq!(env.home(), Some(Path::new("/home/u")));
+        assert_eq!(env.home_dir(), Some(Path::new("/home/u")));
         assert_eq!((env.get("EMPTY"), env.non_empty("EMPTY")), (Some(""), None));
         assert_eq!(env.absolute_path("REL"), None);
         assert_eq!(env.get("NONE"), None);

@@ -17,16 +17,16 @@ pub(super) struct Expansion {
 }
 
 /// Puts variables into every text below `tree`; a text that names an unset one is left out.
-pub(super) fn expand(tree: &mut SpannedValue, env: &Env) -> Expansion {
+pub(super) fn expand_variables(tree: &mut SpannedValue, env: &Env) -> Expansion {
     let mut expansion = Expansion::default();
-    walk(tree, "", env, &mut expansion);
+    expand_value(tree, "", env, &mut expansion);
     expansion
 }
 
 /// `false`: to be left out.
-fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> bool {
+fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> bool {
     match &mut tree.node {
-        Node::Text(text) => match expanded(text, env) {
+        Node::Text(text) => match expand_text(text, env) {
             Ok(None) => true,
             Ok(Some((new, named))) => {
                 let raw = std::mem::replace(text, new);
@@ -36,12 +36,12 @@ fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> 
             }
             Err(ExpansionError::Unset(name)) => {
                 out.problems.push(
-                    Diagnostic::warning(
+                    Diagnostic::new_warning(
                         &tree.at,
                         path,
                         format!("the environment variable {name} is not set"),
                     )
-                    .hint("set it, or remove this setting"),
+                    .with_hint("set it, or remove this setting"),
                 );
                 out.named.insert(name);
                 out.failed.insert(path.to_owned());
@@ -49,23 +49,23 @@ fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> 
             }
             Err(ExpansionError::Malformed) => {
                 out.problems.push(
-                    Diagnostic::error(
+                    Diagnostic::new_error(
                         &tree.at,
                         path,
                         "`${` must be followed by a variable's name and `}`",
                     )
-                    .hint("write `$$` for a plain `$`"),
+                    .with_hint("write `$$` for a plain `$`"),
                 );
                 out.failed.insert(path.to_owned());
                 false
             }
         },
         Node::List(items) => {
-            items.retain_mut(|item| walk(item, path, env, out));
+            items.retain_mut(|item| expand_value(item, path, env, out));
             true
         }
         Node::Table(entries) => {
-            entries.retain(|key, value| walk(value, &join(path, key), env, out));
+            entries.retain(|key, value| expand_value(value, &join(path, key), env, out));
             true
         }
         Node::Integer(_) | Node::Float(_) | Node::Bool(_) | Node::Date(_) => true,
@@ -74,7 +74,7 @@ fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> 
 
 /// Whether a text names a variable.
 pub(super) fn names_variable(text: &str) -> bool {
-    expanded(text, &Env::default()).is_err()
+    expand_text(text, &Env::default()).is_err()
 }
 
 enum ExpansionError {
@@ -83,7 +83,7 @@ enum ExpansionError {
 }
 
 /// The text with variables put in and their names; `None` when there is nothing to do.
-fn expanded(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, ExpansionError> {
+fn expand_text(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, ExpansionError> {
     if !text.contains('$') {
         return Ok(None);
     }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn puts_variables_in() {
-        let env = Env::of([("A", "one"), ("B_2", "$A ${A}")]);
+        let env = Env::from_vars([("A", "one"), ("B_2", "$A ${A}")]);
         for (given, meant) in [
             ("plain", Some("plain")),
             ("${A}", Some("one")),
@@ -144,7 +144,7 @@ mod tests {
             ("${}", None),
             ("${A-x}", None),
         ] {
-            let got = match expanded(given, &env) {
+            let got = match expand_text(given, &env) {
                 Ok(Some((text, _))) => Some(text),
                 Ok(None) => Some(given.to_owned()),
                 Err(_) => None,

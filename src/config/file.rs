@@ -149,7 +149,7 @@ pub enum StringOrList {
 
 impl StringOrList {
     /// As a list.
-    pub fn list(self) -> Vec<String> {
+    pub fn into_vec(self) -> Vec<String> {
         match self {
             Self::One(text) => vec![text],
             Self::Many(texts) => texts,

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::base::text::{cut_middle, reveal};
+use crate::base::text::{cut_middle, reveal_hidden_characters};
 
 use super::tree::{Location, Node, Source, SpannedValue, join};
 use super::trust;
@@ -47,15 +47,15 @@ pub(super) fn folder_items<'a>(
     user: &SpannedValue,
     root: &Path,
 ) -> Vec<FolderItem> {
-    let mut items = commands(&mut folder, FolderItemKind::Hook, root);
-    items.extend(commands(&mut folder, FolderItemKind::Tool, root));
+    let mut items = take_commands(&mut folder, FolderItemKind::Hook, root);
+    items.extend(take_commands(&mut folder, FolderItemKind::Tool, root));
     for (path, value) in trust::take_refused(&mut folder, user) {
-        settings(&path, &value, root, &mut items);
+        collect_settings(&path, &value, root, &mut items);
     }
     for path in unusable {
-        if trust::forbidden(path) {
+        if trust::is_forbidden(path) {
             let detail = "is set, but invalid".to_owned();
-            items.push(item(FolderItemKind::Setting, path, detail, None));
+            items.push(build_item(FolderItemKind::Setting, path, detail, None));
         }
     }
     if items.len() > MAX_ITEMS {
@@ -63,13 +63,13 @@ pub(super) fn folder_items<'a>(
         items.truncate(MAX_ITEMS - 1);
         let detail =
             format!("{more} more are not listed; read the folder's `.agentls` files before you trust it");
-        items.push(item(FolderItemKind::Setting, "…", detail, None));
+        items.push(build_item(FolderItemKind::Setting, "…", detail, None));
     }
     items
 }
 
 /// Takes the hooks, or the tools that are commands, out of the tree.
-fn commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
+fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
     let (table, keys): (&str, &[&str]) = match kind {
         FolderItemKind::Hook => ("hook", &["on", "command", "tool", "timeout_s", "enabled"]),
         _ => ("tool", &["command", "description", "schema", "effect"]),
@@ -91,12 +91,12 @@ fn commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec
         for key in keys {
             match entry.take(&[key]) {
                 Some(value) if *key == "command" => command = Some(command_text(&value)),
-                Some(value) => said.push(format!("{key} = {}", shown(&value))),
+                Some(value) => said.push(format!("{key} = {}", format_value(&value))),
                 None => {}
             }
         }
-        said.push(place(&at, root));
-        items.push(item(kind, name, said.join(", "), command));
+        said.push(format_location(&at, root));
+        items.push(build_item(kind, name, said.join(", "), command));
     }
     items
 }
@@ -106,16 +106,16 @@ fn command_text(value: &SpannedValue) -> String {
     match (&value.raw, value.text()) {
         (Some(raw), _) => raw.to_string(),
         (None, Some(text)) => text.to_owned(),
-        (None, None) => shown(value),
+        (None, None) => format_value(value),
     }
 }
 
 /// The plain values below a path, one item each.
-fn settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<FolderItem>) {
+fn collect_settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<FolderItem>) {
     match &value.node {
         Node::Table(entries) => {
             for (key, value) in entries {
-                settings(&join(path, key), value, root, items);
+                collect_settings(&join(path, key), value, root, items);
             }
         }
         _ => {
@@ -123,21 +123,21 @@ fn settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<Folde
             let text = if is_key && value.raw.is_none() {
                 "a key".to_owned()
             } else {
-                shown(value)
+                format_value(value)
             };
-            let detail = format!("{text}, {}", place(&value.at, root));
-            items.push(item(FolderItemKind::Setting, path, detail, None));
+            let detail = format!("{text}, {}", format_location(&value.at, root));
+            items.push(build_item(FolderItemKind::Setting, path, detail, None));
         }
     }
 }
 
 /// A value on one line, with the names of variables.
-fn shown(value: &SpannedValue) -> String {
+fn format_value(value: &SpannedValue) -> String {
     value.raw_json().to_string()
 }
 
 /// Where a value is written.
-fn place(at: &Location, root: &Path) -> String {
+fn format_location(at: &Location, root: &Path) -> String {
     match &*at.origin {
         Source::File(file) => {
             let file = file.strip_prefix(root).unwrap_or(file);
@@ -147,17 +147,17 @@ fn place(at: &Location, root: &Path) -> String {
     }
 }
 
-fn item(kind: FolderItemKind, name: &str, detail: String, command: Option<String>) -> FolderItem {
+fn build_item(kind: FolderItemKind, name: &str, detail: String, command: Option<String>) -> FolderItem {
     FolderItem {
         kind,
-        name: legible(name),
-        detail: legible(&detail),
-        command: command.map(|command| legible(&command)),
+        name: reveal_and_truncate(name),
+        detail: reveal_and_truncate(&detail),
+        command: command.map(|command| reveal_and_truncate(&command)),
     }
 }
 
 /// With everything visible, and of bounded length.
-fn legible(text: &str) -> String {
-    let text = reveal(text);
+fn reveal_and_truncate(text: &str) -> String {
+    let text = reveal_hidden_characters(text);
     cut_middle(&text, MAX_TEXT).unwrap_or_else(|| text.into_owned())
 }

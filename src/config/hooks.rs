@@ -103,13 +103,13 @@ impl fmt::Debug for HookSettings {
 
 impl HookSettings {
     /// Whether it is meant for a tool of that name.
-    pub fn fits(&self, tool: &str) -> bool {
-        self.tools.is_empty() || self.tools.iter().any(|pattern| matches(pattern, tool))
+    pub fn matches_tool(&self, tool: &str) -> bool {
+        self.tools.is_empty() || self.tools.iter().any(|pattern| matches_pattern(pattern, tool))
     }
 }
 
 /// Whether a name fits a pattern, in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };
@@ -118,11 +118,11 @@ fn matches(pattern: &str, name: &str) -> bool {
     };
     (0..=name.len())
         .filter(|at| name.is_char_boundary(*at))
-        .any(|at| matches(rest, &name[at..]))
+        .any(|at| matches_pattern(rest, &name[at..]))
 }
 
 /// Hooks in the order of their names, and what is wrong with which key of which.
-pub(super) fn hooks(
+pub(super) fn build_hooks(
     tables: BTreeMap<String, HookTable>,
     failed: &dyn Fn(&str, &str) -> bool,
 ) -> (Vec<HookSettings>, Vec<(String, &'static str, &'static str)>) {
@@ -150,7 +150,7 @@ pub(super) fn hooks(
                 continue;
             }
         };
-        let tools = table.tool.map(StringOrList::list).unwrap_or_default();
+        let tools = table.tool.map(StringOrList::into_vec).unwrap_or_default();
         if !tools.is_empty() && matches!(on, HookMoment::Prompt | HookMoment::Stop) {
             say(
                 "tool",
@@ -191,7 +191,7 @@ mod tests {
             ("é*", "éa", true),
             ("", "bash", false),
         ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), fits, "{pattern} {name}");
         }
     }
 
@@ -204,8 +204,8 @@ mod tests {
             tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
             timeout: TIMEOUT,
         };
-        assert!(hook(&[]).fits("x"));
-        assert!(hook(&["a", "x*"]).fits("xy"));
-        assert!(!hook(&["a"]).fits("xy"));
+        assert!(hook(&[]).matches_tool("x"));
+        assert!(hook(&["a", "x*"]).matches_tool("xy"));
+        assert!(!hook(&["a"]).matches_tool("xy"));
     }
 }

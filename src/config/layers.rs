@@ -1,5 +1,5 @@
 //! The layers of a configuration and how they become one: user file, `.agentls/config.toml`,
-//! `.agentls/config.local.toml`, `initializationOptions` and what the editor said later, environment, flags (R-CONF). [`load`] is pure;
+//! `.agentls/config.local.toml`, `initializationOptions` and what the editor said later, environment, flags (R-CONF). [`load_settings`] is pure;
 //! [`ConfigSource`] reads the files.
 //!
 //! Variables: `AGENTLS_CONFIG` (another user file), `AGENTLS_PROVIDER`, `AGENTLS_MODEL`, `AGENTLS_MODE` (of the agent
@@ -15,14 +15,14 @@ use crate::base::nofollow;
 use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
-use super::expand::expand;
+use super::expand::expand_variables;
 use super::folder_items::{FolderItem, folder_items};
 use super::redirect::{self, FolderSays, Merged, ProviderRedirect};
-use super::resolve::{self, StatedAgent, resolve};
+use super::resolve::{self, StatedAgent, resolve_settings};
 use super::settings::Settings;
 use super::tree::{Location, Node, Source, SpannedValue, keys_of, parse_toml, path_of};
 use super::trust;
-use super::validate::check;
+use super::validate::validate_tree;
 use super::{ConfigPaths, Env};
 
 /// The largest config file that is read.
@@ -111,13 +111,13 @@ pub struct Loaded {
 }
 
 /// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
-pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
+pub fn load_settings(inputs: &LoadInputs<'_>) -> Loaded {
     let trusted = is_trusted(inputs);
     let assembled = if trusted {
         let redirects = find_redirects(inputs);
-        assemble(inputs, FolderUse::Trusted(&redirects))
+        assemble_layers(inputs, FolderUse::Trusted(&redirects))
     } else {
-        assemble(inputs, FolderUse::Restrained)
+        assemble_layers(inputs, FolderUse::Restrained)
     };
     Loaded {
         settings: Arc::new(assembled.settings),
@@ -128,9 +128,12 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
 
 /// What the root's own files would do if it were trusted. Loads the same way; starts and changes nothing.
 pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
-    let user = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env));
+    let user = inputs
+        .user
+        .as_ref()
+        .map(|file| Layer::from_file(file, inputs.env));
     let user = user.map_or_else(
-        || SpannedValue::table(Location::nowhere(Source::Options)),
+        || SpannedValue::new_table(Location::without_position(Source::Options)),
         |layer| layer.tree,
     );
     let folder = FolderLayer::read(inputs);
@@ -147,7 +150,11 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     if inputs.trust.folders.contains(root) {
         return true;
     }
-    let Some(user) = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env)) else {
+    let Some(user) = inputs
+        .user
+        .as_ref()
+        .map(|file| Layer::from_file(file, inputs.env))
+    else {
         return false;
     };
     let real = (inputs.real)(root);
@@ -166,8 +173,8 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     if !of_folder("provider") && !of_folder("network") {
         return Vec::new();
     }
-    let own = assemble(inputs, FolderUse::Ignored);
-    let full = assemble(inputs, FolderUse::Trusted(&[]));
+    let own = assemble_layers(inputs, FolderUse::Ignored);
+    let full = assemble_layers(inputs, FolderUse::Trusted(&[]));
     redirect::find_redirects(
         &own.as_merged(),
         &full.as_merged(),
@@ -209,7 +216,7 @@ impl Assembled {
     }
 }
 
-fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
+fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
     let options = inputs.options.map(|options| match inputs.editor {
         Some(editor) => without_nulls_of(options, editor),
         None => options.clone(),
@@ -219,7 +226,12 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
     let editor = editor.and_then(|value| Layer::said_by_editor(value, Source::Editor, inputs.env));
 
     let mut stack = Stack::new();
-    stack.lay(inputs.user.as_ref().map(|file| Layer::file(file, inputs.env)));
+    stack.push_layer(
+        inputs
+            .user
+            .as_ref()
+            .map(|file| Layer::from_file(file, inputs.env)),
+    );
     let user = stack.merged.clone();
     for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
         let layer = match (folder, inputs.root) {
@@ -229,12 +241,12 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
                 Layer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
             }
         };
-        stack.lay(Some(layer));
+        stack.push_layer(Some(layer));
     }
-    stack.lay(options);
-    stack.lay(editor);
-    stack.lay(Layer::environment(inputs.env));
-    stack.lay(Layer::flags(inputs.flags));
+    stack.push_layer(options);
+    stack.push_layer(editor);
+    stack.push_layer(Layer::from_env(inputs.env));
+    stack.push_layer(Layer::from_flags(inputs.flags));
 
     let Stack {
         merged,
@@ -248,7 +260,7 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
         chosen: &chosen,
     };
     let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
-    let (settings, problems) = resolve(&merged, stated, named, unreadable, inputs);
+    let (settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
     diagnostics.extend(problems);
     Assembled {
         tree: merged,
@@ -268,7 +280,7 @@ impl FolderLayer {
     fn read(inputs: &LoadInputs<'_>) -> Self {
         let mut stack = Stack::new();
         for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
-            stack.lay(Some(Layer::trusted_file(file, inputs.env, &[])));
+            stack.push_layer(Some(Layer::trusted_file(file, inputs.env, &[])));
         }
         Self {
             tree: stack.merged,
@@ -304,7 +316,7 @@ struct Stack {
 impl Stack {
     fn new() -> Self {
         Self {
-            merged: SpannedValue::table(Location::nowhere(Source::Options)),
+            merged: SpannedValue::new_table(Location::without_position(Source::Options)),
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
@@ -312,7 +324,7 @@ impl Stack {
         }
     }
 
-    fn lay(&mut self, layer: Option<Layer>) {
+    fn push_layer(&mut self, layer: Option<Layer>) {
         let Some(mut layer) = layer else { return };
         layer
             .problems
@@ -339,14 +351,14 @@ impl Stack {
                 .is_none()
         });
         self.drop_foreign_models(&layer.tree);
-        self.merged.overlay(layer.tree, "", &joined);
+        self.merged.merge_overlay(layer.tree, "", &joined);
         for path in &layer.failed {
             // A mode that cannot be read must not leave a loose one in force.
             if let Some(agent) = trust::agent_key(path, "mode")
-                && trust::looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
+                && trust::is_looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
             {
                 let ask = SpannedValue::new(self.merged.at.clone(), Node::Text(Mode::Ask.name().to_owned()));
-                self.merged.put(&["agent", &agent, "mode"], ask);
+                self.merged.insert_at(&["agent", &agent, "mode"], ask);
             }
         }
         self.failed.append(&mut layer.failed);
@@ -386,9 +398,9 @@ struct Layer {
 }
 
 impl Layer {
-    fn file(file: &FileText, env: &Env) -> Self {
+    fn from_file(file: &FileText, env: &Env) -> Self {
         let mut layer = Self::read(file);
-        layer.finish(env);
+        layer.expand_and_validate(env);
         layer
     }
 
@@ -399,19 +411,19 @@ impl Layer {
         layer
             .problems
             .extend(trust::hold_back_variables(&mut layer.tree, root));
-        layer.finish(env);
+        layer.expand_and_validate(env);
         layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
         layer
             .problems
-            .extend(trust::restrain(&mut layer.tree, user, root));
+            .extend(trust::drop_refused_settings(&mut layer.tree, user, root));
         // Nor can it make unusable what it may not set.
-        layer.failed.retain(|path| !trust::forbidden(path));
+        layer.failed.retain(|path| !trust::is_forbidden(path));
         layer
     }
 
     /// A file of a trusted folder, less the redirects that were not accepted.
     fn trusted_file(file: &FileText, env: &Env, redirects: &[ProviderRedirect]) -> Self {
-        let mut layer = Self::file(file, env);
+        let mut layer = Self::from_file(file, env);
         layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
         let (problems, failed) = redirect::hold_back(&mut layer.tree, redirects);
         layer.problems.extend(problems);
@@ -420,18 +432,18 @@ impl Layer {
     }
 
     fn said_by_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
-        let at = Location::nowhere(origin);
+        let at = Location::without_position(origin);
         let tree = SpannedValue::from_json(value, &at)?;
-        let mut layer = Self::of(tree);
+        let mut layer = Self::from_tree(tree);
         if !matches!(layer.tree.node, Node::Table(_)) {
             layer
                 .problems
-                .push(Diagnostic::error(&at, "", "must be an object; ignored"));
-            layer.tree = SpannedValue::table(at);
+                .push(Diagnostic::new_error(&at, "", "must be an object; ignored"));
+            layer.tree = SpannedValue::new_table(at);
         }
         layer.drop_trust();
         layer.drop_keys();
-        layer.finish(env);
+        layer.expand_and_validate(env);
         Some(layer)
     }
 
@@ -439,11 +451,13 @@ impl Layer {
     fn drop_trust(&mut self) {
         if let Some(value) = self.tree.take(&["trusted"]) {
             let problem = match *value.at.origin {
-                Source::Options => Diagnostic::error(&value.at, "trusted", "must be true or false; ignored"),
-                _ => Diagnostic::warning(&value.at, "trusted", "has no effect here; ignored"),
+                Source::Options => {
+                    Diagnostic::new_error(&value.at, "trusted", "must be true or false; ignored")
+                }
+                _ => Diagnostic::new_warning(&value.at, "trusted", "has no effect here; ignored"),
             };
             self.problems
-                .push(problem.hint("to trust a folder later, send `agent/setTrust`"));
+                .push(problem.with_hint("to trust a folder later, send `agent/setTrust`"));
         }
     }
 
@@ -462,14 +476,14 @@ impl Layer {
             if let Some(key) = entries.remove("api_key") {
                 let path = path_of(&["provider", name, "api_key"]);
                 self.problems.push(
-                    Diagnostic::error(&key.at, path, "keys are not accepted here; ignored")
-                        .hint("put it in the environment, or name its variable in your own config file"),
+                    Diagnostic::new_error(&key.at, path, "keys are not accepted here; ignored")
+                        .with_hint("put it in the environment, or name its variable in your own config file"),
                 );
             }
         }
     }
 
-    fn environment(env: &Env) -> Option<Self> {
+    fn from_env(env: &Env) -> Option<Self> {
         let value = |name: &str| env.non_empty(name).map(str::to_owned);
         let said = Flags {
             provider: value("AGENTLS_PROVIDER"),
@@ -478,17 +492,17 @@ impl Layer {
             log: value("AGENTLS_LOG"),
         };
         let names = ["AGENTLS_PROVIDER", "AGENTLS_MODEL", "AGENTLS_MODE", "AGENTLS_LOG"];
-        Self::said(&said, names.map(Source::Variable))
+        Self::from_overrides(&said, names.map(Source::Variable))
     }
 
-    fn flags(flags: &Flags) -> Option<Self> {
-        Self::said(
+    fn from_flags(flags: &Flags) -> Option<Self> {
+        Self::from_overrides(
             flags,
             ["--provider", "--model", "--mode", "--log"].map(Source::Flag),
         )
     }
 
-    fn said(said: &Flags, origins: [Source; 4]) -> Option<Self> {
+    fn from_overrides(said: &Flags, origins: [Source; 4]) -> Option<Self> {
         if *said == Flags::default() {
             return None;
         }
@@ -503,27 +517,30 @@ impl Layer {
             &log,
         ];
         let values = [&said.provider, &said.model, &said.mode, &said.log];
-        let mut layer = Self::of(SpannedValue::table(Location::nowhere(Source::Flag(
+        let mut layer = Self::from_tree(SpannedValue::new_table(Location::without_position(Source::Flag(
             "command line",
         ))));
         for ((path, value), origin) in paths.into_iter().zip(values).zip(origins.clone()) {
             if let Some(value) = value {
-                layer.tree.put(
+                layer.tree.insert_at(
                     path,
-                    SpannedValue::new(Location::nowhere(origin), Node::Text(value.clone())),
+                    SpannedValue::new(Location::without_position(origin), Node::Text(value.clone())),
                 );
             }
         }
         // A level given here goes before a filter in a file.
         if said.log.is_some() && log[1] == "level" {
-            let none = SpannedValue::new(Location::nowhere(origins[3].clone()), Node::Text(String::new()));
-            layer.tree.put(&["logging", "filter"], none);
+            let none = SpannedValue::new(
+                Location::without_position(origins[3].clone()),
+                Node::Text(String::new()),
+            );
+            layer.tree.insert_at(&["logging", "filter"], none);
         }
-        layer.check();
+        layer.validate_settings();
         Some(layer)
     }
 
-    fn of(tree: SpannedValue) -> Self {
+    fn from_tree(tree: SpannedValue) -> Self {
         Self {
             tree,
             problems: Vec::new(),
@@ -540,30 +557,30 @@ impl Layer {
                 Self {
                     problems: parsed.problems,
                     failed: parsed.failed,
-                    ..Self::of(parsed.tree)
+                    ..Self::from_tree(parsed.tree)
                 }
             }
             Err(why) => {
-                let at = Location::top(&file.path);
-                let mut layer = Self::of(SpannedValue::table(at.clone()));
+                let at = Location::start_of_file(&file.path);
+                let mut layer = Self::from_tree(SpannedValue::new_table(at.clone()));
                 layer
                     .problems
-                    .push(Diagnostic::error(&at, "", format!("cannot be read: {why}")));
+                    .push(Diagnostic::new_error(&at, "", format!("cannot be read: {why}")));
                 layer
             }
         }
     }
 
-    fn finish(&mut self, env: &Env) {
-        let expansion = expand(&mut self.tree, env);
+    fn expand_and_validate(&mut self, env: &Env) {
+        let expansion = expand_variables(&mut self.tree, env);
         self.problems.extend(expansion.problems);
         self.failed.extend(expansion.failed);
         self.named.extend(expansion.named);
-        self.check();
+        self.validate_settings();
     }
 
-    fn check(&mut self) {
-        let checked = check(&mut self.tree);
+    fn validate_settings(&mut self) {
+        let checked = validate_tree(&mut self.tree);
         self.problems.extend(checked.problems);
         self.failed.extend(checked.failed);
         for list in ["allow", "deny", "require_approval"] {
@@ -575,7 +592,7 @@ impl Layer {
                 .cloned()
             {
                 let at = text.at.clone();
-                self.tree.put(
+                self.tree.insert_at(
                     &["approvals", list],
                     SpannedValue::new(at, Node::List(vec![text])),
                 );
@@ -603,8 +620,8 @@ pub struct ConfigSource {
 
 impl ConfigSource {
     /// Reads the files and makes the configuration of `root`. Blocks on the disk for a moment.
-    pub fn load(&self, root: Option<&Path>, trust: &Trust) -> Loaded {
-        self.with_inputs(root, trust, load)
+    pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> Loaded {
+        self.with_inputs(root, trust, load_settings)
     }
 
     /// Reads the files and tells what those of `root` would do if it were trusted. Blocks on the disk for a moment.

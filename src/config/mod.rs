@@ -31,12 +31,13 @@ pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind};
 pub use hooks::{CommandLine, HookMoment, HookSettings};
 pub use layers::{
-    ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder, load,
+    ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder,
+    load_settings,
 };
 pub use names::{KEY_VARIABLES, providers_of_key};
 pub use paths::ConfigPaths;
 pub use redirect::ProviderRedirect;
-pub use schema::schema;
+pub use schema::export_json_schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,

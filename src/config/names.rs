@@ -13,7 +13,7 @@ pub(super) struct ProviderPreset {
     pub(super) offered: bool,
 }
 
-const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
+const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
         kind: Kind::OpenAi,
@@ -23,7 +23,7 @@ const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) ->
     }
 }
 
-const fn local(name: &'static str, base_url: &'static str) -> ProviderPreset {
+const fn new_local_preset(name: &'static str, base_url: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
         kind: Kind::OpenAi,
@@ -42,16 +42,16 @@ pub(super) const KNOWN: [ProviderPreset; 12] = [
         key_variable: Some("ANTHROPIC_API_KEY"),
         offered: true,
     },
-    keyed("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-    keyed("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    local("ollama", "http://127.0.0.1:11434/v1"),
-    keyed("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    keyed("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    keyed("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    keyed("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY"),
-    local("lmstudio", "http://127.0.0.1:1234/v1"),
-    local("vllm", "http://127.0.0.1:8000/v1"),
-    local("llamacpp", "http://127.0.0.1:8080/v1"),
+    new_keyed_preset("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    new_keyed_preset("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    new_local_preset("ollama", "http://127.0.0.1:11434/v1"),
+    new_keyed_preset("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    new_keyed_preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    new_keyed_preset("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    new_keyed_preset("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY"),
+    new_local_preset("lmstudio", "http://127.0.0.1:1234/v1"),
+    new_local_preset("vllm", "http://127.0.0.1:8000/v1"),
+    new_local_preset("llamacpp", "http://127.0.0.1:8080/v1"),
     // The other API of `openai`, with the same key.
     ProviderPreset {
         name: "openai-responses",
@@ -76,7 +76,7 @@ pub const KEY_VARIABLES: [&str; 7] = [
     "EACHLABS_API_KEY",
 ];
 
-pub(super) fn known(name: &str) -> Option<&'static ProviderPreset> {
+pub(super) fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
     KNOWN.iter().find(|known| known.name == name)
 }
 

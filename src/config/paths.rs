@@ -21,8 +21,8 @@ pub struct ConfigPaths {
 
 impl ConfigPaths {
     /// The places for this environment; `config` is what `--config` names. `None` without a home folder.
-    pub fn of(env: &Env, config: Option<&Path>) -> Option<Self> {
-        let [config_dir, data_dir, state_dir] = folders(env)?;
+    pub fn from_env(env: &Env, config: Option<&Path>) -> Option<Self> {
+        let [config_dir, data_dir, state_dir] = resolve_base_dirs(env)?;
         let named = config.map(Path::to_path_buf).or_else(|| {
             env.non_empty("AGENTLS_CONFIG")
                 .map(|path| home_expanded(path, env))
@@ -43,8 +43,8 @@ impl ConfigPaths {
 }
 
 /// Config, data and state folder. The XDG variables are obeyed on every Unix; the defaults differ.
-fn folders(env: &Env) -> Option<[PathBuf; 3]> {
-    let home = env.home();
+fn resolve_base_dirs(env: &Env) -> Option<[PathBuf; 3]> {
+    let home = env.home_dir();
     let under = |variable: &str, default: &str| {
         env.absolute_path(variable)
             .or_else(|| Some(home?.join(default)))
@@ -68,7 +68,7 @@ fn folders(env: &Env) -> Option<[PathBuf; 3]> {
 
 /// A leading `~/` stands for the home folder.
 pub(super) fn home_expanded(path: &str, env: &Env) -> PathBuf {
-    match (path.strip_prefix('~'), env.home()) {
+    match (path.strip_prefix('~'), env.home_dir()) {
         (Some(""), Some(home)) => home.to_path_buf(),
         (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
         _ => PathBuf::from(path),
@@ -82,19 +82,19 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn follows_xdg() {
-        let plain = ConfigPaths::of(&Env::of([("HOME", "/h")]), None).unwrap();
+        let plain = ConfigPaths::from_env(&Env::from_vars([("HOME", "/h")]), None).unwrap();
         assert_eq!(plain.config_file, Path::new("/h/.config/agentls/config.toml"));
         assert_eq!(plain.data_dir, Path::new("/h/.local/share/agentls"));
         assert_eq!(plain.log_file(), Path::new("/h/.local/state/agentls/agentls.log"));
         assert!(!plain.config_named);
 
-        let env = Env::of([
+        let env = Env::from_vars([
             ("HOME", "/h"),
             ("XDG_CONFIG_HOME", "/c"),
             ("XDG_DATA_HOME", "/d"),
             ("XDG_STATE_HOME", "relative/is/ignored"),
         ]);
-        let moved = ConfigPaths::of(&env, None).unwrap();
+        let moved = ConfigPaths::from_env(&env, None).unwrap();
         assert_eq!(moved.config_dir, Path::new("/c/agentls"));
         assert_eq!(moved.data_dir, Path::new("/d/agentls"));
         assert_eq!(moved.state_dir, Path::new("/h/.local/state/agentls"));
@@ -102,20 +102,20 @@ mod tests {
 
     #[test]
     fn flag_beats_variable_beats_default() {
-        let env = Env::of([("HOME", "/h"), ("AGENTLS_CONFIG", "~/mine.toml")]);
-        let by_env = ConfigPaths::of(&env, None).unwrap();
+        let env = Env::from_vars([("HOME", "/h"), ("AGENTLS_CONFIG", "~/mine.toml")]);
+        let by_env = ConfigPaths::from_env(&env, None).unwrap();
         assert_eq!(
             (by_env.config_file.as_path(), by_env.config_named),
             (Path::new("/h/mine.toml"), true)
         );
-        let by_flag = ConfigPaths::of(&env, Some(Path::new("/x.toml"))).unwrap();
+        let by_flag = ConfigPaths::from_env(&env, Some(Path::new("/x.toml"))).unwrap();
         assert_eq!(by_flag.config_file, Path::new("/x.toml"));
-        assert_eq!(ConfigPaths::of(&Env::default(), None), None);
+        assert_eq!(ConfigPaths::from_env(&Env::default(), None), None);
     }
 
     #[test]
     fn tilde_is_home_only_when_it_stands_alone() {
-        let env = Env::of([("HOME", "/h")]);
+        let env = Env::from_vars([("HOME", "/h")]);
         for (given, meant) in [
             ("~/a", "/h/a"),
             ("~", "/h"),

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use url::Url;
 
-use crate::base::text::reveal;
+use crate::base::text::reveal_hidden_characters;
 
 use super::diagnostics::Diagnostic;
-use super::names::known;
+use super::names::find_preset;
 use super::settings::{ProviderKind, ProviderSettings, Settings};
 use super::tree::{Node, Source, SpannedValue, path_of};
 
@@ -110,12 +110,10 @@ pub(super) fn hold_back(
         let Some((path, value)) = taken.first() else {
             continue;
         };
-        let problem = Diagnostic::warning(&value.at, path.as_str(), held_message(redirect));
-        problems.push(
-            problem.hint(
-                "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
-            ),
-        );
+        let problem = Diagnostic::new_warning(&value.at, path.as_str(), held_message(redirect));
+        problems.push(problem.with_hint(
+            "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
+        ));
         if redirect.from.is_none() && provider != ALL {
             failed.push(path_of(&["provider", provider, "base_url"]));
         }
@@ -136,7 +134,7 @@ fn shown_target(target: &str) -> String {
     if target.len() > MAX_TARGET {
         format!(
             "{}… (too long to be accepted)",
-            crate::base::text::prefix(target, MAX_TARGET)
+            crate::base::text::prefix_within(target, MAX_TARGET)
         )
     } else {
         target.to_owned()
@@ -161,14 +159,14 @@ impl Finder<'_> {
             Some(own) => Some(own.base_url.as_str()),
             // What the person configured is unusable now; its usual address was not their choice.
             None if self.own.settings.broken_providers.contains_key(name) => None,
-            None => known(name).map(|known| known.base_url),
+            None => find_preset(name).map(|known| known.base_url),
         };
-        let is_moved = usual.map(normalized) != Some(normalized(&provider.base_url));
-        let extras = self.extras(name);
+        let is_moved = usual.map(normalize_url) != Some(normalize_url(&provider.base_url));
+        let extras = self.describe_headers_and_key(name);
         if !is_moved && extras.is_empty() {
             return None;
         }
-        let mut to = self.target(name, &provider.base_url);
+        let mut to = self.describe_target(name, &provider.base_url);
         for extra in &extras {
             to.push_str(extra);
         }
@@ -176,7 +174,7 @@ impl Finder<'_> {
             provider: name.to_owned(),
             from: usual.map(|usual| self.shown_own(name, usual)),
             to,
-            sends: self.sends(provider),
+            sends: self.collect_sent_secrets(provider),
             accepted: false,
         })
     }
@@ -227,7 +225,7 @@ impl Finder<'_> {
     }
 
     /// Headers of the folder's that may route the request or carry a variable, and a variable of its choice as the key.
-    fn extras(&self, provider: &str) -> Vec<String> {
+    fn describe_headers_and_key(&self, provider: &str) -> Vec<String> {
         let mut extras = Vec::new();
         let headers = self.folder.tree.find(&["provider", provider, "headers"]);
         if let Some(Node::Table(headers)) = headers.map(|headers| &headers.node) {
@@ -239,16 +237,16 @@ impl Finder<'_> {
                     .iter()
                     .any(|known| known.eq_ignore_ascii_case(name));
                 if !is_harmless || value.raw.is_some() {
-                    let text = reveal(name).into_owned() + ": " + &raw_text(value);
+                    let text = reveal_hidden_characters(name).into_owned() + ": " + &raw_text(value);
                     extras.push(format!(" with the header `{text}`"));
                 }
             }
         }
         let key = self.set_by_folder(&["provider", provider, "api_key"]);
         if let Some(raw) = key.and_then(|key| key.raw.as_deref()) {
-            let usual = known(provider).and_then(|known| known.key_variable);
+            let usual = find_preset(provider).and_then(|known| known.key_variable);
             if usual.is_none_or(|usual| raw != format!("${{{usual}}}")) {
-                extras.push(format!(" with the key `{}`", reveal(raw)));
+                extras.push(format!(" with the key `{}`", reveal_hidden_characters(raw)));
             }
         }
         extras
@@ -264,11 +262,11 @@ impl Finder<'_> {
     }
 
     /// Where the folder sends requests, without what a URL says of users; variables by their names.
-    fn target(&self, provider: &str, base_url: &str) -> String {
+    fn describe_target(&self, provider: &str, base_url: &str) -> String {
         let said = self.full.tree.find(&["provider", provider, "base_url"]);
         match said.and_then(|said| said.raw.as_deref()) {
-            Some(raw) => reveal(raw).into_owned(),
-            None => normalized(base_url),
+            Some(raw) => reveal_hidden_characters(raw).into_owned(),
+            None => normalize_url(base_url),
         }
     }
 
@@ -277,19 +275,19 @@ impl Finder<'_> {
         let said = self.own.tree.find(&["provider", provider, "base_url"]);
         match (said.is_some_and(|said| said.raw.is_some()), Url::parse(base_url)) {
             (true, Ok(url)) => url.origin().ascii_serialization(),
-            _ => normalized(base_url),
+            _ => normalize_url(base_url),
         }
     }
 
-    fn sends(&self, provider: &ProviderSettings) -> Vec<String> {
+    fn collect_sent_secrets(&self, provider: &ProviderSettings) -> Vec<String> {
         let name = provider.name.as_str();
         let mut sends = Vec::new();
         if provider.api_key.is_some() && !self.has_folder_key(name) {
             let said = self.full.tree.find(&["provider", name, "api_key"]);
-            match (said, known(name).and_then(|known| known.key_variable)) {
+            match (said, find_preset(name).and_then(|known| known.key_variable)) {
                 (Some(said), _) if matches!(&*said.at.origin, Source::File(_)) => {
                     sends.push(match said.raw.as_deref() {
-                        Some(raw) => reveal(raw).into_owned(),
+                        Some(raw) => reveal_hidden_characters(raw).into_owned(),
                         None => format!("the API key of {name}"),
                     });
                 }
@@ -302,7 +300,7 @@ impl Finder<'_> {
         }
         let own = self.own.settings.providers.get(name);
         let headers = own.iter().flat_map(|own| own.headers.keys());
-        sends.extend(headers.map(|header| format!("your header {}", reveal(header))));
+        sends.extend(headers.map(|header| format!("your header {}", reveal_hidden_characters(header))));
         let variables = self.folder.variables.iter();
         sends.extend(variables.map(|variable| format!("${{{variable}}}")));
         let mut seen = BTreeSet::new();
@@ -314,13 +312,13 @@ impl Finder<'_> {
 /// A value as the file has it.
 fn raw_text(value: &SpannedValue) -> String {
     let text = value.raw.as_deref().or_else(|| value.text()).unwrap_or_default();
-    reveal(text).into_owned()
+    reveal_hidden_characters(text).into_owned()
 }
 
 /// An address in one spelling: no user, no slash at its end, no default port.
-fn normalized(address: &str) -> String {
+fn normalize_url(address: &str) -> String {
     let Ok(mut url) = Url::parse(address) else {
-        return reveal(address).into_owned();
+        return reveal_hidden_characters(address).into_owned();
     };
     // Both fail only for addresses that have no host.
     let _ = url.set_username("");

@@ -8,27 +8,28 @@ use secrecy::SecretString;
 use url::{Host, Url};
 
 use crate::approval::Rule;
-use crate::domain::{Cost, Mode, Price};
+use crate::domain::{Cost, Price};
 
 use super::Env;
-use super::diagnostics::{Diagnostic, nearest};
+use super::diagnostics::{Diagnostic, nearest_name};
 use super::file::{
-    AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
-    LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, PolicyName, ProviderTable, Reflection,
-    RetryName, StringOrList,
+    AgentTable, ApprovalsTable, ConfigFile, FormatName, Kind, LevelName, LoggingTable, ModelTable,
+    NetworkTable, ProviderTable, RetryName, StringOrList,
 };
 use super::hooks::{self, HookSettings, HookTable};
 use super::layers::LoadInputs;
-use super::names::{KNOWN, known};
+use super::names::{KNOWN, find_preset};
 use super::paths::home_expanded;
 use super::settings::{
-    AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
-    NetworkSettings, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile,
-    RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice,
+    AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
+    ProviderKind, ProviderSettings, RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings,
+    TimeLimits,
 };
 use super::tree::{Location, Node, Source, SpannedValue, path_of};
-use super::validate::shortened;
+use super::validate::shorten_for_message;
+use agents::merge_agent_table;
 
+mod agents;
 mod tools;
 
 /// After how many tool calls an agent whose reflection is on judges its progress (R-LOOP-3).
@@ -43,7 +44,7 @@ pub(super) struct StatedAgent<'a> {
 }
 
 /// Makes settings of what the layers say.
-pub(super) fn resolve(
+pub(super) fn resolve_settings(
     merged: &SpannedValue,
     stated: StatedAgent<'_>,
     named_variables: BTreeSet<String>,
@@ -61,33 +62,35 @@ pub(super) fn resolve(
         Ok(file) => file,
         // The layers were checked against the schema of this very type, so this is a bug of ours.
         Err(error) => {
-            resolver
-                .problems
-                .push(Diagnostic::error(&merged.at, "", format!("internal: {error}")));
+            resolver.problems.push(Diagnostic::new_error(
+                &merged.at,
+                "",
+                format!("internal: {error}"),
+            ));
             ConfigFile::default()
         }
     };
-    let (mut providers, broken_providers) = resolver.providers(file.provider);
-    resolver.fallbacks(&mut providers, &broken_providers);
-    let agents = resolver.agents(file.agent, &providers, &broken_providers);
+    let (mut providers, broken_providers) = resolver.resolve_providers(file.provider);
+    resolver.prune_fallbacks(&mut providers, &broken_providers);
+    let agents = resolver.resolve_agents(file.agent, &providers, &broken_providers);
     let own_tools: Vec<String> = file.tool.others.keys().cloned().collect();
     let settings = Settings {
         providers,
         broken_providers,
-        models: resolver.models(file.model),
+        models: resolver.resolve_models(file.model),
         agents,
-        approvals: resolver.approvals(file.approvals, unreadable, &own_tools),
-        tools: resolver.tools(file.tool),
-        hooks: resolver.hooks(file.hook),
-        network: resolver.network(file.network),
+        approvals: resolver.resolve_approvals(file.approvals, unreadable, &own_tools),
+        tools: resolver.resolve_tools(file.tool),
+        hooks: resolver.resolve_hooks(file.hook),
+        network: resolver.resolve_network(file.network),
         server: file
             .server
             .delta_frame_ms
             .map_or_else(ServerSettings::default, |ms| ServerSettings {
                 delta_frame: Duration::from_millis(ms),
             }),
-        logging: resolver.logging(file.logging),
-        trusted: resolver.trusted(),
+        logging: resolver.resolve_logging(file.logging),
+        trusted: resolver.resolve_trusted_folders(),
         named_variables,
     };
     resolver
@@ -99,7 +102,7 @@ pub(super) fn resolve(
 /// The folders that a layer trusts.
 pub(super) fn trusted_folders(layer: &SpannedValue, env: &Env) -> BTreeSet<PathBuf> {
     trust_entries(layer)
-        .filter_map(|(_, text)| folder(text, env))
+        .filter_map(|(_, text)| parse_folder_path(text, env))
         .collect()
 }
 
@@ -111,7 +114,7 @@ fn trust_entries(tree: &SpannedValue) -> impl Iterator<Item = (&SpannedValue, &s
     items.iter().filter_map(|item| Some((item, item.text()?)))
 }
 
-fn folder(text: &str, env: &Env) -> Option<PathBuf> {
+fn parse_folder_path(text: &str, env: &Env) -> Option<PathBuf> {
     let path = if text.starts_with("file:") {
         Url::parse(text).ok()?.to_file_path().ok()?
     } else {
@@ -130,21 +133,21 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Where a setting stands; of the nearest table above it when it does not stand anywhere.
-    fn at(&self, path: &[&str]) -> Location {
+    fn find_location(&self, path: &[&str]) -> Location {
         let found = (0..=path.len())
             .rev()
             .find_map(|len| self.merged.find(&path[..len]));
         found.unwrap_or(self.merged).at.clone()
     }
 
-    fn error(&mut self, path: &[&str], message: impl Into<String>) {
+    fn report_error(&mut self, path: &[&str], message: impl Into<String>) {
         self.error_hinted(path, message, None);
     }
 
     fn error_hinted(&mut self, path: &[&str], message: impl Into<String>, meant: Option<&str>) {
-        let problem = Diagnostic::error(&self.at(path), path_of(path), message);
+        let problem = Diagnostic::new_error(&self.find_location(path), path_of(path), message);
         self.problems.push(match meant {
-            Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+            Some(meant) => problem.with_hint(format!("did you mean `{meant}`?")),
             None => problem,
         });
     }
@@ -152,7 +155,7 @@ impl Resolver<'_> {
     /// A path as a config file means it: `~` is home, a relative one starts at the file's folder.
     fn path(&self, keys: &[&str], text: &str) -> PathBuf {
         let path = home_expanded(text, self.inputs.env);
-        match &*self.at(keys).origin {
+        match &*self.find_location(keys).origin {
             Source::File(file) if path.is_relative() => {
                 file.parent().map_or(path.clone(), |dir| dir.join(&path))
             }
@@ -160,7 +163,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn providers(
+    fn resolve_providers(
         &mut self,
         mut tables: BTreeMap<String, ProviderTable>,
     ) -> (BTreeMap<String, ProviderSettings>, BTreeMap<String, String>) {
@@ -178,7 +181,7 @@ impl Resolver<'_> {
             .collect();
         for name in names {
             let configured = self.chosen.contains(&name);
-            match self.provider(&name, tables.remove(&name).unwrap_or_default(), configured) {
+            match self.resolve_provider(&name, tables.remove(&name).unwrap_or_default(), configured) {
                 Ok(provider) => _ = good.insert(name, provider),
                 Err(why) => _ = broken.insert(name, why),
             }
@@ -188,7 +191,7 @@ impl Resolver<'_> {
 
     /// `Err`: why it cannot be used. A broken address must not become the default one: what was meant for
     /// one company's server would go to another's.
-    fn provider(
+    fn resolve_provider(
         &mut self,
         name: &str,
         table: ProviderTable,
@@ -201,7 +204,7 @@ impl Resolver<'_> {
                 return Err(format!("could not use `{path}`"));
             }
         }
-        let known = known(name);
+        let known = find_preset(name);
         let usual_kind = known.map(|known| match (known.name, &table.base_url) {
             // OpenAI's current models call tools by this API alone; gateways mostly speak the older one.
             ("openai", None) => Kind::Responses,
@@ -209,14 +212,14 @@ impl Resolver<'_> {
         });
         let Some(kind) = table.kind.or(usual_kind) else {
             let message = "has no `kind`, and its name is not a known provider";
-            let at = self.at(&["provider", name]);
+            let at = self.find_location(&["provider", name]);
             let names = KNOWN.iter().map(|known| known.name);
-            let hint = match nearest(name, names) {
+            let hint = match nearest_name(name, names) {
                 Some(meant) => format!("did you mean `{meant}`? else add kind = \"openai\" or \"anthropic\""),
                 None => "add kind = \"openai\" or \"anthropic\"".to_owned(),
             };
             self.problems
-                .push(Diagnostic::error(&at, path_of(&["provider", name]), message).hint(hint));
+                .push(Diagnostic::new_error(&at, path_of(&["provider", name]), message).with_hint(hint));
             return Err("it has no `kind`".to_owned());
         };
         let usual = known
@@ -234,14 +237,14 @@ impl Resolver<'_> {
             .map(|text| self.path(&of("cassette"), text));
         let record = table.record.as_deref().map(|text| self.path(&of("record"), text));
         if kind == Kind::Script && cassette.is_none() {
-            self.error(
+            self.report_error(
                 &["provider", name],
                 "a provider of kind `script` needs a `cassette`",
             );
             return Err("it has no `cassette`".to_owned());
         }
         let key_variable = known.and_then(|known| known.key_variable);
-        let retry = retry(&table);
+        let retry = resolve_retry(&table);
         let api_key = match table.api_key {
             Some(key) => Some(key).filter(|key| !key.is_empty()),
             // A key that was named and is not there is not replaced by another account's.
@@ -251,7 +254,7 @@ impl Resolver<'_> {
                 .map(str::to_owned),
         };
         if api_key.as_ref().is_some_and(|key| !header_value(key)) {
-            self.error(&of("api_key"), "contains invalid characters, such as a line end");
+            self.report_error(&of("api_key"), "contains invalid characters, such as a line end");
             return Err("its key cannot be sent".to_owned());
         }
         Ok(ProviderSettings {
@@ -271,15 +274,17 @@ impl Resolver<'_> {
             limits: TimeLimits {
                 connect: table
                     .connect_timeout_s
-                    .map_or(TimeLimits::default().connect, seconds),
-                first_event: table.first_event_timeout_s.map(seconds),
-                event_gap: table.event_gap_timeout_s.map(seconds),
+                    .map_or(TimeLimits::default().connect, duration_from_secs),
+                first_event: table.first_event_timeout_s.map(duration_from_secs),
+                event_gap: table.event_gap_timeout_s.map(duration_from_secs),
             },
-            headers: self.headers(name, table.headers),
+            headers: self.resolve_headers(name, table.headers),
             max_day_cost: table.max_day_cost.map(Cost::from_usd),
-            fallback: table.fallback.map(StringOrList::list).unwrap_or_default(),
+            fallback: table.fallback.map(StringOrList::into_vec).unwrap_or_default(),
             fallback_model: table.fallback_model.filter(|model| !model.is_empty()),
-            circuit_cooldown: table.circuit_cooldown_s.map_or(Duration::from_secs(30), seconds),
+            circuit_cooldown: table
+                .circuit_cooldown_s
+                .map_or(Duration::from_secs(30), duration_from_secs),
             model: table.model.filter(|model| !model.is_empty()),
             cassette,
             record,
@@ -290,20 +295,20 @@ impl Resolver<'_> {
     fn base_url(&mut self, name: &str, text: Option<&str>) -> Result<(String, bool), String> {
         let path = ["provider", name, "base_url"];
         let Some(text) = text else {
-            self.error(&["provider", name], "needs a `base_url`");
+            self.report_error(&["provider", name], "needs a `base_url`");
             return Err("it has no `base_url`".to_owned());
         };
         let good = Url::parse(text)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
         let Some(url) = good else {
-            self.error(&path, "must be an address such as https://llm.example.com/v1");
+            self.report_error(&path, "must be an address such as https://llm.example.com/v1");
             return Err("its `base_url` is not an address".to_owned());
         };
         Ok((text.trim_end_matches('/').to_owned(), is_near(&url)))
     }
 
-    fn headers(
+    fn resolve_headers(
         &mut self,
         provider: &str,
         headers: BTreeMap<String, String>,
@@ -313,7 +318,7 @@ impl Resolver<'_> {
             if header_name(&name) && header_value(&value) {
                 good.insert(name, SecretString::from(value));
             } else {
-                self.error(
+                self.report_error(
                     &["provider", provider, "headers", &name],
                     "is not an HTTP header; ignored",
                 );
@@ -323,7 +328,7 @@ impl Resolver<'_> {
     }
 
     /// Takes unknown names and cycles out of the routes.
-    fn fallbacks(
+    fn prune_fallbacks(
         &mut self,
         providers: &mut BTreeMap<String, ProviderSettings>,
         broken: &BTreeMap<String, String>,
@@ -336,7 +341,7 @@ impl Resolver<'_> {
                 if names.contains(target) {
                     known.push(target.clone());
                 } else {
-                    let meant = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
+                    let meant = nearest_name(target, names.iter().map(String::as_str)).map(str::to_owned);
                     let message = format!("unknown provider `{target}`");
                     self.error_hinted(&["provider", name, "fallback"], message, meant.as_deref());
                 }
@@ -344,10 +349,10 @@ impl Resolver<'_> {
             // An edge that leads back is left out, so what is kept never has a cycle.
             let mut kept = Vec::new();
             for target in known {
-                match way(&routes, &target, name) {
+                match find_fallback_path(&routes, &target, name) {
                     Some(cycle) => {
                         let message = format!("is a cycle: {name} → {}", cycle.join(" → "));
-                        self.error(&["provider", name, "fallback"], message);
+                        self.report_error(&["provider", name, "fallback"], message);
                     }
                     None if !kept.contains(&target) => kept.push(target),
                     None => {}
@@ -361,7 +366,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn agents(
+    fn resolve_agents(
         &mut self,
         mut tables: BTreeMap<String, AgentTable>,
         providers: &BTreeMap<String, ProviderSettings>,
@@ -370,23 +375,23 @@ impl Resolver<'_> {
         for (name, table) in &tables {
             let Some(provider) = &table.provider else { continue };
             if !providers.contains_key(provider) && !broken.contains_key(provider) {
-                let meant = nearest(provider, providers.keys().map(String::as_str));
+                let meant = nearest_name(provider, providers.keys().map(String::as_str));
                 let message = "unknown provider";
                 self.error_hinted(&["agent", name, "provider"], message, meant);
             }
         }
         let base = tables.remove("default").unwrap_or_default();
-        let base = self.agent("default", base, &AgentSettings::default(), providers);
+        let base = self.resolve_agent("default", base, &AgentSettings::default(), providers);
         let mut agents = BTreeMap::new();
         for (name, table) in tables {
-            let made = self.agent(&name, table, &base, providers);
+            let made = self.resolve_agent(&name, table, &base, providers);
             agents.insert(name, made);
         }
         agents.insert("default".to_owned(), base);
         agents
     }
 
-    fn agent(
+    fn resolve_agent(
         &mut self,
         name: &str,
         mut table: AgentTable,
@@ -403,7 +408,7 @@ impl Resolver<'_> {
         let route = table
             .route
             .take()
-            .map(|route| self.agent_route(name, route.list(), providers));
+            .map(|route| self.agent_route(name, route.into_vec(), providers));
         AgentSettings {
             prompt_file,
             // Another provider has its own way on.
@@ -411,7 +416,7 @@ impl Resolver<'_> {
                 Some(provider) if base.provider.as_ref() != Some(provider) => route,
                 _ => route.or_else(|| base.route.clone()),
             },
-            ..agent(name, table, base)
+            ..merge_agent_table(name, table, base)
         }
     }
 
@@ -429,7 +434,7 @@ impl Resolver<'_> {
                 None => (step.as_str(), None),
             };
             if !providers.contains_key(provider) {
-                let meant = nearest(provider, providers.keys().map(String::as_str));
+                let meant = nearest_name(provider, providers.keys().map(String::as_str));
                 let message = format!("unknown provider `{provider}`");
                 self.error_hinted(&["agent", name, "route"], message, meant);
             } else if !steps.iter().any(|known| known.provider == provider) {
@@ -442,7 +447,7 @@ impl Resolver<'_> {
         steps
     }
 
-    fn models(&mut self, tables: BTreeMap<String, ModelTable>) -> BTreeMap<String, ModelSettings> {
+    fn resolve_models(&mut self, tables: BTreeMap<String, ModelTable>) -> BTreeMap<String, ModelSettings> {
         let mut models = BTreeMap::new();
         for (name, table) in tables {
             let price = match (table.input, table.output) {
@@ -454,7 +459,7 @@ impl Resolver<'_> {
                 }),
                 (None, None) if table.cache_read.is_none() && table.cache_write.is_none() => None,
                 _ => {
-                    self.error(
+                    self.report_error(
                         &["model", &name],
                         "a price needs both `input` and `output`; ignored",
                     );
@@ -473,7 +478,7 @@ impl Resolver<'_> {
         models
     }
 
-    fn approvals(
+    fn resolve_approvals(
         &mut self,
         table: ApprovalsTable,
         unreadable: Vec<String>,
@@ -481,12 +486,12 @@ impl Resolver<'_> {
     ) -> ApprovalSettings {
         let mut settings = ApprovalSettings {
             unreadable,
-            timeout: table.timeout_s.map(seconds),
+            timeout: table.timeout_s.map(duration_from_secs),
             ..ApprovalSettings::default()
         };
-        (settings.allow, _) = self.rules("allow", table.allow, own_tools);
+        (settings.allow, _) = self.resolve_rules("allow", table.allow, own_tools);
         for (list, rules) in [("deny", table.deny), ("require_approval", table.require_approval)] {
-            let (good, mut bad) = self.rules(list, rules, own_tools);
+            let (good, mut bad) = self.resolve_rules(list, rules, own_tools);
             settings.unreadable.append(&mut bad);
             match list {
                 "deny" => settings.deny = good,
@@ -497,7 +502,7 @@ impl Resolver<'_> {
     }
 
     /// The rules of a list that can match, and for people what the others are.
-    fn rules(
+    fn resolve_rules(
         &mut self,
         list: &str,
         rules: Option<StringOrList>,
@@ -505,21 +510,24 @@ impl Resolver<'_> {
     ) -> (Vec<String>, Vec<String>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         let key = path_of(&["approvals", list]);
-        for rule in rules.map(StringOrList::list).unwrap_or_default() {
+        for rule in rules.map(StringOrList::into_vec).unwrap_or_default() {
             let item = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
                 Some(Node::List(items)) => items.iter().find(|item| item.text() == Some(&rule)),
                 _ => None,
             };
-            let at = item.map_or_else(|| self.at(&["approvals", list]), |item| item.at.clone());
+            let at = item.map_or_else(
+                || self.find_location(&["approvals", list]),
+                |item| item.at.clone(),
+            );
             // Variables that were put in may be secrets.
             let is_public = item.is_none_or(|item| item.raw.is_none());
             match Rule::read(&rule, own_tools) {
                 Ok(read) => {
-                    if let Some(clear) = read.advice().filter(|_| list == "allow" && is_public) {
+                    if let Some(clear) = read.suggest_rewrite().filter(|_| list == "allow" && is_public) {
                         let message = format!("`*` ends the word before it: `{rule}` allows no longer word");
-                        let problem = Diagnostic::warning(&at, &key, message);
+                        let problem = Diagnostic::new_warning(&at, &key, message);
                         self.problems
-                            .push(problem.hint(format!("to say so, write `{clear}`")));
+                            .push(problem.with_hint(format!("to say so, write `{clear}`")));
                     }
                     good.push(rule);
                 }
@@ -530,17 +538,20 @@ impl Resolver<'_> {
                         "invalid rule".to_owned()
                     };
                     let name = if is_public {
-                        format!("rule `{}`", shortened(&rule))
+                        format!("rule `{}`", shorten_for_message(&rule))
                     } else {
                         "rule".to_owned()
                     };
-                    let problem = Diagnostic::error(&at, &key, format!("{message}; ignored"));
-                    bad.push(format!("the {list} {name} ({}) is invalid", problem.place()));
+                    let problem = Diagnostic::new_error(&at, &key, format!("{message}; ignored"));
+                    bad.push(format!(
+                        "the {list} {name} ({}) is invalid",
+                        problem.format_location()
+                    ));
                     let asks = "until it is fixed, everything except plain reading asks";
                     self.problems.push(if list == "allow" {
                         problem
                     } else {
-                        problem.hint(asks)
+                        problem.with_hint(asks)
                     });
                 }
             }
@@ -548,16 +559,16 @@ impl Resolver<'_> {
         (good, bad)
     }
 
-    fn hooks(&mut self, tables: BTreeMap<String, HookTable>) -> Vec<HookSettings> {
+    fn resolve_hooks(&mut self, tables: BTreeMap<String, HookTable>) -> Vec<HookSettings> {
         let failed = |name: &str, key: &str| self.failed.contains(&path_of(&["hook", name, key]));
-        let (hooks, wrong) = hooks::hooks(tables, &failed);
+        let (hooks, wrong) = hooks::build_hooks(tables, &failed);
         for (name, key, why) in wrong {
-            self.error(&["hook", &name, key], why);
+            self.report_error(&["hook", &name, key], why);
         }
         hooks
     }
 
-    fn network(&mut self, table: NetworkTable) -> NetworkSettings {
+    fn resolve_network(&mut self, table: NetworkTable) -> NetworkSettings {
         let env = self.inputs.env;
         let variable = |names: &[&str]| {
             names
@@ -570,7 +581,7 @@ impl Resolver<'_> {
                 matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h") && url.host().is_some()
             });
             if !good {
-                self.error(
+                self.report_error(
                     &["network", "proxy"],
                     "must be an address such as http://proxy.example.com:3128",
                 );
@@ -594,15 +605,15 @@ impl Resolver<'_> {
         }
     }
 
-    fn logging(&mut self, table: LoggingTable) -> LoggingSettings {
+    fn resolve_logging(&mut self, table: LoggingTable) -> LoggingSettings {
         let filter = table.filter.filter(|filter| !filter.is_empty()).filter(|filter| {
             let good = tracing_subscriber::EnvFilter::try_new(filter).is_ok();
             if !good {
                 let message = "is not a filter; using `level`";
-                let at = self.at(&["logging", "filter"]);
+                let at = self.find_location(&["logging", "filter"]);
                 self.problems.push(
-                    Diagnostic::error(&at, "logging.filter", message)
-                        .hint("as in `info,agentls::provider=debug`"),
+                    Diagnostic::new_error(&at, "logging.filter", message)
+                        .with_hint("as in `info,agentls::provider=debug`"),
                 );
             }
             good
@@ -628,25 +639,25 @@ impl Resolver<'_> {
         }
     }
 
-    fn trusted(&mut self) -> BTreeSet<PathBuf> {
+    fn resolve_trusted_folders(&mut self) -> BTreeSet<PathBuf> {
         let merged = self.merged;
         for (item, text) in trust_entries(merged) {
-            if folder(text, self.inputs.env).is_none() {
+            if parse_folder_path(text, self.inputs.env).is_none() {
                 let message = "is not an absolute path; ignored";
                 self.problems
-                    .push(Diagnostic::error(&item.at, "trusted", message));
+                    .push(Diagnostic::new_error(&item.at, "trusted", message));
             }
         }
         trusted_folders(merged, self.inputs.env)
     }
 }
 
-fn seconds(number: f64) -> Duration {
+fn duration_from_secs(number: f64) -> Duration {
     Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX)
 }
 
-fn retry(table: &ProviderTable) -> RetrySettings {
-    let mut retry = RetrySettings::of(match table.retry {
+fn resolve_retry(table: &ProviderTable) -> RetrySettings {
+    let mut retry = RetrySettings::from_profile(match table.retry {
         Some(RetryName::Interactive) | None => RetryProfile::Interactive,
         Some(RetryName::Persistent) => RetryProfile::Persistent,
         Some(RetryName::Patient) => RetryProfile::Patient,
@@ -661,94 +672,14 @@ fn retry(table: &ProviderTable) -> RetrySettings {
         .max_backoff_ms
         .map_or(retry.backoff.max, Duration::from_millis);
     retry.backoff.jitter = table.backoff_jitter.unwrap_or(retry.backoff.jitter);
-    retry.max_retry_after = table.max_retry_after_s.map_or(retry.max_retry_after, seconds);
+    retry.max_retry_after = table
+        .max_retry_after_s
+        .map_or(retry.max_retry_after, duration_from_secs);
     retry
 }
 
-fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
-    AgentSettings {
-        name: name.to_owned(),
-        names_model: table.provider.is_some() || table.model.is_some(),
-        // Another provider's model name would mean nothing to this one.
-        model: match &table.provider {
-            Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
-            _ => table.model.or_else(|| base.model.clone()),
-        },
-        provider: table.provider.or_else(|| base.provider.clone()),
-        mode: table.mode.map_or(base.mode, |mode| match mode {
-            ModeName::Plan => Mode::Plan,
-            ModeName::Ask => Mode::Ask,
-            ModeName::AutoEdit => Mode::AutoEdit,
-            ModeName::Full => Mode::Full,
-        }),
-        reasoning_effort: table
-            .reasoning_effort
-            .map_or(base.reasoning_effort, |effort| match effort {
-                EffortName::Off => None,
-                EffortName::Low => Some(ReasoningEffort::Low),
-                EffortName::Medium => Some(ReasoningEffort::Medium),
-                EffortName::High => Some(ReasoningEffort::High),
-            }),
-        description: table.description,
-        system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
-        prompt_file: None,
-        route: None,
-        tools: ToolChoice {
-            only: table
-                .tools
-                .map(StringOrList::list)
-                .or_else(|| base.tools.only.clone()),
-            never: table
-                .deny_tools
-                .map_or_else(|| base.tools.never.clone(), StringOrList::list),
-        },
-        output_escalation: table
-            .output_escalation
-            .map_or(base.output_escalation, |escalation| match escalation {
-                EscalationName::Large => OutputEscalation::Large,
-                EscalationName::Double => OutputEscalation::Double,
-            }),
-        auto_compact: table.auto_compact.unwrap_or(base.auto_compact),
-        compaction_model: table.compaction_model.or_else(|| base.compaction_model.clone()),
-        compaction_threshold: table.compaction_threshold.unwrap_or(base.compaction_threshold),
-        output_reserve: table.output_reserve.unwrap_or(base.output_reserve),
-        token_target: table.token_target.or(base.token_target),
-        planning: table.planning.unwrap_or(base.planning),
-        reflection: match table.reflection {
-            None => base.reflection,
-            Some(Reflection::On(false)) => None,
-            Some(Reflection::On(true)) => Some(REFLECTION),
-            Some(Reflection::Every(calls)) => Some(calls),
-        },
-        tool_failure: policy(table.tool_failure, base.tool_failure),
-        tool_timeout: policy(table.tool_timeout, base.tool_timeout),
-        subagent_failure: policy(table.subagent_failure, base.subagent_failure),
-        max_steps: table.max_steps.unwrap_or(base.max_steps),
-        max_session_cost: table
-            .max_session_cost
-            .map(Cost::from_usd)
-            .or(base.max_session_cost),
-        max_turn_cost: table.max_turn_cost.map(Cost::from_usd).or(base.max_turn_cost),
-        max_day_cost: table.max_day_cost.map(Cost::from_usd).or(base.max_day_cost),
-        max_tool_calls: table.max_tool_calls.or(base.max_tool_calls),
-        max_subagents: table.max_subagents.unwrap_or(base.max_subagents),
-        max_wall_time: table.max_wall_time_s.map(seconds).or(base.max_wall_time),
-        degrade_at_limit: table
-            .limit_reached
-            .map_or(base.degrade_at_limit, |policy| policy == LimitPolicyName::Degrade),
-    }
-}
-
-fn policy(named: Option<PolicyName>, base: FailurePolicy) -> FailurePolicy {
-    named.map_or(base, |name| match name {
-        PolicyName::Continue => FailurePolicy::Continue,
-        PolicyName::Degrade => FailurePolicy::Degrade,
-        PolicyName::Fail => FailurePolicy::Fail,
-    })
-}
-
 /// A way from `from` to `to` along the routes.
-fn way(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<Vec<String>> {
+fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_owned()]);
     let mut open = vec![vec![from.to_owned()]];
     while let Some(path) = open.pop() {

@@ -16,12 +16,12 @@ pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
 static SCHEMA: LazyLock<Value> = LazyLock::new(build);
 
 /// The JSON Schema of a config file (`agentls config schema`).
-pub fn schema() -> Value {
+pub fn export_json_schema() -> Value {
     SCHEMA.clone()
 }
 
 /// The same, not copied.
-pub(super) fn shared() -> &'static Value {
+pub(super) fn shared_schema() -> &'static Value {
     &SCHEMA
 }
 
@@ -31,7 +31,7 @@ fn build() -> Value {
         .into_generator()
         .into_root_schema_for::<ConfigFile>()
         .to_value();
-    tidy(&mut schema);
+    normalize_schema(&mut schema);
     if let Some(Value::Object(agent)) =
         schema.pointer_mut("/properties/agent/additionalProperties/properties")
     {
@@ -46,14 +46,16 @@ fn build() -> Value {
 }
 
 /// TOML has no null, so `null` is taken out of types; number formats become limits that every validator knows.
-fn tidy(schema: &mut Value) {
+fn normalize_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             for (key, value) in object.iter_mut() {
                 match value {
                     // Its keys are settings' names, not words of the schema language.
-                    Value::Object(named) if key == "properties" => named.values_mut().for_each(tidy),
-                    _ => tidy(value),
+                    Value::Object(named) if key == "properties" => {
+                        named.values_mut().for_each(normalize_schema)
+                    }
+                    _ => normalize_schema(value),
                 }
             }
             drop_null(object);
@@ -64,7 +66,7 @@ fn tidy(schema: &mut Value) {
                 object.insert("maximum".to_owned(), json!(u32::MAX));
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(normalize_schema),
         _ => {}
     }
 }
@@ -119,15 +121,15 @@ mod tests {
             }
         }
         let mut undescribed = Vec::new();
-        walk(shared(), "", &mut undescribed);
+        walk(shared_schema(), "", &mut undescribed);
         assert!(undescribed.is_empty(), "{undescribed:?}");
-        assert!(!schema().to_string().contains("null"));
+        assert!(!export_json_schema().to_string().contains("null"));
     }
 
     #[test]
     fn knows_aliases_types_and_limits() {
         let agent = "/properties/agent/additionalProperties/properties";
-        let at = |path: &str| shared().pointer(path).cloned().unwrap_or_default();
+        let at = |path: &str| shared_schema().pointer(path).cloned().unwrap_or_default();
         assert_eq!(at(&format!("{agent}/max_iterations/maximum")), 100_000);
         assert_eq!(at(&format!("{agent}/max_steps/type")), "integer");
         assert_eq!(at(&format!("{agent}/max_steps/default")), 50);

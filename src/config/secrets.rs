@@ -40,30 +40,32 @@ pub struct RedactedPieces {
 impl Redactor {
     /// From now on this text is taken out, also as JSON writes it, and of a header's value (`Bearer …`) each long
     /// word by itself.
-    pub fn learn(&self, secret: &SecretString) {
-        remember(&self.known, secret.expose_secret(), SHORTEST);
+    pub fn learn_secret(&self, secret: &SecretString) {
+        add_secret(&self.known, secret.expose_secret(), SHORTEST);
         for word in long_words(secret) {
-            remember(&self.known, word, SHORTEST_IN_CONTENT);
+            add_secret(&self.known, word, SHORTEST_IN_CONTENT);
         }
     }
 
     /// From now on this key is taken out of content too. Of a header's value it is each long word.
     fn learn_key(&self, key: &SecretString) {
         for word in long_words(key) {
-            remember(&self.keys, word, SHORTEST_IN_CONTENT);
+            add_secret(&self.keys, word, SHORTEST_IN_CONTENT);
         }
     }
 
     /// From now on this key of a provider is taken out of everything, content too.
     pub fn learn_provider_key(&self, key: &SecretString) {
-        self.learn(key);
+        self.learn_secret(key);
         self.learn_key(key);
     }
 
     /// Learns every secret of a configuration.
     pub fn learn_all(&self, settings: &Settings) {
-        settings.secrets().for_each(|secret| self.learn(secret));
-        settings.keys().for_each(|key| self.learn_key(key));
+        settings
+            .iter_secrets()
+            .for_each(|secret| self.learn_secret(secret));
+        settings.iter_provider_keys().for_each(|key| self.learn_key(key));
     }
 
     /// The content with `***` for every key; none if there is none in it.
@@ -75,25 +77,29 @@ impl Redactor {
     /// The same of bytes, such as a request that is JSON already.
     pub fn redact_bytes(&self, content: &[u8]) -> Option<Vec<u8>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        match redacted(&keys, content) {
+        match replace_secrets(&keys, content) {
             Cow::Borrowed(_) => None,
             Cow::Owned(clean) => Some(clean),
         }
     }
 
     /// Redacts content that comes in pieces.
-    pub fn pieces(&self) -> RedactedPieces {
+    pub fn redact_pieces(&self) -> RedactedPieces {
         RedactedPieces {
             redactor: self.clone(),
             held: String::new(),
         }
     }
 
-    /// The bytes with a mark for every key, by which [`Redactor::unmask`] knows it again.
-    pub fn mask<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    /// The bytes with a mark for every key, by which [`Redactor::unmask_keys`] knows it again.
+    pub fn mask_keys<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().fold(Cow::Borrowed(bytes), |bytes, key| {
-            match replaced(&bytes, key.expose_secret().as_bytes(), mark(key).as_bytes()) {
+            match replace_all(
+                &bytes,
+                key.expose_secret().as_bytes(),
+                format_key_mark(key).as_bytes(),
+            ) {
                 Some(masked) => Cow::Owned(masked),
                 None => bytes,
             }
@@ -101,13 +107,18 @@ impl Redactor {
     }
 
     /// The bytes with every key that is known in the place of its mark.
-    pub fn unmask(&self, bytes: Vec<u8>) -> Vec<u8> {
+    pub fn unmask_keys(&self, bytes: Vec<u8>) -> Vec<u8> {
         if memchr::memmem::find(&bytes, HIDDEN.0.as_bytes()).is_none() {
             return bytes;
         }
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().fold(bytes, |bytes, key| {
-            replaced(&bytes, mark(key).as_bytes(), key.expose_secret().as_bytes()).unwrap_or(bytes)
+            replace_all(
+                &bytes,
+                format_key_mark(key).as_bytes(),
+                key.expose_secret().as_bytes(),
+            )
+            .unwrap_or(bytes)
         })
     }
 
@@ -137,14 +148,14 @@ impl Redactor {
     }
 
     /// The bytes with `***` for every known secret.
-    pub fn redact<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn redact_secrets<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        redacted(&known, bytes)
+        replace_secrets(&known, bytes)
     }
 
     /// The text with `***` for every known secret.
     pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.redact(text.as_bytes()) {
+        match self.redact_secrets(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
             Cow::Owned(clean) => Cow::Owned(String::from_utf8_lossy(&clean).into_owned()),
         }
@@ -162,7 +173,7 @@ impl RedactedPieces {
     }
 
     /// The end: what was held back.
-    pub fn finish(&mut self) -> String {
+    pub fn flush_held(&mut self) -> String {
         let rest = std::mem::take(&mut self.held);
         self.redactor.redact_content(&rest).unwrap_or(rest)
     }
@@ -175,7 +186,7 @@ pub fn long_words(secret: &SecretString) -> impl Iterator<Item = &str> {
 }
 
 /// Adds a text of at least `shortest` bytes, also as JSON writes it.
-fn remember(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
+fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     if plain.len() < shortest {
         return;
     }
@@ -189,9 +200,9 @@ fn remember(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     known.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
 }
 
-fn redacted<'a>(known: &[SecretString], bytes: &'a [u8]) -> Cow<'a, [u8]> {
+fn replace_secrets<'a>(known: &[SecretString], bytes: &'a [u8]) -> Cow<'a, [u8]> {
     known.iter().fold(Cow::Borrowed(bytes), |bytes, secret| {
-        match replaced(&bytes, secret.expose_secret().as_bytes(), MASK) {
+        match replace_all(&bytes, secret.expose_secret().as_bytes(), MASK) {
             Some(clean) => Cow::Owned(clean),
             None => bytes,
         }
@@ -204,12 +215,12 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-fn mark(key: &SecretString) -> String {
+fn format_key_mark(key: &SecretString) -> String {
     let (before, after) = HIDDEN;
     format!("{before}{}{after}", hash::sha256(key.expose_secret().as_bytes()))
 }
 
-fn replaced(bytes: &[u8], secret: &[u8], with: &[u8]) -> Option<Vec<u8>> {
+fn replace_all(bytes: &[u8], secret: &[u8], with: &[u8]) -> Option<Vec<u8>> {
     let mut found = memchr::memmem::find_iter(bytes, secret).peekable();
     found.peek()?;
     let mut clean = Vec::with_capacity(bytes.len());
@@ -234,12 +245,12 @@ mod tests {
             redactor.learn_key(&key.into());
         }
         let bytes = b"\xff sk-0123456789abcdef-longer sk-0123456789abcdef\0 and sk-short";
-        let masked = redactor.mask(bytes);
+        let masked = redactor.mask_keys(bytes);
         assert!(memchr::memmem::find(&masked, b"sk-0123456789abcdef").is_none());
         assert!(masked.ends_with(b"\0 and sk-short") && masked.starts_with(b"\xff "));
-        assert_eq!(redactor.unmask(masked.to_vec()), bytes);
-        assert_eq!(Redactor::default().unmask(masked.to_vec()), masked.to_vec());
-        assert!(matches!(redactor.mask(b"nothing"), Cow::Borrowed(_)));
+        assert_eq!(redactor.unmask_keys(masked.to_vec()), bytes);
+        assert_eq!(Redactor::default().unmask_keys(masked.to_vec()), masked.to_vec());
+        assert!(matches!(redactor.mask_keys(b"nothing"), Cow::Borrowed(_)));
     }
 
     #[test]
@@ -269,7 +280,7 @@ mod tests {
         let text = "é sk-0 sk-0123456789abcdef sk-0123456789abcdef-longer sk-sk-0123456789abcdef-longe sk-";
         let clean = "é sk-0 *** *** sk-***-longe sk-";
         for size in 1..text.len() {
-            let mut pieces = redactor.pieces();
+            let mut pieces = redactor.redact_pieces();
             let mut told = String::new();
             let mut rest = text;
             while !rest.is_empty() {
@@ -277,16 +288,16 @@ mod tests {
                 told.push_str(&pieces.push(piece));
                 rest = later;
             }
-            told.push_str(&pieces.finish());
+            told.push_str(&pieces.flush_held());
             assert_eq!(told, clean, "in pieces of {size}");
         }
         // The end of one is the start of another.
         redactor.learn_key(&"abcdef-and-so-on-it-goes".into());
-        let mut pieces = redactor.pieces();
-        let told = pieces.push("sk-0123456789abcdef") + &pieces.push(" ") + &pieces.finish();
+        let mut pieces = redactor.redact_pieces();
+        let told = pieces.push("sk-0123456789abcdef") + &pieces.push(" ") + &pieces.flush_held();
         assert_eq!(told, "*** ");
         // What cannot be a key does not wait.
-        assert_eq!(redactor.pieces().push("started\n"), "started\n");
+        assert_eq!(redactor.redact_pieces().push("started\n"), "started\n");
     }
 
     #[test]
@@ -299,7 +310,7 @@ mod tests {
             "ab",
             "Bearer 0123456789abcdef",
         ] {
-            redactor.learn(&secret.into());
+            redactor.learn_secret(&secret.into());
         }
         for (given, clean) in [
             ("nothing here", "nothing here"),
@@ -312,6 +323,6 @@ mod tests {
         ] {
             assert_eq!(redactor.redact_text(given), clean);
         }
-        assert!(matches!(redactor.redact(b"clean"), Cow::Borrowed(_)));
+        assert!(matches!(redactor.redact_secrets(b"clean"), Cow::Borrowed(_)));
     }
 }

@@ -50,7 +50,7 @@ pub struct Settings {
 
 impl Settings {
     /// The agent of that name.
-    pub fn agent(&self, name: &str) -> Option<&AgentSettings> {
+    pub fn find_agent(&self, name: &str) -> Option<&AgentSettings> {
         self.agents.get(name)
     }
 
@@ -69,7 +69,7 @@ impl Settings {
         let harmless =
             |name: &str| HARMLESS.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_");
         let holds_key = |value: &str| {
-            let mut keys = self.keys().map(ExposeSecret::expose_secret);
+            let mut keys = self.iter_provider_keys().map(ExposeSecret::expose_secret);
             keys.any(|key| key.len() >= SHORTEST_KEY && value.contains(key))
         };
         let found = env.iter().filter_map(|(name, value)| {
@@ -96,7 +96,7 @@ impl Settings {
     }
 
     /// The keys: what content must not hold. Of the headers those that are not usually public.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &SecretString> {
+    pub(super) fn iter_provider_keys(&self) -> impl Iterator<Item = &SecretString> {
         const PUBLIC: [&str; 12] = [
             "accept",
             "accept-language",
@@ -120,7 +120,7 @@ impl Settings {
     }
 
     /// Every secret in here, for a [`Redactor`](super::Redactor).
-    pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+    pub fn iter_secrets(&self) -> impl Iterator<Item = &SecretString> {
         let keys = self
             .providers
             .values()
@@ -218,7 +218,7 @@ pub struct RetrySettings {
 
 impl RetrySettings {
     /// The numbers of a profile.
-    pub fn of(profile: RetryProfile) -> Self {
+    pub fn from_profile(profile: RetryProfile) -> Self {
         let (max_retries, initial_ms, max_s) = match profile {
             RetryProfile::Interactive => (3, 1_000, 30),
             RetryProfile::Persistent => (10, 500, 32),
@@ -361,8 +361,8 @@ pub struct ToolChoice {
 
 impl ToolChoice {
     /// Whether a tool of that name is among them.
-    pub fn allows(&self, tool: &str) -> bool {
-        let names = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, tool));
+    pub fn is_allowed(&self, tool: &str) -> bool {
+        let names = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
         self.only.as_deref().is_none_or(names) && !names(&self.never)
     }
 
@@ -373,7 +373,7 @@ impl ToolChoice {
 }
 
 /// Whether a name fits a pattern: what stands between its `*` comes in this order, the ends at the ends.
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };
@@ -544,7 +544,7 @@ const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ToolSettings {
     /// How long a call of this tool may run, waiting for a person not counted.
-    pub fn timeout(&self, tool: &str) -> Duration {
+    pub fn timeout_for(&self, tool: &str) -> Duration {
         let own = self.timeouts.get(tool).copied();
         own.unwrap_or(match tool {
             "delegate" => DELEGATE_TIMEOUT,
@@ -553,7 +553,7 @@ impl ToolSettings {
     }
 
     /// How long this tool is left alone after it has failed in the same way again and again.
-    pub fn cooldown(&self, tool: &str) -> Duration {
+    pub fn cooldown_for(&self, tool: &str) -> Duration {
         self.cooldowns.get(tool).copied().unwrap_or(self.default_cooldown)
     }
 }
@@ -653,7 +653,7 @@ pub struct LoggingSettings {
 
 impl LoggingSettings {
     /// The filter in tracing's language: our own modules at `level`, libraries at most at `warn`.
-    pub fn directives(&self) -> String {
+    pub fn to_filter_directives(&self) -> String {
         match (&self.filter, self.level) {
             (Some(filter), _) => filter.clone(),
             (None, LogLevel::Off | LogLevel::Error) => self.level.name().to_owned(),

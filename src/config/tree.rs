@@ -45,7 +45,7 @@ pub(super) struct Location {
 }
 
 impl Location {
-    pub(super) fn nowhere(origin: Source) -> Self {
+    pub(super) fn without_position(origin: Source) -> Self {
         Self {
             origin: Arc::new(origin),
             line: 0,
@@ -54,7 +54,7 @@ impl Location {
     }
 
     /// The start of a file.
-    pub(super) fn top(path: &Path) -> Self {
+    pub(super) fn start_of_file(path: &Path) -> Self {
         Self {
             origin: Arc::new(Source::File(path.to_path_buf())),
             line: 1,
@@ -88,7 +88,7 @@ impl SpannedValue {
         Self { at, raw: None, node }
     }
 
-    pub(super) fn table(at: Location) -> Self {
+    pub(super) fn new_table(at: Location) -> Self {
         Self::new(at, Node::Table(BTreeMap::new()))
     }
 
@@ -107,7 +107,7 @@ impl SpannedValue {
         }
     }
 
-    pub(super) fn number(&self) -> Option<f64> {
+    pub(super) fn as_f64(&self) -> Option<f64> {
         match self.node {
             Node::Integer(number) => Some(number as f64),
             Node::Float(number) => Some(number),
@@ -116,7 +116,7 @@ impl SpannedValue {
     }
 
     /// Puts `tree` at a path, making tables on the way. The path must not lead through a plain value.
-    pub(super) fn put(&mut self, path: &[&str], tree: SpannedValue) {
+    pub(super) fn insert_at(&mut self, path: &[&str], tree: SpannedValue) {
         let Node::Table(entries) = &mut self.node else {
             return;
         };
@@ -127,8 +127,8 @@ impl SpannedValue {
             }
             [first, rest @ ..] => entries
                 .entry((*first).to_owned())
-                .or_insert_with(|| SpannedValue::table(tree.at.clone()))
-                .put(rest, tree),
+                .or_insert_with(|| SpannedValue::new_table(tree.at.clone()))
+                .insert_at(rest, tree),
         }
     }
 
@@ -146,13 +146,13 @@ impl SpannedValue {
 
     /// Lays `upper` over `self`: tables entry by entry, everything else is replaced; but lists at a path that
     /// `joins` names are joined, each entry once.
-    pub(super) fn overlay(&mut self, upper: SpannedValue, path: &str, joins: &dyn Fn(&str) -> bool) {
+    pub(super) fn merge_overlay(&mut self, upper: SpannedValue, path: &str, joins: &dyn Fn(&str) -> bool) {
         match (&mut self.node, upper.node) {
             (Node::Table(lower), Node::Table(upper)) => {
                 for (key, value) in upper {
                     let inner = join(path, &key);
                     match lower.get_mut(&key) {
-                        Some(below) => below.overlay(value, &inner, joins),
+                        Some(below) => below.merge_overlay(value, &inner, joins),
                         None => {
                             lower.insert(key, value);
                         }
@@ -283,33 +283,37 @@ pub(super) struct Parsed {
 
 /// Reads TOML. What syntax errors touch is left out, the rest stays.
 pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
-    let top = Location::top(path);
+    let top = Location::start_of_file(path);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            let lines = Lines::of(&bytes[..error.valid_up_to()]);
-            let at = lines.at(error.valid_up_to(), &top);
-            let problem = Diagnostic::error(&at, "", "not UTF-8 text; the file is not used");
+            let lines = Lines::from_bytes(&bytes[..error.valid_up_to()]);
+            let at = lines.location_at(error.valid_up_to(), &top);
+            let problem = Diagnostic::new_error(&at, "", "not UTF-8 text; the file is not used");
             return Parsed {
-                tree: SpannedValue::table(top),
+                tree: SpannedValue::new_table(top),
                 problems: vec![problem],
                 failed: BTreeSet::new(),
             };
         }
     };
-    let lines = Lines::of(text.as_bytes());
+    let lines = Lines::from_bytes(text.as_bytes());
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut problems = Vec::new();
     let mut tainted = Vec::new();
     let hidden = errors.len().saturating_sub(MAX_ERRORS);
     for (index, error) in errors.into_iter().enumerate() {
         let span = error.span().unwrap_or(0..0);
-        tainted.push(lines.tainted(text, &span));
+        tainted.push(lines.find_tainted_range(text, &span));
         if index < MAX_ERRORS {
-            let at = lines.at(span.start, &top);
-            problems.push(Diagnostic::error(&at, "", format!("TOML: {}", error.message())));
+            let at = lines.location_at(span.start, &top);
+            problems.push(Diagnostic::new_error(
+                &at,
+                "",
+                format!("TOML: {}", error.message()),
+            ));
             if index + 1 == MAX_ERRORS && hidden > 0 {
-                problems.push(Diagnostic::error(
+                problems.push(Diagnostic::new_error(
                     &at,
                     "",
                     format!("and {hidden} more syntax errors"),
@@ -317,14 +321,14 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
             }
         }
     }
-    let tainted = merged(tainted);
+    let tainted = merge_ranges(tainted);
     let mut reader = TreeReader {
         lines: &lines,
         top: &top,
         tainted,
         failed: BTreeSet::new(),
     };
-    let entries = reader.table(document.get_ref(), "");
+    let entries = reader.read_table(document.get_ref(), "");
     let failed = reader.failed;
     Parsed {
         tree: SpannedValue::new(top, Node::Table(entries)),
@@ -342,17 +346,17 @@ struct TreeReader<'a> {
 }
 
 impl TreeReader<'_> {
-    fn table(&mut self, table: &DeTable<'_>, path: &str) -> BTreeMap<String, SpannedValue> {
+    fn read_table(&mut self, table: &DeTable<'_>, path: &str) -> BTreeMap<String, SpannedValue> {
         let mut entries = BTreeMap::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let path = join(path, name);
             let whole = key.span().start.min(value.span().start)..value.span().end.max(key.span().end);
             // A table's own span is its header; its entries are judged one by one.
-            let spoiled = !value.get_ref().is_table() && self.spoiled(&whole);
+            let spoiled = !value.get_ref().is_table() && self.is_tainted(&whole);
             match self.value(value, &path) {
                 Some(node) if !spoiled => {
-                    let at = self.lines.at(key.span().start, self.top);
+                    let at = self.lines.location_at(key.span().start, self.top);
                     entries.insert(name.to_owned(), SpannedValue::new(at, node));
                 }
                 _ => {
@@ -377,16 +381,16 @@ impl TreeReader<'_> {
             DeValue::Array(items) => {
                 let mut list = Vec::new();
                 for item in items.iter() {
-                    let at = self.lines.at(item.span().start, self.top);
+                    let at = self.lines.location_at(item.span().start, self.top);
                     list.extend(self.value(item, path).map(|node| SpannedValue::new(at, node)));
                 }
                 Node::List(list)
             }
-            DeValue::Table(table) => Node::Table(self.table(table, path)),
+            DeValue::Table(table) => Node::Table(self.read_table(table, path)),
         })
     }
 
-    fn spoiled(&self, span: &Range<usize>) -> bool {
+    fn is_tainted(&self, span: &Range<usize>) -> bool {
         let first = self.tainted.partition_point(|bad| bad.end <= span.start);
         self.tainted
             .get(first)
@@ -395,7 +399,7 @@ impl TreeReader<'_> {
 }
 
 /// Sorted, without overlaps.
-fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut apart: Vec<Range<usize>> = Vec::new();
     for range in ranges {
@@ -414,7 +418,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(text: &[u8]) -> Self {
+    fn from_bytes(text: &[u8]) -> Self {
         let starts = std::iter::once(0)
             .chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1))
             .collect();
@@ -424,15 +428,15 @@ impl Lines {
         }
     }
 
-    fn index(&self, offset: usize) -> usize {
+    fn index_at(&self, offset: usize) -> usize {
         self.starts
             .partition_point(|start| *start <= offset)
             .saturating_sub(1)
     }
 
-    fn at(&self, offset: usize, file: &Location) -> Location {
+    fn location_at(&self, offset: usize, file: &Location) -> Location {
         let offset = offset.min(self.text.len());
-        let index = self.index(offset);
+        let index = self.index_at(offset);
         let before = &self.text[self.starts[index]..offset];
         // Characters, not bytes: count what is not a continuation byte.
         let column = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + 1;
@@ -445,9 +449,9 @@ impl Lines {
 
     /// What an error at `span` makes doubtful: its lines; after a broken table header everything up to the
     /// next header, for those entries would land in another table.
-    fn tainted(&self, text: &str, span: &Range<usize>) -> Range<usize> {
-        let first = self.index(span.start.min(text.len()));
-        let mut last = self.index(span.end.min(text.len()));
+    fn find_tainted_range(&self, text: &str, span: &Range<usize>) -> Range<usize> {
+        let first = self.index_at(span.start.min(text.len()));
+        let mut last = self.index_at(span.end.min(text.len()));
         let line = |index: usize| {
             let end = self.starts.get(index + 1).copied().unwrap_or(text.len());
             &text[self.starts[index]..end]
@@ -558,7 +562,7 @@ mod tests {
     fn overlay_replaces_values_joins_named_lists() {
         let mut low = parse("[a]\nx = 1\ny = 2\nl = ['p', 'q']\nm = ['p']\n").tree;
         let high = parse("[a]\ny = 3\nl = ['q', 'r']\nm = ['z']\n").tree;
-        low.overlay(high, "", &|path| path == "a.l");
+        low.merge_overlay(high, "", &|path| path == "a.l");
         assert_eq!(
             low.to_json(),
             serde_json::json!({"a": {"x": 1, "y": 3, "l": ["p", "q", "r"], "m": ["z"]}})

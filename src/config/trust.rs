@@ -44,7 +44,7 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 /// Whether a path is, or lies below, something that an untrusted folder may not set.
-pub(super) fn forbidden(path: &str) -> bool {
+pub(super) fn is_forbidden(path: &str) -> bool {
     let have = keys_of(path);
     FORBIDDEN.iter().any(|pattern| {
         let want: Vec<&str> = pattern.split('.').collect();
@@ -59,10 +59,10 @@ pub(super) fn forbidden(path: &str) -> bool {
 /// Takes variables out before they are put in: an untrusted file could send any of them to a model.
 pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    prune(tree, "", &mut |path, value| {
+    retain_values(tree, "", &mut |path, value| {
         let named = value.text().is_some_and(names_variable);
         if named {
-            problems.push(refusal(
+            problems.push(build_refusal(
                 value,
                 path,
                 "environment variables are not expanded",
@@ -75,13 +75,17 @@ pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec
 }
 
 /// Takes out what would loosen anything. `user` is what the user's own file says.
-pub(super) fn restrain(tree: &mut SpannedValue, user: &SpannedValue, folder: &Path) -> Vec<Diagnostic> {
+pub(super) fn drop_refused_settings(
+    tree: &mut SpannedValue,
+    user: &SpannedValue,
+    folder: &Path,
+) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    prune(tree, "", &mut |path, value| {
+    retain_values(tree, "", &mut |path, value| {
         let Some(why) = why_refused(path, value, user) else {
             return true;
         };
-        problems.push(refusal(value, path, why, folder));
+        problems.push(build_refusal(value, path, why, folder));
         false
     });
     problems
@@ -90,7 +94,7 @@ pub(super) fn restrain(tree: &mut SpannedValue, user: &SpannedValue, folder: &Pa
 /// Takes out what only a trusted folder may set: the paths and values.
 pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<(String, SpannedValue)> {
     let mut refused = Vec::new();
-    prune(tree, "", &mut |path, value| {
+    retain_values(tree, "", &mut |path, value| {
         // An untrusted folder gets no variables, wherever it names them.
         let kept = value.raw.is_none() && why_refused(path, value, user).is_none();
         if !kept {
@@ -103,7 +107,7 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
 
 /// Why an untrusted folder may not set this; none when it may.
 fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
-    if forbidden(path) {
+    if is_forbidden(path) {
         Some("ignored")
     } else if loosens_mode(path, value, user) {
         Some("ignored, because it is less strict than your own")
@@ -124,16 +128,16 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
         return None;
     };
     let value = entries.remove("trusted")?;
-    Some(Diagnostic::warning(
+    Some(Diagnostic::new_warning(
         &value.at,
         "trusted",
         "has no effect in a workspace's own file",
     ))
 }
 
-fn refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) -> Diagnostic {
-    Diagnostic::warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
-        .hint("to use it, trust the folder with `agent/setTrust`, or list it under `trusted` in your own config file")
+fn build_refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) -> Diagnostic {
+    Diagnostic::new_warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
+        .with_hint("to use it, trust the folder with `agent/setTrust`, or list it under `trusted` in your own config file")
 }
 
 fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
@@ -143,11 +147,11 @@ fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let Some(mode) = value.text().and_then(Mode::from_name) else {
         return false;
     };
-    looser(mode, mode_of(user, &agent))
+    is_looser(mode, mode_of(user, &agent))
 }
 
 /// Whether `mode` allows more than `than`.
-pub(super) fn looser(mode: Mode, than: Mode) -> bool {
+pub(super) fn is_looser(mode: Mode, than: Mode) -> bool {
     let rank = |mode: Mode| Mode::ALL.iter().position(|each| *each == mode);
     rank(mode) > rank(than)
 }
@@ -183,16 +187,16 @@ fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
             _ => None,
         };
         of_agent(user, &agent, limit)
-            .and_then(SpannedValue::number)
+            .and_then(SpannedValue::as_f64)
             .or(usual)
     });
     let own = of_agents.or_else(|| match <[String; 3]>::try_from(keys_of(path)) {
         Ok([table, provider, last]) if table == "provider" && last == "max_day_cost" => {
-            user.find(&["provider", &provider, "max_day_cost"])?.number()
+            user.find(&["provider", &provider, "max_day_cost"])?.as_f64()
         }
         _ => None,
     });
-    own.is_some_and(|own| value.number().is_some_and(|given| given > own))
+    own.is_some_and(|own| value.as_f64().is_some_and(|given| given > own))
 }
 
 /// Whether it would make a failed call again more often, or after longer waits, than the user wants.
@@ -205,22 +209,24 @@ fn raises_retries(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool
     }
     let of_user = |key: &str| user.find(&["provider", &provider, key]);
     let own = retry_profile(of_user("retry"));
-    let own_retries = of_user("max_retries").and_then(SpannedValue::number);
+    let own_retries = of_user("max_retries").and_then(SpannedValue::as_f64);
     match key.as_str() {
         "max_retries" => {
-            let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::of(own).max_retries));
-            value.number().is_some_and(|given| given > own)
+            let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::from_profile(own).max_retries));
+            value.as_f64().is_some_and(|given| given > own)
         }
         "max_timeout_retries" => {
             let own = of_user("max_timeout_retries")
-                .and_then(SpannedValue::number)
+                .and_then(SpannedValue::as_f64)
                 .unwrap_or(1.0);
-            value.number().is_some_and(|given| given > own)
+            value.as_f64().is_some_and(|given| given > own)
         }
         "retry" => {
             let given = retry_profile(Some(value));
             let waits_longer = given == RetryProfile::Patient && own != RetryProfile::Patient;
-            waits_longer || RetrySettings::of(given).max_retries > RetrySettings::of(own).max_retries
+            waits_longer
+                || RetrySettings::from_profile(given).max_retries
+                    > RetrySettings::from_profile(own).max_retries
         }
         _ => false,
     }
@@ -272,13 +278,13 @@ pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
 }
 
 /// Keeps the values for which `keep` says so; tables and lists it keeps are looked into.
-fn prune(tree: &mut SpannedValue, path: &str, keep: &mut dyn FnMut(&str, &SpannedValue) -> bool) {
+fn retain_values(tree: &mut SpannedValue, path: &str, keep: &mut dyn FnMut(&str, &SpannedValue) -> bool) {
     match &mut tree.node {
         Node::Table(entries) => entries.retain(|key, value| {
             let path = join(path, key);
             let kept = keep(&path, value);
             if kept {
-                prune(value, &path, keep);
+                retain_values(value, &path, keep);
             }
             kept
         }),
@@ -428,7 +434,7 @@ mod tests {
             ),
         ] {
             let mut given = tree(theirs);
-            let problems = restrain(&mut given, &tree(user), Path::new("/w"));
+            let problems = drop_refused_settings(&mut given, &tree(user), Path::new("/w"));
             let got: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
             assert_eq!(got, ignored.into_iter().collect::<Vec<_>>(), "{theirs}");
             for problem in &problems {

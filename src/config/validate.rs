@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::diagnostics::{Diagnostic, nearest};
+use super::diagnostics::{Diagnostic, nearest_name};
 use super::schema::{self, AGENT_ALIASES};
 use super::tree::{Node, SpannedValue, join, keys_of, path_of};
 
@@ -28,15 +28,15 @@ pub(super) struct Checked {
 }
 
 /// Checks a layer and takes out what does not fit. Other names are replaced by the right ones.
-pub(super) fn check(tree: &mut SpannedValue) -> Checked {
+pub(super) fn validate_tree(tree: &mut SpannedValue) -> Checked {
     let mut checked = Checked::default();
-    rename(tree, &mut checked);
-    checked.value(tree, schema::shared(), "");
+    rename_aliases(tree, &mut checked);
+    checked.value(tree, schema::shared_schema(), "");
     checked
 }
 
 /// `max_iterations` → `max_steps`, and the like.
-fn rename(tree: &mut SpannedValue, checked: &mut Checked) {
+fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
     let Node::Table(top) = &mut tree.node else { return };
     let Some(Node::Table(agents)) = top.get_mut("agent").map(|agents| &mut agents.node) else {
         return;
@@ -52,7 +52,7 @@ fn rename(tree: &mut SpannedValue, checked: &mut Checked) {
                 let message = format!("is another name of `{meant}`, which is also set; ignored");
                 checked
                     .problems
-                    .push(Diagnostic::warning(&value.at, path, message));
+                    .push(Diagnostic::new_warning(&value.at, path, message));
             } else {
                 keys.insert(meant.to_owned(), value);
             }
@@ -63,7 +63,7 @@ fn rename(tree: &mut SpannedValue, checked: &mut Checked) {
 impl Checked {
     /// Checks one value; `false`: to be left out.
     fn value(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> bool {
-        match self.fits(tree, schema, path) {
+        match self.validate_value(tree, schema, path) {
             Ok(()) => true,
             Err(problem) => {
                 self.problems.push(problem);
@@ -73,28 +73,33 @@ impl Checked {
         }
     }
 
-    fn fits(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> Result<(), Diagnostic> {
+    fn validate_value(
+        &mut self,
+        tree: &mut SpannedValue,
+        schema: &Value,
+        path: &str,
+    ) -> Result<(), Diagnostic> {
         if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
             // Alternatives differ by type (one text or a list of them): the type decides.
             let fitting = choices
                 .iter()
                 .find(|choice| has_type(&tree.node, &choice["type"]));
             return match fitting {
-                Some(choice) => self.fits(tree, choice, path),
+                Some(choice) => self.validate_value(tree, choice, path),
                 None => Err(wrong_type(tree, &expected_of(choices), path)),
             };
         }
-        if let Some(words) = words(schema) {
+        if let Some(words) = list_enum_values(schema) {
             return fits_words(tree, &words, path);
         }
         if !has_type(&tree.node, &schema["type"]) {
-            return Err(wrong_type(tree, expected(&schema["type"]), path));
+            return Err(wrong_type(tree, describe_type(&schema["type"]), path));
         }
         fits_limits(tree, schema, path)?;
         match &mut tree.node {
             Node::Table(entries) => {
                 let mut all = std::mem::take(entries);
-                all.retain(|key, value| self.entry(key, value, schema, path));
+                all.retain(|key, value| self.validate_entry(key, value, schema, path));
                 tree.node = Node::Table(all);
             }
             Node::List(items) => {
@@ -107,13 +112,13 @@ impl Checked {
         Ok(())
     }
 
-    fn entry(&mut self, key: &str, value: &mut SpannedValue, schema: &Value, path: &str) -> bool {
+    fn validate_entry(&mut self, key: &str, value: &mut SpannedValue, schema: &Value, path: &str) -> bool {
         let path = join(path, key);
         if let Some(property) = schema.get("properties").and_then(|all| all.get(key)) {
             return self.value(value, property, &path);
         }
         if not_yet(&path) {
-            self.problems.push(Diagnostic::warning(
+            self.problems.push(Diagnostic::new_warning(
                 &value.at,
                 path,
                 "is not available in this version; ignored",
@@ -123,11 +128,12 @@ impl Checked {
         match schema.get("additionalProperties") {
             Some(more @ Value::Object(_)) => self.value(value, more, &path),
             Some(Value::Bool(false)) | None => {
-                let problem = Diagnostic::warning(&value.at, path, "unknown setting; ignored");
-                self.problems.push(match nearest(key, names(schema)) {
-                    Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
-                    None => problem,
-                });
+                let problem = Diagnostic::new_warning(&value.at, path, "unknown setting; ignored");
+                self.problems
+                    .push(match nearest_name(key, list_property_names(schema)) {
+                        Some(meant) => problem.with_hint(format!("did you mean `{meant}`?")),
+                        None => problem,
+                    });
                 false
             }
             Some(_) => true,
@@ -135,7 +141,7 @@ impl Checked {
     }
 }
 
-fn names(schema: &Value) -> impl Iterator<Item = &str> {
+fn list_property_names(schema: &Value) -> impl Iterator<Item = &str> {
     schema["properties"]
         .as_object()
         .into_iter()
@@ -157,7 +163,7 @@ fn not_yet(path: &str) -> bool {
 }
 
 /// The words that an enumeration allows.
-fn words(schema: &Value) -> Option<Vec<&str>> {
+fn list_enum_values(schema: &Value) -> Option<Vec<&str>> {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return Some(words.iter().filter_map(Value::as_str).collect());
     }
@@ -195,22 +201,22 @@ fn fits_words(tree: &SpannedValue, words: &[&str], path: &str) -> Result<(), Dia
     let shown = if tree.raw.is_some() {
         "this value".to_owned()
     } else {
-        format!("`{}`", shortened(text))
+        format!("`{}`", shorten_for_message(text))
     };
-    let problem = Diagnostic::error(&tree.at, path, format!("{shown} is not one of {}", list()));
-    Err(match nearest(text, words.iter().copied()) {
-        Some(meant) if tree.raw.is_none() => problem.hint(format!("did you mean `{meant}`?")),
+    let problem = Diagnostic::new_error(&tree.at, path, format!("{shown} is not one of {}", list()));
+    Err(match nearest_name(text, words.iter().copied()) {
+        Some(meant) if tree.raw.is_none() => problem.with_hint(format!("did you mean `{meant}`?")),
         _ => problem,
     })
 }
 
 /// A value as messages show it.
-pub(super) fn shortened(text: &str) -> String {
-    crate::base::text::one_line(&crate::base::text::neutralise(text), 40)
+pub(super) fn shorten_for_message(text: &str) -> String {
+    crate::base::text::one_line(&crate::base::text::strip_control_characters(text), 40)
 }
 
 fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Diagnostic> {
-    let Some(number) = tree.number() else {
+    let Some(number) = tree.as_f64() else {
         return Ok(());
     };
     let min = schema.get("minimum").and_then(Value::as_f64);
@@ -226,7 +232,7 @@ fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Di
         (None, Some(max)) => format!("must be at most {max}"),
         (None, None) => "must be a finite number".to_owned(),
     };
-    Err(Diagnostic::error(&tree.at, path, limits))
+    Err(Diagnostic::new_error(&tree.at, path, limits))
 }
 
 fn has_type(node: &Node, schema_type: &Value) -> bool {
@@ -244,7 +250,7 @@ fn has_type(node: &Node, schema_type: &Value) -> bool {
     }
 }
 
-fn expected(schema_type: &Value) -> &'static str {
+fn describe_type(schema_type: &Value) -> &'static str {
     match schema_type.as_str() {
         Some("string") => "text",
         Some("integer") => "a whole number",
@@ -258,7 +264,7 @@ fn expected(schema_type: &Value) -> &'static str {
 fn expected_of(choices: &[Value]) -> String {
     choices
         .iter()
-        .map(|choice| expected(&choice["type"]))
+        .map(|choice| describe_type(&choice["type"]))
         .collect::<Vec<_>>()
         .join(" or ")
 }
@@ -272,7 +278,7 @@ fn wrong_type(tree: &SpannedValue, expected: &str, path: &str) -> Diagnostic {
         Node::List(_) => "a list",
         Node::Table(_) => "a table",
     };
-    Diagnostic::error(&tree.at, path, format!("expected {expected}, found {found}"))
+    Diagnostic::new_error(&tree.at, path, format!("expected {expected}, found {found}"))
 }
 
 #[cfg(test)]
@@ -283,7 +289,7 @@ mod tests {
 
     fn problems(text: &str) -> Vec<String> {
         let mut tree = parse_toml(text.as_bytes(), Path::new("c")).tree;
-        check(&mut tree)
+        validate_tree(&mut tree)
             .problems
             .iter()
             .map(ToString::to_string)
@@ -371,7 +377,7 @@ mod tests {
             Path::new("c"),
         )
         .tree;
-        let checked = check(&mut tree);
+        let checked = validate_tree(&mut tree);
         assert_eq!(checked.problems.len(), 2);
         assert_eq!(
             tree.to_json(),

@@ -91,12 +91,12 @@ fn shape(items: &[Arc<Item>]) -> Vec<String> {
 #[test]
 fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     let mut history = history(&long(10));
-    let items = history.messages();
-    let middle = middle(&items).unwrap();
-    assert_eq!(middle.of(&items).len(), 14);
-    let summary = middle.summary(&items, "notes".to_owned(), false);
+    let items = history.to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    assert_eq!(middle.slice_items(&items).len(), 14);
+    let summary = middle.build_summary(&items, "notes".to_owned(), false);
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
-    let after = history.messages();
+    let after = history.to_messages();
     assert_eq!(
         shape(&after),
         [
@@ -104,15 +104,18 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
         ]
     );
     assert_eq!(after[1].message.text(), format!("{PREFIX}\nnotes"));
-    assert!(shrinks(tokens(&items), tokens(&after)));
+    assert!(is_sufficient_reduction(
+        estimate_total_tokens(&items),
+        estimate_total_tokens(&after)
+    ));
     // With one more message, the last six begin with results: their call stays too.
     history.apply(&says("more", Role::User, "more"));
-    let mut grown = history.messages();
+    let mut grown = history.to_messages();
     grown.remove(1);
     let items = [&long_items(10)[..], &grown[7..]].concat();
-    let until = super::middle(&items)
+    let until = super::find_compaction_range(&items)
         .unwrap()
-        .of(&items)
+        .slice_items(&items)
         .last()
         .unwrap()
         .message
@@ -125,27 +128,27 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
 }
 
 fn long_items(rounds: usize) -> Vec<Arc<Item>> {
-    history(&long(rounds)).messages()
+    history(&long(rounds)).to_messages()
 }
 
 #[test]
 fn a_short_history_has_no_middle() {
     for rounds in 0..4 {
-        assert_eq!(middle(&long_items(rounds)), None, "{rounds}");
+        assert_eq!(find_compaction_range(&long_items(rounds)), None, "{rounds}");
     }
-    assert!(middle(&long_items(5)).is_some());
+    assert!(find_compaction_range(&long_items(5)).is_some());
 }
 
 #[test]
 fn a_summary_is_summarised_again() {
     let mut history = history(&long(10));
     for round in 0..3 {
-        let items = history.messages();
-        let middle = middle(&items).unwrap();
+        let items = history.to_messages();
+        let middle = find_compaction_range(&items).unwrap();
         let notes = format!("notes {round}");
-        let summary = middle.summary(&items, notes.clone(), false);
+        let summary = middle.build_summary(&items, notes.clone(), false);
         history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
-        let items = history.messages();
+        let items = history.to_messages();
         assert_eq!(shape(&items)[..2], ["first", "summary"]);
         assert!(items[1].message.text().ends_with(&notes));
         for n in 0..4 {
@@ -159,7 +162,7 @@ fn a_summary_is_summarised_again() {
 #[test]
 fn a_summary_of_messages_that_are_not_there_changes_nothing() {
     let mut history = history(&long(10));
-    let before = shape(&history.messages());
+    let before = shape(&history.to_messages());
     let summary = Summary {
         message: "s".into(),
         text: "notes".to_owned(),
@@ -168,13 +171,13 @@ fn a_summary_of_messages_that_are_not_there_changes_nothing() {
         digest: false,
     };
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
-    assert_eq!(shape(&history.messages()), before);
+    assert_eq!(shape(&history.to_messages()), before);
 }
 
 #[test]
 fn old_large_results_become_stubs_once() {
     let mut history = history(&long(10));
-    let items = history.messages();
+    let items = history.to_messages();
     let stubs = large_results(&items);
     // Of 21 messages the last six hold three results.
     assert_eq!(stubs.len(), 7);
@@ -183,10 +186,13 @@ fn old_large_results_become_stubs_once() {
         ..compaction(None)
     };
     history.apply(&Event::Compacted(Arc::new(smaller)));
-    let after = history.messages();
+    let after = history.to_messages();
     assert_eq!(after.len(), items.len());
     assert_eq!(large_results(&after), []);
-    assert!(shrinks(tokens(&items), tokens(&after)));
+    assert!(is_sufficient_reduction(
+        estimate_total_tokens(&items),
+        estimate_total_tokens(&after)
+    ));
     let Block::ToolResult { result, .. } = &after[2].message.content[0] else {
         panic!("a result");
     };
@@ -214,13 +220,13 @@ fn refused_pictures_are_taken_out_wherever_they_are() {
             },
         ),
     ]);
-    assert!(has_pictures(&history.messages()));
+    assert!(has_pictures(&history.to_messages()));
     let without = Compaction {
         pictures: true,
         ..compaction(None)
     };
     history.apply(&Event::Compacted(Arc::new(without)));
-    let items = history.messages();
+    let items = history.to_messages();
     assert!(!has_pictures(&items));
     assert_eq!(items.len(), 3);
     assert_eq!(items[0].message.text(), format!("see{NO_PICTURE}"));
@@ -236,9 +242,9 @@ fn the_digest_tells_what_was_said_touched_and_went_wrong() {
         says("m2", Role::Assistant, "done"),
         says("u2", Role::User, "and the tests"),
     ])
-    .messages();
+    .to_messages();
     assert_eq!(
-        digest(&items),
+        build_digest(&items),
         "- the person said: fix the parser\n- the person said: and the tests\n- files touched: a.rs, b.rs\n\
          - the last error: no such file\n- tools used: bash 2"
     );
@@ -246,7 +252,7 @@ fn the_digest_tells_what_was_said_touched_and_went_wrong() {
 
 #[test]
 fn the_transcript_is_bounded_for_each_result() {
-    let text = transcript(&long_items(3), Some("keep the numbers"));
+    let text = build_summary_prompt(&long_items(3), Some("keep the numbers"));
     assert!(text.contains("Person: build it"));
     assert!(text.contains("Agent: calls bash {\"path\":\"c0.rs\"}"));
     assert!(text.contains("keep the numbers"));
@@ -260,11 +266,11 @@ fn what_does_not_fit_loses_its_older_half() {
         events.push(says(&format!("u{n}"), Role::User, "next"));
         events.push(says(&format!("a{n}"), Role::Assistant, "ok"));
     }
-    let items = history(&events).messages();
-    let mut middle = middle(&items);
+    let items = history(&events).to_messages();
+    let mut middle = find_compaction_range(&items);
     let mut lengths = Vec::new();
     while let Some(part) = middle {
-        lengths.push(part.of(&items).len());
+        lengths.push(part.slice_items(&items).len());
         middle = part.without_older_half(&items);
     }
     assert_eq!(lengths, [6, 2, 1]);
@@ -315,17 +321,17 @@ proptest! {
                     }
                 }
                 _ => {
-                    let items = history.messages();
-                    let summary = middle(&items).map(|middle| middle.summary(&items, digest(middle.of(&items)), true));
+                    let items = history.to_messages();
+                    let summary = find_compaction_range(&items).map(|middle| middle.build_summary(&items, build_digest(middle.slice_items(&items)), true));
                     let smaller = Compaction {
                         stubs: large_results(&items),
                         ..compaction(summary)
                     };
                     history.apply(&Event::Compacted(Arc::new(smaller)));
-                    prop_assert!(history.messages().len() <= items.len());
+                    prop_assert!(history.to_messages().len() <= items.len());
                 }
             }
-            assert_valid(&history.messages());
+            assert_valid(&history.to_messages());
         }
     }
 
@@ -337,7 +343,7 @@ proptest! {
             content: vec![Block::ToolUse { id: "c".into(), name: "t".into(), input: Arc::new(input), attached: None }],
             ..Message::user_text("")
         })];
-        prop_assert!(transcript(&items, None).len() < 10_000);
-        let _ = digest(&items);
+        prop_assert!(build_summary_prompt(&items, None).len() < 10_000);
+        let _ = build_digest(&items);
     }
 }

@@ -1,6 +1,6 @@
 //! The history: a fold over events. Live, on load and in tests it is the same fold.
 //!
-//! Keeps R-LOOP-4 (I4): in what [`History::messages`] gives, every tool use has exactly one result, in
+//! Keeps R-LOOP-4 (I4): in what [`History::to_messages`] gives, every tool use has exactly one result, in
 //! order, directly after the message that asks, and nothing is empty.
 
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl History {
     /// Takes in what happened.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::Message(message) => self.message(message),
-            Event::MessageRetracted { message, .. } => self.retract(message),
+            Event::Message(message) => self.apply_message(message),
+            Event::MessageRetracted { message, .. } => self.retract_message(message),
             Event::ToolCall(update) => self.tool_call(update),
             Event::Compacted(compaction) => compact::apply(&mut self.items, compaction),
             Event::TurnStarted { .. }
@@ -67,11 +67,11 @@ impl History {
     }
 
     /// What a model is sent, valid whatever happened.
-    pub fn messages(&self) -> Vec<Arc<Item>> {
+    pub fn to_messages(&self) -> Vec<Arc<Item>> {
         let mut messages = Vec::with_capacity(self.items.len() + 1 + self.waiting.len());
         messages.extend(self.items.iter().cloned());
         if !self.open.is_empty() {
-            messages.push(Item::new(results(&self.open)));
+            messages.push(Item::new(build_results_message(&self.open)));
         }
         messages.extend(self.waiting.iter().cloned());
         messages
@@ -87,7 +87,7 @@ impl History {
         self.items.is_empty()
     }
 
-    fn message(&mut self, message: &Arc<Message>) {
+    fn apply_message(&mut self, message: &Arc<Message>) {
         match message.role {
             Role::User => {
                 let item = Item::new(Message::clone(message));
@@ -119,7 +119,7 @@ impl History {
         }
     }
 
-    fn retract(&mut self, id: &MessageId) {
+    fn retract_message(&mut self, id: &MessageId) {
         let is_last = self.items.last().is_some_and(|item| item.message.id == *id);
         if is_last {
             self.open.clear();
@@ -144,7 +144,7 @@ impl History {
                 update
                     .result
                     .clone()
-                    .unwrap_or_else(|| Arc::new(missing(update.status))),
+                    .unwrap_or_else(|| Arc::new(synthesize_missing_result(update.status))),
             );
         }
         if self.open.iter().all(|call| call.result.is_some()) {
@@ -156,7 +156,7 @@ impl History {
     fn close(&mut self) {
         if !self.open.is_empty() {
             let open = std::mem::take(&mut self.open);
-            self.items.push(Item::new(results(&open)));
+            self.items.push(Item::new(build_results_message(&open)));
         }
         self.items.append(&mut self.waiting);
     }
@@ -171,7 +171,7 @@ fn says_something(message: &Message) -> bool {
     })
 }
 
-fn results(calls: &[OpenCall]) -> Message {
+fn build_results_message(calls: &[OpenCall]) -> Message {
     let content = calls
         .iter()
         .map(|call| Block::ToolResult {
@@ -179,11 +179,11 @@ fn results(calls: &[OpenCall]) -> Message {
             result: call
                 .result
                 .clone()
-                .unwrap_or_else(|| Arc::new(missing(ToolCallStatus::Cancelled))),
+                .unwrap_or_else(|| Arc::new(synthesize_missing_result(ToolCallStatus::Cancelled))),
         })
         .collect();
     Message {
-        id: MessageId::fresh(),
+        id: MessageId::new_random(),
         role: Role::Tool,
         content,
         incomplete: false,
@@ -192,7 +192,7 @@ fn results(calls: &[OpenCall]) -> Message {
 }
 
 /// The result of a call that ended without one.
-fn missing(status: ToolCallStatus) -> ToolResult {
+fn synthesize_missing_result(status: ToolCallStatus) -> ToolResult {
     match status {
         ToolCallStatus::Denied => ToolResult::error("Denied by user"),
         ToolCallStatus::Completed => ToolResult::ok("(no output)"),
@@ -281,7 +281,7 @@ mod tests {
             user("steer"),
             result("a", "1"),
         ]);
-        let messages = history.messages();
+        let messages = history.to_messages();
         assert_valid(&messages);
         assert_eq!(messages.len(), 4);
         assert_eq!(messages[3].message.text(), "steer");
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn open_calls_are_answered_when_sent() {
         let history = fold(&[user("go"), assistant("", &["a", "b"]), result("a", "1")]);
-        assert_valid(&history.messages());
+        assert_valid(&history.to_messages());
         assert_eq!(
             history
                 .open_calls()
@@ -312,7 +312,7 @@ mod tests {
             ..Message::user_text("")
         };
         let history = fold(&[user("go"), Event::Message(Arc::new(empty))]);
-        assert_eq!(history.messages().len(), 1);
+        assert_eq!(history.to_messages().len(), 1);
     }
 
     proptest! {
@@ -334,7 +334,7 @@ mod tests {
                     4 => if let Some(id) = calls.first() { history.apply(&result(id, "again")) },
                     _ => history.apply(&result("nobody", "r")),
                 }
-                assert_valid(&history.messages());
+                assert_valid(&history.to_messages());
             }
         }
     }

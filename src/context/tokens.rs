@@ -6,11 +6,11 @@ use crate::domain::{Block, Message};
 const IMAGE_TOKENS: u64 = 1_600;
 
 /// Estimated tokens of a message.
-pub fn estimate(message: &Message) -> u64 {
-    message.content.iter().map(block).sum::<u64>() + 4
+pub fn estimate_message_tokens(message: &Message) -> u64 {
+    message.content.iter().map(estimate_block_tokens).sum::<u64>() + 4
 }
 
-fn block(block: &Block) -> u64 {
+fn estimate_block_tokens(block: &Block) -> u64 {
     match block {
         Block::Text(text) => of_text(text),
         Block::Reasoning { text, signature, .. } => {

@@ -95,7 +95,7 @@ impl Effect {
     }
 
     /// A command to be run.
-    pub fn execute(command: impl Into<String>) -> Self {
+    pub fn from_command(command: impl Into<String>) -> Self {
         Self {
             kind: EffectKind::Execute,
             subject: command.into(),
@@ -268,7 +268,7 @@ pub struct Decision {
 
 impl Decision {
     /// A plain decision.
-    pub fn of(kind: DecisionKind) -> Self {
+    pub fn from_kind(kind: DecisionKind) -> Self {
         Self {
             kind,
             feedback: None,

@@ -178,14 +178,14 @@ impl AgentError {
 
     /// Adds what lies behind it.
     #[must_use]
-    pub fn cause(mut self, cause: impl Into<String>) -> Self {
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(Cause(cause.into()));
         self
     }
 
     /// Adds what the person can do.
     #[must_use]
-    pub fn action(mut self, action: impl Into<String>) -> Self {
+    pub fn with_user_action(mut self, action: impl Into<String>) -> Self {
         self.user_action = Some(action.into());
         self
     }
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn prints_code_message_and_cause() {
-        let error =
-            AgentError::new(ErrorCode::ProviderError, "anthropic API error").cause("rate limit exceeded");
+        let error = AgentError::new(ErrorCode::ProviderError, "anthropic API error")
+            .with_cause("rate limit exceeded");
         assert_eq!(
             error.to_string(),
             "[provider_error] anthropic API error: rate limit exceeded"

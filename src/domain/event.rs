@@ -409,10 +409,10 @@ pub struct Envelope {
 /// Where stored events go next. Called in order, from one thread; must not block.
 pub trait EventSink: Send {
     /// Takes an event that may now be seen.
-    fn pass(&mut self, envelope: Envelope);
+    fn publish_event(&mut self, envelope: Envelope);
 
     /// A server-wide warning that belongs to no session.
-    fn warn(&mut self, code: &str, message: &str);
+    fn publish_warning(&mut self, code: &str, message: &str);
 }
 
 impl Event {
@@ -423,7 +423,7 @@ impl Event {
 
     /// A rough size in bytes, for back pressure. Deltas count by their text: most of them merge, and then
     /// nothing else of them is left.
-    pub fn weight(&self) -> usize {
+    pub fn estimate_size(&self) -> usize {
         const FRAME: usize = 256;
         const MERGED: usize = 16;
         match self {

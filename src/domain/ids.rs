@@ -13,8 +13,8 @@ macro_rules! id {
 
         impl $name {
             /// A new id, never given out before.
-            pub fn fresh() -> Self {
-                Self(format!(concat!($prefix, "_{}"), random::token(20)).into())
+            pub fn new_random() -> Self {
+                Self(format!(concat!($prefix, "_{}"), random::random_token(20)).into())
             }
 
             /// The id as text.

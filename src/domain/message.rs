@@ -135,7 +135,7 @@ impl Message {
     /// A user's message of plain text.
     pub fn user_text(text: impl Into<String>) -> Self {
         Self {
-            id: MessageId::fresh(),
+            id: MessageId::new_random(),
             role: Role::User,
             content: vec![Block::Text(text.into())],
             incomplete: false,
@@ -165,7 +165,7 @@ impl Message {
 
 impl Reference {
     /// How the reference reads to the model.
-    pub fn render(&self) -> String {
+    pub fn to_prompt_text(&self) -> String {
         let what = match self.kind {
             ReferenceKind::File => "file",
             ReferenceKind::Selection => "selection",

@@ -167,7 +167,7 @@ impl TurnState {
 impl TerminalReason {
     /// The turn's state for this reason. `degraded`: something failed under policy `degrade` on the way,
     /// or the reached limit has that policy.
-    pub fn state(self, degraded: bool) -> TurnState {
+    pub fn to_turn_state(self, degraded: bool) -> TurnState {
         match self {
             Self::Completed if degraded => TurnState::Degraded,
             Self::Completed | Self::StopHookPrevented | Self::HookStopped => TurnState::Completed,
@@ -195,7 +195,7 @@ impl TerminalReason {
 
     /// The error code that such an end carries, where it carries one. `model_error` may carry a more
     /// precise one (`quota_exhausted`, `circuit_open`).
-    pub fn code(self) -> Option<ErrorCode> {
+    pub fn to_error_code(self) -> Option<ErrorCode> {
         match self {
             Self::Completed
             | Self::MaxOutputTokens
@@ -230,7 +230,7 @@ pub enum Transition {
 
 impl Transition {
     /// The reason's name.
-    pub fn reason(self) -> &'static str {
+    pub fn reason_name(self) -> &'static str {
         match self {
             Self::Continue(reason) => reason.name(),
             Self::Terminal(reason) => reason.name(),
@@ -256,7 +256,7 @@ mod tests {
     fn only_limits_soften_to_degraded() {
         let softened: Vec<_> = TerminalReason::ALL
             .iter()
-            .filter(|reason| reason.state(false) != reason.state(true))
+            .filter(|reason| reason.to_turn_state(false) != reason.to_turn_state(true))
             .map(|reason| reason.name())
             .collect();
         assert_eq!(softened, ["completed", "max_turns", "max_tool_calls"]);
@@ -265,9 +265,13 @@ mod tests {
     #[test]
     fn failed_and_cancelled_ends_carry_a_code() {
         for reason in TerminalReason::ALL {
-            match reason.state(false) {
-                TurnState::Failed | TurnState::Cancelled => assert!(reason.code().is_some(), "{reason:?}"),
-                TurnState::Completed | TurnState::Degraded => assert!(reason.code().is_none(), "{reason:?}"),
+            match reason.to_turn_state(false) {
+                TurnState::Failed | TurnState::Cancelled => {
+                    assert!(reason.to_error_code().is_some(), "{reason:?}")
+                }
+                TurnState::Completed | TurnState::Degraded => {
+                    assert!(reason.to_error_code().is_none(), "{reason:?}")
+                }
                 TurnState::Interrupted => {}
             }
         }

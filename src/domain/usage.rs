@@ -19,7 +19,7 @@ pub struct Usage {
 
 impl Usage {
     /// All tokens that the model read.
-    pub fn context(&self) -> u64 {
+    pub fn total_input_tokens(&self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
             .saturating_add(self.cache_write)
@@ -56,7 +56,7 @@ impl Cost {
     }
 
     /// In dollars.
-    pub fn usd(self) -> f64 {
+    pub fn to_usd(self) -> f64 {
         self.0 as f64 / 1e9
     }
 }
@@ -83,7 +83,7 @@ impl Sum for Cost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "${:.2}", self.usd())
+        write!(f, "${:.2}", self.to_usd())
     }
 }
 
@@ -102,7 +102,7 @@ pub struct Price {
 
 impl Price {
     /// What `usage` costs.
-    pub fn cost(&self, usage: &Usage) -> Cost {
+    pub fn calculate_cost(&self, usage: &Usage) -> Cost {
         // One dollar per million tokens is a thousand nano-dollars a token.
         let nanos = |tokens: u64, price: f64| tokens as f64 * price * 1_000.0;
         let sum = nanos(usage.input, self.input)
@@ -131,7 +131,7 @@ mod tests {
             cache_read: 10,
             cache_write: 0,
         };
-        assert_eq!(sonnet.cost(&usage), Cost(4_500_003_000));
-        assert_eq!(sonnet.cost(&usage).to_string(), "$4.50");
+        assert_eq!(sonnet.calculate_cost(&usage), Cost(4_500_003_000));
+        assert_eq!(sonnet.calculate_cost(&usage).to_string(), "$4.50");
     }
 }

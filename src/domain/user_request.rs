@@ -70,7 +70,7 @@ impl LimitName {
     }
 
     /// What a person means by a number: US dollars where it is money, else steps, calls or seconds.
-    pub fn amount(self, number: f64) -> u64 {
+    pub fn convert_to_amount(self, number: f64) -> u64 {
         if self.is_money() {
             Cost::from_usd(number).0
         } else {
@@ -84,7 +84,7 @@ impl LimitName {
             Self::Steps => 100_000,
             Self::ToolCalls => 1_000_000,
             Self::TurnCost | Self::SessionCost | Self::DayCost | Self::ProviderDayCost => {
-                self.amount(1_000_000.0)
+                self.convert_to_amount(1_000_000.0)
             }
             Self::WallTime => 31_536_000,
             Self::UnknownPrice => 0,
@@ -92,7 +92,7 @@ impl LimitName {
     }
 
     /// What is limited, for people.
-    pub fn what(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Self::Steps => "steps",
             Self::ToolCalls => "tool calls",
@@ -106,7 +106,7 @@ impl LimitName {
     }
 
     /// An amount of it, for people.
-    pub fn shown(self, amount: u64) -> String {
+    pub fn format_amount(self, amount: u64) -> String {
         match self {
             Self::TurnCost | Self::SessionCost | Self::DayCost | Self::ProviderDayCost => {
                 Cost(amount).to_string()
@@ -187,7 +187,7 @@ pub const STOP: &str = "stop";
 
 impl AgentQuestion {
     /// A question that is answered by one of `choices` (value and label).
-    pub fn choice(text: impl Into<String>, detail: Option<String>, choices: &[(&str, &str)]) -> Self {
+    pub fn with_choices(text: impl Into<String>, detail: Option<String>, choices: &[(&str, &str)]) -> Self {
         let choice = |(value, label): &(&str, &str)| Choice {
             value: (*value).to_owned(),
             label: (*label).to_owned(),
@@ -208,20 +208,20 @@ impl AgentQuestion {
     }
 
     /// What is wrong with `answers`; for whoever answered.
-    pub fn problem(&self, answers: &Answers) -> Option<String> {
+    pub fn find_answer_problem(&self, answers: &Answers) -> Option<String> {
         let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
         if let Some(name) = answers.keys().find(|name| !known(name)) {
             return Some(format!("there is no field named {name:?}"));
         }
         self.fields.iter().find_map(|field| {
             let given: &[String] = answers.get(&field.name).map_or(&[], Vec::as_slice);
-            field.problem(given)
+            field.find_value_problem(given)
         })
     }
 }
 
 impl QuestionField {
-    fn problem(&self, given: &[String]) -> Option<String> {
+    fn find_value_problem(&self, given: &[String]) -> Option<String> {
         let name = &self.name;
         if given.is_empty() {
             return self.required.then(|| format!("{name:?} must be answered"));
@@ -295,7 +295,7 @@ pub enum InquiryReply {
 
 impl Inquiry {
     /// What an inquiry that nobody answers comes to.
-    pub fn unanswered(&self) -> InquiryReply {
+    pub fn default_reply(&self) -> InquiryReply {
         match self.subject {
             RequestSubject::Limit(_) => InquiryReply::Stop,
             RequestSubject::Question(_) => InquiryReply::Dismissed,
@@ -311,7 +311,7 @@ impl Inquiry {
     }
 
     /// What is wrong with an answer; for whoever gave it.
-    pub fn problem(&self, reply: &InquiryReply) -> Option<String> {
+    pub fn find_reply_problem(&self, reply: &InquiryReply) -> Option<String> {
         match (&self.subject, reply) {
             (RequestSubject::Limit(limit), InquiryReply::Raise(_))
                 if limit.limit == LimitName::UnknownPrice =>
@@ -322,7 +322,7 @@ impl Inquiry {
                 Some("raiseBy must be more than 0".to_owned())
             }
             (RequestSubject::Limit(limit), InquiryReply::Raise(by)) if *by > limit.limit.largest_raise() => {
-                let most = limit.limit.shown(limit.limit.largest_raise());
+                let most = limit.limit.format_amount(limit.limit.largest_raise());
                 Some(format!("raiseBy can be at most {most}"))
             }
             (RequestSubject::Limit(limit), InquiryReply::Accept)
@@ -335,7 +335,9 @@ impl Inquiry {
                 InquiryReply::Raise(_) | InquiryReply::Accept | InquiryReply::Stop,
             )
             | (RequestSubject::Question(_), InquiryReply::Dismissed) => None,
-            (RequestSubject::Question(question), InquiryReply::Answers(answers)) => question.problem(answers),
+            (RequestSubject::Question(question), InquiryReply::Answers(answers)) => {
+                question.find_answer_problem(answers)
+            }
             (RequestSubject::Limit(_), InquiryReply::Answers(_) | InquiryReply::Dismissed) => {
                 Some("this is a limit; answer with agent/limitRespond".to_owned())
             }
@@ -361,13 +363,13 @@ mod tests {
 
     #[test]
     fn an_answer_must_fit_its_question() {
-        let question = AgentQuestion::choice("Go on?", None, &[("go_on", "Go on"), (STOP, "Stop")]);
+        let question = AgentQuestion::with_choices("Go on?", None, &[("go_on", "Go on"), (STOP, "Stop")]);
         let asked = Inquiry {
             id: InquiryId::from("ask_1"),
             parent: None,
             subject: RequestSubject::Question(question),
         };
-        let wrong = |reply: InquiryReply| asked.problem(&reply).unwrap_or_default();
+        let wrong = |reply: InquiryReply| asked.find_reply_problem(&reply).unwrap_or_default();
         assert_eq!(wrong(answers(&[(CHOICE, &[STOP])])), "");
         assert_eq!(wrong(InquiryReply::Dismissed), "");
         assert_eq!(wrong(answers(&[])), "\"choice\" must be answered");
@@ -400,12 +402,26 @@ mod tests {
         for limit in LimitName::ALL {
             assert_eq!(LimitName::from_name(limit.name()), Some(limit));
             let unknown = limit == LimitName::UnknownPrice;
-            assert_eq!(about(limit).problem(&InquiryReply::Stop), None);
-            assert_eq!(about(limit).problem(&InquiryReply::Raise(1)).is_some(), unknown);
-            assert_eq!(about(limit).problem(&InquiryReply::Accept).is_none(), unknown);
-            assert!(about(limit).problem(&InquiryReply::Raise(0)).is_some());
-            assert!(about(limit).problem(&InquiryReply::Raise(u64::MAX)).is_some());
-            assert!(about(limit).problem(&InquiryReply::Dismissed).is_some());
+            assert_eq!(about(limit).find_reply_problem(&InquiryReply::Stop), None);
+            assert_eq!(
+                about(limit).find_reply_problem(&InquiryReply::Raise(1)).is_some(),
+                unknown
+            );
+            assert_eq!(
+                about(limit).find_reply_problem(&InquiryReply::Accept).is_none(),
+                unknown
+            );
+            assert!(about(limit).find_reply_problem(&InquiryReply::Raise(0)).is_some());
+            assert!(
+                about(limit)
+                    .find_reply_problem(&InquiryReply::Raise(u64::MAX))
+                    .is_some()
+            );
+            assert!(
+                about(limit)
+                    .find_reply_problem(&InquiryReply::Dismissed)
+                    .is_some()
+            );
         }
     }
 }

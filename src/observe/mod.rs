@@ -40,8 +40,8 @@ pub struct Guard {
 
 impl Guard {
     /// Takes over another level, filter or file. The format stays until the next start.
-    pub fn reload(&self, settings: &LoggingSettings) -> Result<(), LogError> {
-        let filter = filter(settings)?;
+    pub fn reload_settings(&self, settings: &LoggingSettings) -> Result<(), LogError> {
+        let filter = build_filter(settings)?;
         // Fails only when the subscriber is gone, and then nobody logs.
         _ = self.filter.reload(filter);
         if let Some(file) = &settings.file {
@@ -55,7 +55,7 @@ impl Guard {
 }
 
 /// Sets up logging for the whole process. The file is made with the first line; `None` when there is no place for one.
-pub fn init(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<Guard>, LogError> {
+pub fn init_logging(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<Guard>, LogError> {
     let Some((dispatch, guard)) = build(settings, redactor)? else {
         return Ok(None);
     };
@@ -64,7 +64,7 @@ pub fn init(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<Gu
 }
 
 fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Dispatch, Guard)>, LogError> {
-    let filter = filter(settings)?;
+    let filter = build_filter(settings)?;
     let Some(file) = &settings.file else {
         return Ok(None);
     };
@@ -97,8 +97,8 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
     )))
 }
 
-fn filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
-    let directives = settings.directives();
+fn build_filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
+    let directives = settings.to_filter_directives();
     EnvFilter::try_new(&directives).map_err(|_| LogError::Filter(directives))
 }
 
@@ -110,7 +110,7 @@ struct Redacting<W> {
 
 impl<W: Write> Write for Redacting<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.inner.write_all(&self.redactor.redact(line))?;
+        self.inner.write_all(&self.redactor.redact_secrets(line))?;
         Ok(line.len())
     }
 
@@ -141,7 +141,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(!file.exists(), "made with the first line");
-        redactor.learn(&"sk-very-secret".into());
+        redactor.learn_secret(&"sk-very-secret".into());
         tracing::dispatcher::with_default(&dispatch, || {
             tracing::info!(
                 model = "m",
@@ -186,14 +186,14 @@ mod tests {
                 level: LogLevel::Debug,
                 ..settings(second.clone(), LogFormat::Text)
             };
-            guard.reload(&louder).unwrap();
+            guard.reload_settings(&louder).unwrap();
             tracing::debug!("two");
         });
         let bad = LoggingSettings {
             filter: Some("a=b=c".into()),
             ..LoggingSettings::default()
         };
-        assert!(matches!(guard.reload(&bad), Err(LogError::Filter(_))));
+        assert!(matches!(guard.reload_settings(&bad), Err(LogError::Filter(_))));
         drop(guard);
         assert!(!first.exists());
         assert!(std::fs::read_to_string(second).unwrap().contains("two"));

@@ -46,7 +46,7 @@ impl RollingFile {
     }
 
     /// Today's file, if it can be had.
-    fn current(&mut self) -> Option<&mut File> {
+    fn open_current_file(&mut self) -> Option<&mut File> {
         let now = (self.now_ms)();
         let day = now.div_euclid(DAY_MS);
         let path = self.path.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -81,7 +81,7 @@ impl RollingFile {
 
 impl Write for RollingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let Some(file) = self.current() {
+        if let Some(file) = self.open_current_file() {
             // One call for the whole line, so that lines of several processes do not mix. A full disk costs lines.
             _ = file.write_all(line);
         }
@@ -100,7 +100,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
             false => make_private(folder)?,
             // Of a folder that is there only our own is ours to change.
             #[cfg(unix)]
-            true if folder.ends_with(env!("CARGO_PKG_NAME")) => private::tighten(folder)?,
+            true if folder.ends_with(env!("CARGO_PKG_NAME")) => private::restrict_to_owner(folder)?,
             true => {}
         }
     }
@@ -145,13 +145,13 @@ fn set_aside(path: &Path, today: i64) {
         return;
     };
     // A link fails where the name exists, so of several processes one moves the file.
-    if fs::hard_link(path, dated(path, day)).is_ok() {
+    if fs::hard_link(path, append_date(path, day)).is_ok() {
         _ = fs::remove_file(path);
     }
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return;
     };
-    let oldest = date(today - KEEP_DAYS);
+    let oldest = format_date(today - KEEP_DAYS);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let other = entry.file_name();
         let stamp = other
@@ -170,10 +170,10 @@ fn written_on(path: &Path) -> Option<i64> {
     Some(i64::try_from(since.as_millis()).ok()?.div_euclid(DAY_MS))
 }
 
-fn dated(path: &Path, day: i64) -> PathBuf {
+fn append_date(path: &Path, day: i64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
-    name.push(date(day));
+    name.push(format_date(day));
     name.into()
 }
 
@@ -186,7 +186,7 @@ fn is_date(text: &str) -> bool {
 }
 
 /// The date of a day counted from 1970-01-01.
-fn date(day: i64) -> String {
+fn format_date(day: i64) -> String {
     let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let (mut year, mut rest) = (1970, day.max(0));
     while rest >= 365 + i64::from(leap(year)) {
@@ -222,7 +222,7 @@ mod tests {
             (20_453, "2025-12-31"),
             (20_454, "2026-01-01"),
         ] {
-            assert_eq!(date(day), text);
+            assert_eq!(format_date(day), text);
         }
         assert!(is_date("2026-01-01") && !is_date("2026-01-1x") && !is_date("20260101"));
     }

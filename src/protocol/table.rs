@@ -296,7 +296,7 @@ pub static OTHER_TYPES: &[TypeRef] = &[
 ];
 
 /// All lines of the table.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
+pub fn iter_entries() -> impl Iterator<Item = &'static Entry> {
     REQUESTS
         .iter()
         .chain(CLIENT_NOTIFICATIONS)
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn every_example_is_read_and_written_again_unchanged() {
         let mut examples = examples();
-        for entry in entries() {
+        for entry in iter_entries() {
             let example = examples
                 .remove(entry.method)
                 .unwrap_or_else(|| panic!("examples.json lacks {}", entry.method));
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn names_follow_the_law() {
         let mut seen = BTreeSet::new();
-        for entry in entries() {
+        for entry in iter_entries() {
             assert!(seen.insert(entry.method), "{} stands twice", entry.method);
             let name = entry.method.strip_prefix("agent/").unwrap();
             let pascal = name[..1].to_uppercase() + &name[1..];

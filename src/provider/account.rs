@@ -37,16 +37,16 @@ const SECRET: usize = 6;
 
 impl Account {
     /// The failure as an error of this account; secrets are taken out of its texts.
-    pub(crate) fn error(&self, model: &str, failure: Failure) -> ProviderError {
+    pub(crate) fn build_provider_error(&self, model: &str, failure: Failure) -> ProviderError {
         ProviderError {
             fault: failure.fault,
             provider: self.name.clone(),
             model: model.to_owned(),
-            message: self.redact(&failure.message),
+            message: self.redact_message(&failure.message),
             status: failure.status,
-            request_id: failure.request_id.map(|id| self.redact(&id)),
+            request_id: failure.request_id.map(|id| self.redact_message(&id)),
             retry_after: failure.retry_after,
-            user_action: failure.user_action.map(|action| self.redact(&action)),
+            user_action: failure.user_action.map(|action| self.redact_message(&action)),
             should_retry: failure.should_retry,
         }
     }
@@ -57,7 +57,7 @@ impl Account {
     }
 
     /// The host and port, without path, user and query.
-    pub(crate) fn host(&self) -> String {
+    pub(crate) fn host_and_port(&self) -> String {
         let host = self.base.host_str().unwrap_or("?");
         match self.base.port() {
             Some(port) => format!("{host}:{port}"),
@@ -88,8 +88,8 @@ impl Account {
         }
     }
 
-    fn redact(&self, message: &str) -> String {
-        let mut clean = text::neutralise(message).into_owned();
+    fn redact_message(&self, message: &str) -> String {
+        let mut clean = text::strip_control_characters(message).into_owned();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
             if secret.len() >= SECRET {
@@ -163,7 +163,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::provider::error::Fault;
 
-    pub(crate) fn account(name: &str, kind: ApiKind, base: &str) -> Account {
+    pub(crate) fn build_account(name: &str, kind: ApiKind, base: &str) -> Account {
         Account {
             name: name.into(),
             kind,
@@ -176,16 +176,16 @@ pub(crate) mod tests {
 
     #[test]
     fn secrets_are_taken_out_of_messages() {
-        let account = account("work", ApiKind::OpenAi, "https://user:pass@llm.example.com/v1");
+        let account = build_account("work", ApiKind::OpenAi, "https://user:pass@llm.example.com/v1");
         let message = "bad key 's3cret-canary' (sk-abc***xyz), \"sk-proj-1\" \u{1b}[31m";
-        let failure = Failure::new(Fault::Unauthorized, message).action("see s3cret-canary");
-        let error = account.error("m", failure);
+        let failure = Failure::new(Fault::Unauthorized, message).with_user_action("see s3cret-canary");
+        let error = account.build_provider_error("m", failure);
         assert_eq!(
             error.message,
             "bad key '[redacted]' (sk-[redacted]), \"sk-[redacted]\""
         );
         assert_eq!(error.user_action.as_deref(), Some("see [redacted]"));
-        assert_eq!(account.host(), "llm.example.com");
+        assert_eq!(account.host_and_port(), "llm.example.com");
     }
 
     #[test]
@@ -212,7 +212,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_hint_names_the_variable() {
-        let hint = |kind, base| account("p", kind, base).key_hint();
+        let hint = |kind, base| build_account("p", kind, base).key_hint();
         let anthropic = hint(ApiKind::Anthropic, "https://api.anthropic.com");
         assert_eq!(
             anthropic,

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 use super::error::{Fault, ProviderError};
-use super::pacing::{Pace, Pacer, readings};
+use super::pacing::{Pace, Pacer, parse_rate_limits};
 use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
 
@@ -80,10 +80,10 @@ pub fn is_failure(fault: &Fault) -> bool {
 impl AccountHealth {
     /// Of an account of which nothing is known.
     pub fn new(name: &str, policy: CircuitPolicy) -> Arc<Self> {
-        Arc::new(Self::on(name, policy, watch::Sender::default()))
+        Arc::new(Self::with_board(name, policy, watch::Sender::default()))
     }
 
-    fn on(name: &str, policy: CircuitPolicy, board: watch::Sender<u64>) -> Self {
+    fn with_board(name: &str, policy: CircuitPolicy, board: watch::Sender<u64>) -> Self {
         Self {
             name: name.to_owned(),
             inner: Mutex::new(AccountHealthState {
@@ -104,7 +104,7 @@ impl AccountHealth {
     }
 
     /// How its circuit stands.
-    pub fn circuit(&self) -> CircuitView {
+    pub fn circuit_view(&self) -> CircuitView {
         let inner = self.lock();
         CircuitView {
             state: inner.circuit.state().0,
@@ -123,7 +123,7 @@ impl AccountHealth {
     }
 
     /// 529 in a row.
-    pub fn overloads(&self) -> u32 {
+    pub fn consecutive_overloads(&self) -> u32 {
         self.lock().overloads
     }
 
@@ -133,8 +133,8 @@ impl AccountHealth {
     }
 
     /// Lets a call through, or says until when not (none: a trial is under way).
-    pub fn admit(self: &Arc<Self>, caller: Caller) -> Result<CallLease, Option<Instant>> {
-        let admission = self.change(|inner| inner.circuit.admit(caller, clock::now()));
+    pub fn admit_call(self: &Arc<Self>, caller: Caller) -> Result<CallLease, Option<Instant>> {
+        let admission = self.update_and_notify(|inner| inner.circuit.admit_call(caller, clock::now()));
         let trial = match admission {
             Admission::Pass => None,
             Admission::Trial(number) => Some(number),
@@ -147,39 +147,39 @@ impl AccountHealth {
     }
 
     /// Whether, how long and why a call that is due now waits.
-    pub fn pace(&self) -> Option<Pace> {
-        self.lock().pacer.pace(&self.name, clock::now())
+    pub fn current_pace(&self) -> Option<Pace> {
+        self.lock().pacer.current_pace(&self.name, clock::now())
     }
 
     /// Takes in the headers of a response.
-    pub fn heard(&self, headers: &HeaderMap) {
-        let readings = readings(headers, clock::wall_ms());
+    pub fn observe_headers(&self, headers: &HeaderMap) {
+        let readings = parse_rate_limits(headers, clock::wall_ms());
         if !readings.is_empty() {
-            self.lock().pacer.heard(&readings, clock::now());
+            self.lock().pacer.observe_rate_limits(&readings, clock::now());
         }
     }
 
     /// A call begins to be answered.
-    pub fn answers(&self) {
-        self.change(|inner| inner.circuit.answers());
+    pub fn record_answer_start(&self) {
+        self.update_and_notify(|inner| inner.circuit.record_answer_start());
     }
 
     /// A call has come to its end.
-    pub fn succeeded(&self) {
-        self.change(|inner| {
-            inner.circuit.succeeded();
+    pub fn record_success(&self) {
+        self.update_and_notify(|inner| {
+            inner.circuit.record_success();
             inner.overloads = 0;
             inner.last_failure = None;
         });
     }
 
     /// A call has failed.
-    pub fn failed(&self, error: &ProviderError) {
+    pub fn record_failure(&self, error: &ProviderError) {
         if !is_failure(&error.fault) {
             return;
         }
-        self.change(|inner| {
-            inner.circuit.failed(clock::now());
+        self.update_and_notify(|inner| {
+            inner.circuit.record_failure(clock::now());
             if error.fault == Fault::Overloaded {
                 inner.overloads = inner.overloads.saturating_add(1);
             }
@@ -189,7 +189,7 @@ impl AccountHealth {
 
     /// A person says that it is well again; whether its circuit was not closed.
     pub fn reset(&self) -> bool {
-        self.change(|inner| {
+        self.update_and_notify(|inner| {
             inner.overloads = 0;
             inner.last_failure = None;
             inner.circuit.reset()
@@ -201,7 +201,7 @@ impl AccountHealth {
         self.changed.subscribe()
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut AccountHealthState) -> T) -> T {
+    fn update_and_notify<T>(&self, change: impl FnOnce(&mut AccountHealthState) -> T) -> T {
         let (told, differs) = {
             let mut inner = self.lock();
             let before = inner.circuit.state();
@@ -250,7 +250,7 @@ impl Drop for CallLease {
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
             self.standing
-                .change(|inner| inner.circuit.abandoned(trial, clock::now()));
+                .update_and_notify(|inner| inner.circuit.abandon_trial(trial, clock::now()));
         }
     }
 }
@@ -267,7 +267,7 @@ pub struct Accounts {
 
 impl Accounts {
     /// The account of a provider; the same one as long as name, address and key are.
-    pub fn of(
+    pub fn get_or_create(
         &self,
         name: &str,
         address: &str,
@@ -281,18 +281,18 @@ impl Accounts {
         let mut known = self.lock();
         let standing = known
             .entry(key)
-            .or_insert_with(|| Arc::new(AccountHealth::on(name, policy, self.board.clone())));
-        standing.change(|inner| inner.circuit.set_policy(policy, clock::now()));
+            .or_insert_with(|| Arc::new(AccountHealth::with_board(name, policy, self.board.clone())));
+        standing.update_and_notify(|inner| inner.circuit.set_policy(policy, clock::now()));
         standing.clone()
     }
 
     /// The circuits of all accounts that were asked for, by name; of accounts of one name the worst. One whose rest is
     /// over and that nobody has asked since may be of an address or a key that is configured no more: another of that
     /// name stands before it.
-    pub fn circuits(&self) -> BTreeMap<String, CircuitView> {
+    pub fn circuit_views(&self) -> BTreeMap<String, CircuitView> {
         let mut all: BTreeMap<String, (u8, CircuitView)> = BTreeMap::new();
         for standing in self.lock().values() {
-            let view = standing.circuit();
+            let view = standing.circuit_view();
             let bad = match (view.state, standing.would_admit()) {
                 (CircuitState::Open, true) => 0,
                 (CircuitState::Closed, _) => 1,
@@ -308,7 +308,7 @@ impl Accounts {
     }
 
     /// Closes the circuits of a provider; whether one was not closed. None: there is no such account.
-    pub fn reset(&self, name: &str) -> Option<bool> {
+    pub fn reset_circuits(&self, name: &str) -> Option<bool> {
         let of_name: Vec<_> = self
             .lock()
             .values()
@@ -357,45 +357,45 @@ mod tests {
     async fn failures_that_are_ours_do_not_count() {
         let standing = standing();
         for _ in 0..9 {
-            standing.failed(&error(Fault::Unauthorized));
-            standing.failed(&error(Fault::Throttled));
+            standing.record_failure(&error(Fault::Unauthorized));
+            standing.record_failure(&error(Fault::Throttled));
         }
         assert_eq!(standing.failures_left(), 5);
         for _ in 0..5 {
-            standing.failed(&error(Fault::Server));
+            standing.record_failure(&error(Fault::Server));
         }
-        assert_eq!(standing.circuit().state, CircuitState::Open);
+        assert_eq!(standing.circuit_view().state, CircuitState::Open);
         assert_eq!(standing.last_failure().as_deref(), Some("x"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn overloads_are_counted_until_a_success() {
         let standing = standing();
-        standing.failed(&error(Fault::Overloaded));
-        standing.failed(&error(Fault::Server));
-        standing.failed(&error(Fault::Overloaded));
-        assert_eq!(standing.overloads(), 2);
-        standing.succeeded();
-        assert_eq!(standing.overloads(), 0);
+        standing.record_failure(&error(Fault::Overloaded));
+        standing.record_failure(&error(Fault::Server));
+        standing.record_failure(&error(Fault::Overloaded));
+        assert_eq!(standing.consecutive_overloads(), 2);
+        standing.record_success();
+        assert_eq!(standing.consecutive_overloads(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_trial_gives_its_right_back_and_a_finished_one_does_not() {
         let standing = standing();
         for _ in 0..5 {
-            standing.failed(&error(Fault::Server));
+            standing.record_failure(&error(Fault::Server));
         }
-        assert!(standing.admit(Caller::Machine).is_err());
+        assert!(standing.admit_call(Caller::Machine).is_err());
         tokio::time::advance(Duration::from_secs(30)).await;
-        let trial = standing.admit(Caller::Machine).unwrap();
+        let trial = standing.admit_call(Caller::Machine).unwrap();
         assert!(trial.is_trial());
-        assert_eq!(standing.admit(Caller::Machine).err(), Some(None));
+        assert_eq!(standing.admit_call(Caller::Machine).err(), Some(None));
         drop(trial);
-        let trial = standing.admit(Caller::Machine).unwrap();
-        standing.succeeded();
+        let trial = standing.admit_call(Caller::Machine).unwrap();
+        standing.record_success();
         drop(trial);
-        assert_eq!(standing.circuit().state, CircuitState::Closed);
-        assert!(!standing.admit(Caller::Machine).unwrap().is_trial());
+        assert_eq!(standing.circuit_view().state, CircuitState::Closed);
+        assert!(!standing.admit_call(Caller::Machine).unwrap().is_trial());
     }
 
     #[tokio::test(start_paused = true)]
@@ -405,26 +405,26 @@ mod tests {
             failures: 1,
             ..CircuitPolicy::default()
         };
-        let of = |name, key| accounts.of(name, "https://x", Some(key), policy);
+        let of = |name, key| accounts.get_or_create(name, "https://x", Some(key), policy);
         let (one, same, other) = (of("p", "k"), of("p", "k"), of("p", "l"));
         assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
         let board = accounts.subscribe();
         assert!(!board.has_changed().unwrap());
-        one.failed(&error(Fault::Server));
+        one.record_failure(&error(Fault::Server));
         assert!(board.has_changed().unwrap());
-        let shown = || accounts.circuits()["p"].state;
+        let shown = || accounts.circuit_views()["p"].state;
         assert_eq!(shown(), CircuitState::Open);
         // The key was set right since: the account of the wrong one is asked no more.
         tokio::time::advance(policy.rest).await;
         assert_eq!(
-            (shown(), one.circuit().state),
+            (shown(), one.circuit_view().state),
             (CircuitState::Closed, CircuitState::Open)
         );
-        let trial = one.admit(Caller::Machine).unwrap();
+        let trial = one.admit_call(Caller::Machine).unwrap();
         assert_eq!(shown(), CircuitState::HalfOpen);
         drop(trial);
-        assert_eq!(accounts.reset("p"), Some(true));
-        assert_eq!(accounts.reset("p"), Some(false));
-        assert_eq!(accounts.reset("q"), None);
+        assert_eq!(accounts.reset_circuits("p"), Some(true));
+        assert_eq!(accounts.reset_circuits("p"), Some(false));
+        assert_eq!(accounts.reset_circuits("q"), None);
     }
 }

@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::account::tests::account;
+use super::account::tests::build_account;
 use super::anthropic::MessagesDecoder;
 use super::classify::{self, Refusal};
 use super::decode::{EventQueue, StreamDecoder};
 use super::openai::ChatDecoder;
 use super::registry::ApiKind;
-use super::request::tests::request;
+use super::request::tests::build_request;
 use super::responses::ResponsesDecoder;
 use super::script::Script;
 use super::sse::{SseDecoder, SseEvent};
@@ -164,7 +164,7 @@ fn decode(mut decoder: StreamDecoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, 
         }
     }
     if !wrong && !decoder.has_stopped() {
-        wrong = decoder.end(&mut out).is_err();
+        wrong = decoder.finish_stream(&mut out).is_err();
     }
     while let Some(event) = out.take() {
         events.push(event);
@@ -302,7 +302,7 @@ proptest! {
             0..3,
         ),
     ) {
-        let account = account("work", kind, base);
+        let account = build_account("work", kind, base);
         let headers: HeaderMap = headers
             .iter()
             .filter_map(|(name, value)| {
@@ -310,8 +310,8 @@ proptest! {
             })
             .collect();
         let refusal = Refusal { account: &account, model: "m", status, headers: &headers, body: &body };
-        for failure in [classify::response(&refusal), classify::event(&account, "m", &body)] {
-            let error = account.error("m", failure);
+        for failure in [classify::classify_response(&refusal), classify::classify_stream_error(&account, "m", &body)] {
+            let error = account.build_provider_error("m", failure);
             prop_assert!(!error.message.trim().is_empty(), "{:?}", error);
             prop_assert!(error.message.chars().count() <= 2_001, "{}", error.message.len());
         }
@@ -321,9 +321,9 @@ proptest! {
     fn a_cassette_has_one_end(beats in prop::collection::vec(beat(), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let script = Script::parse("demo", &format!(r#"{{"events": [{}]}}"#, beats.join(","))).unwrap();
-        let asked = Arc::new(request("m", vec![Message::user_text("hello")]));
+        let asked = Arc::new(build_request("m", vec![Message::user_text("hello")]));
         runtime.block_on(async {
-            let mut stream = match script.stream(asked.clone()).await {
+            let mut stream = match script.open_stream(asked.clone()).await {
                 Ok(stream) => stream,
                 Err(error) => {
                     prop_assert_ne!(error.fault, Fault::Local);
@@ -340,7 +340,7 @@ proptest! {
             }
             prop_assert_eq!(check_order(&events)?, wrong == 0);
             // Used up.
-            prop_assert!(script.stream(asked.clone()).await.is_err());
+            prop_assert!(script.open_stream(asked.clone()).await.is_err());
             Ok(())
         })?;
     }

@@ -32,13 +32,13 @@ impl Body {
     }
 
     /// Adds text that is JSON already.
-    pub(crate) fn raw(&mut self, text: &str) {
+    pub(crate) fn push_raw(&mut self, text: &str) {
         self.len += text.len();
         self.tail.extend_from_slice(text.as_bytes());
     }
 
     /// Adds a value as JSON.
-    pub(crate) fn json(&mut self, value: &impl Serialize) {
+    pub(crate) fn push_json(&mut self, value: &impl Serialize) {
         let before = self.tail.len();
         let written = serde_json::to_writer((&mut self.tail).writer(), value);
         debug_assert!(written.is_ok(), "values of ours can always be written");
@@ -93,11 +93,11 @@ mod tests {
     fn keeps_order_and_length_and_does_not_copy_what_is_long() {
         let long = Bytes::from("x".repeat(COPIED));
         let mut body = Body::default();
-        body.raw("[");
+        body.push_raw("[");
         body.push(&Bytes::from_static(b"1"));
-        body.raw(",");
+        body.push_raw(",");
         body.push(&long);
-        body.json(&"a\"b");
+        body.push_json(&"a\"b");
         assert_eq!(body.len(), 3 + COPIED + 6);
         assert_eq!(body.pieces[1].as_ptr(), long.as_ptr());
         assert_eq!(body.text(), format!("[1,{}\"a\\\"b\"", "x".repeat(COPIED)));

@@ -20,7 +20,7 @@ use super::http::{BodyStream, Http, is_early_end, no_response};
 use super::idle_timeout::IdleTimeout;
 use super::stream::{EventStream, StreamEvent};
 use crate::base::clock;
-use crate::base::error_chain::innermost;
+use crate::base::error_chain::innermost_message;
 
 /// Of a response that is not a stream, this much is read, for this long.
 const ERROR_BODY: usize = 256 * 1024;
@@ -56,7 +56,7 @@ pub(crate) async fn open(
     let model = call.model.clone();
     match start(&account, http, call).await {
         Ok(events) => Ok(events.boxed()),
-        Err(failure) => Err(account.error(&model, failure)),
+        Err(failure) => Err(account.build_provider_error(&model, failure)),
     }
 }
 
@@ -69,7 +69,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         limits,
         model,
     } = call;
-    let client = http.client().await?;
+    let client = http.get_or_build_client().await?;
     let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = client.post(url).headers(headers).body(body.into_stream());
@@ -78,10 +78,10 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         return Err(timed_out(account, Phase::FirstEvent, limits.first_event));
     };
     let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
-    account.standing.heard(response.headers());
+    account.standing.observe_headers(response.headers());
     let status = response.status().as_u16();
     if !response.status().is_success() || !is_event_stream(response.headers()) {
-        return Err(refused(account, &model, status, response).await);
+        return Err(read_error_response(account, &model, status, response).await);
     }
     let request_id = classify::request_id(response.headers());
     Ok(Events {
@@ -111,7 +111,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// What a response means that is not the answer.
-pub(super) async fn refused(
+pub(super) async fn read_error_response(
     account: &Account,
     model: &str,
     status: u16,
@@ -131,7 +131,7 @@ pub(super) async fn refused(
     // What has come by then must do.
     let _ = tokio::time::timeout(ERROR_BODY_TIME, read).await;
     let body = String::from_utf8_lossy(&body);
-    classify::response(&Refusal {
+    classify::classify_response(&Refusal {
         account,
         model,
         status,
@@ -141,7 +141,7 @@ pub(super) async fn refused(
 }
 
 pub(super) fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Failure {
-    let (host, limit) = (account.host(), limit.as_secs_f64());
+    let (host, limit) = (account.host_and_port(), limit.as_secs_f64());
     let message = match phase {
         Phase::Connect => format!("connecting to {host} took longer than {limit} s"),
         Phase::FirstEvent => format!("{host} sent nothing for {limit} s"),
@@ -185,7 +185,7 @@ impl Stream for Events {
             }
             if let Some(wrong) = this.wrong.take() {
                 this.body = None;
-                return Poll::Ready(Some(Err(this.error(wrong))));
+                return Poll::Ready(Some(Err(this.build_provider_error(wrong))));
             }
             let Some(body) = &mut this.body else {
                 return Poll::Ready(None);
@@ -206,24 +206,24 @@ impl Events {
         self.patience.pause();
         let result = match next {
             Some(Ok(chunk)) => match self.decoder.push(&chunk, &mut self.out) {
-                Ok(progress) => return self.note(progress),
+                Ok(progress) => return self.record_progress(progress),
                 Err(wrong) => Err(wrong),
             },
-            None => self.decoder.end(&mut self.out),
-            Some(Err(_)) if self.decoder.may_end() => self.decoder.end(&mut self.out),
-            Some(Err(error)) => Err(DecodeError::broken(if is_early_end(&error) {
+            None => self.decoder.finish_stream(&mut self.out),
+            Some(Err(_)) if self.decoder.may_end() => self.decoder.finish_stream(&mut self.out),
+            Some(Err(error)) => Err(DecodeError::broken_stream(if is_early_end(&error) {
                 "the connection ended in the middle of the answer".to_owned()
             } else {
                 format!(
                     "the connection broke in the middle of the answer: {}",
-                    innermost(&error)
+                    innermost_message(&error)
                 )
             })),
         };
         self.wrong = result.err();
     }
 
-    fn note(&mut self, progress: Progress) {
+    fn record_progress(&mut self, progress: Progress) {
         let counts = match self.waiting_for {
             Phase::FirstEvent | Phase::Connect => progress >= Progress::Event,
             Phase::Gap => progress == Progress::Content,
@@ -251,27 +251,27 @@ impl Events {
 
     fn lose_patience(&mut self) {
         if self.decoder.may_end() {
-            self.wrong = self.decoder.end(&mut self.out).err();
+            self.wrong = self.decoder.finish_stream(&mut self.out).err();
             return;
         }
         let failure = timed_out(&self.account, self.waiting_for, self.patience.limit());
         self.wrong = Some(DecodeError::Failed(failure.fault, failure.message));
     }
 
-    fn error(&self, wrong: DecodeError) -> ProviderError {
+    fn build_provider_error(&self, wrong: DecodeError) -> ProviderError {
         let mut failure = match wrong {
-            DecodeError::Told(data) => classify::event(&self.account, &self.model, &data),
+            DecodeError::Told(data) => classify::classify_stream_error(&self.account, &self.model, &data),
             DecodeError::Failed(fault, message) => Failure::new(fault, message),
         };
         failure.request_id = failure.request_id.or_else(|| self.request_id.clone());
-        self.account.error(&self.model, failure)
+        self.account.build_provider_error(&self.model, failure)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::account::tests::account;
+    use crate::provider::account::tests::build_account;
     use crate::provider::anthropic::MessagesDecoder;
     use crate::provider::http::HttpSettings;
     use crate::provider::openai::ChatDecoder;
@@ -286,7 +286,7 @@ mod tests {
 
     /// Seconds to wait, then what comes; after the last the body stands still for ever.
     fn events(decoder: StreamDecoder, script: Vec<(u64, &'static str)>) -> Events {
-        let account = Arc::new(account("work", ApiKind::Anthropic, "http://localhost"));
+        let account = Arc::new(build_account("work", ApiKind::Anthropic, "http://localhost"));
         let settings = HttpSettings {
             ca_file: None,
             proxy: None,

@@ -230,8 +230,8 @@ pub(super) fn is_torn(text: &str) -> bool {
 impl CassetteMatch {
     /// What a request is known by.
     /// `clean` takes secrets out: of a prompt that holds one, what stands before it is kept.
-    pub(super) fn of(request: &Request, clean: impl Fn(&str) -> Option<String>) -> Self {
-        let (prompt, step) = place(request);
+    pub(super) fn from_request(request: &Request, clean: impl Fn(&str) -> Option<String>) -> Self {
+        let (prompt, step) = last_prompt_and_step(request);
         let without = clean(&prompt).unwrap_or_else(|| prompt.clone());
         let same = prompt.chars().zip(without.chars());
         let known_by: String = same
@@ -246,8 +246,8 @@ impl CassetteMatch {
         }
     }
 
-    pub(super) fn fits(&self, request: &Request) -> bool {
-        let (prompt, step) = place(request);
+    pub(super) fn matches_request(&self, request: &Request) -> bool {
+        let (prompt, step) = last_prompt_and_step(request);
         self.prompt
             .as_ref()
             .is_none_or(|part| prompt.to_lowercase().contains(&part.to_lowercase()))
@@ -257,7 +257,7 @@ impl CassetteMatch {
 }
 
 /// The last prompt of a request, and how many steps came after it.
-fn place(request: &Request) -> (String, usize) {
+fn last_prompt_and_step(request: &Request) -> (String, usize) {
     let is_prompt = |message: &Message| message.role == Role::User && !message.hidden;
     let messages = request.messages.iter().map(|item| &item.message);
     let steps = messages.clone().rev().take_while(|message| !is_prompt(message));
@@ -268,7 +268,7 @@ fn place(request: &Request) -> (String, usize) {
 
 impl CassetteTool {
     /// A call whose input came as `json`.
-    pub(super) fn of(name: String, json: String, unfinished: bool) -> Self {
+    pub(super) fn from_json(name: String, json: String, unfinished: bool) -> Self {
         let input = serde_json::from_str(&json).unwrap_or(Value::Null);
         let written = input.to_string();
         let same = !input.is_null() && written == json;
@@ -281,23 +281,23 @@ impl CassetteTool {
     }
 
     /// Its input as it is sent.
-    pub(super) fn written(&self) -> String {
+    pub(super) fn input_json(&self) -> String {
         self.json.clone().unwrap_or_else(|| self.input.to_string())
     }
 }
 
 impl Tokens {
-    pub(super) fn of(usage: Usage, cost: Option<Cost>) -> Self {
+    pub(super) fn from_usage(usage: Usage, cost: Option<Cost>) -> Self {
         Self {
             input: usage.input,
             output: usage.output,
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
-            cost: cost.map(Cost::usd),
+            cost: cost.map(Cost::to_usd),
         }
     }
 
-    pub(super) fn event(&self) -> StreamEvent {
+    pub(super) fn to_usage_event(&self) -> StreamEvent {
         let usage = Usage {
             input: self.input,
             output: self.output,
@@ -312,7 +312,7 @@ impl Tokens {
 }
 
 impl CassetteEvent {
-    pub(super) fn stopped(reason: &StopReason) -> Self {
+    pub(super) fn from_stop_reason(reason: &StopReason) -> Self {
         let (stop, words) = match reason {
             StopReason::EndTurn => ("end_turn", None),
             StopReason::ToolUse => ("tool_use", None),
@@ -328,7 +328,7 @@ impl CassetteEvent {
         }
     }
 
-    pub(super) fn failed(error: &ProviderError) -> Self {
+    pub(super) fn from_error(error: &ProviderError) -> Self {
         let failed = Failed {
             status: error.status,
             message: error.message.clone(),
@@ -352,7 +352,7 @@ impl CassetteEvent {
     }
 
     /// The end that it is, if it is one.
-    pub(super) fn end(&self) -> Option<StopReason> {
+    pub(super) fn to_stop_reason(&self) -> Option<StopReason> {
         Some(match self.stop.as_deref()? {
             "tool_use" => StopReason::ToolUse,
             "max_tokens" => StopReason::MaxTokens,
@@ -364,20 +364,22 @@ impl CassetteEvent {
     }
 
     /// The failure that it is, if it is one.
-    pub(super) fn failure(&self, account: &Account, model: &str) -> Option<Failure> {
+    pub(super) fn to_failure(&self, account: &Account, model: &str) -> Option<Failure> {
         if let Some(failed) = &self.error {
-            return Some(failed.failure(account, model));
+            return Some(failed.to_failure(account, model));
         }
         if self.cancelled {
-            return Some(Failure::broken("the call was broken off when it was recorded"));
+            return Some(Failure::broken_stream(
+                "the call was broken off when it was recorded",
+            ));
         }
         self.cut
-            .then(|| Failure::broken("the stream ended in the middle of the answer"))
+            .then(|| Failure::broken_stream("the stream ended in the middle of the answer"))
     }
 }
 
 impl Failed {
-    fn failure(&self, account: &Account, model: &str) -> Failure {
+    fn to_failure(&self, account: &Account, model: &str) -> Failure {
         match self.fault.as_deref().and_then(|name| fault_of(name, self)) {
             Some(fault) => Failure {
                 fault,
@@ -388,18 +390,18 @@ impl Failed {
                 user_action: self.action.clone(),
                 should_retry: None,
             },
-            None => self.judged(account, model),
+            None => self.classify_as_response(account, model),
         }
     }
 
     /// Judged as a response with that status would be.
-    fn judged(&self, account: &Account, model: &str) -> Failure {
+    fn classify_as_response(&self, account: &Account, model: &str) -> Failure {
         let mut headers = HeaderMap::new();
         if let Some(ms) = self.retry_after_ms {
             headers.insert("retry-after-ms", HeaderValue::from(ms));
         }
         let body = json!({"error": {"message": self.message}}).to_string();
-        classify::response(&Refusal {
+        classify::classify_response(&Refusal {
             account,
             model,
             status: self.status.unwrap_or(500),
@@ -526,7 +528,10 @@ mod tests {
     #[test]
     fn inputs_stay_as_they_were_written() {
         for json in ["{\"a\":1}", "{ \"a\": 1 }", "{\"a\":", "", "null", "7"] {
-            assert_eq!(CassetteTool::of("t".into(), json.into(), false).written(), json);
+            assert_eq!(
+                CassetteTool::from_json("t".into(), json.into(), false).input_json(),
+                json
+            );
         }
     }
 }

@@ -96,7 +96,7 @@ impl Circuit {
     }
 
     /// Failures in a row so far.
-    pub fn failures(&self) -> u32 {
+    pub fn failure_count(&self) -> u32 {
         self.failures
     }
 
@@ -117,9 +117,9 @@ impl Circuit {
         }
     }
 
-    /// Asks whether a call may be made. A trial must be followed by [`Self::succeeded`], [`Self::failed`] or
-    /// [`Self::abandoned`].
-    pub fn admit(&mut self, caller: Caller, now: Instant) -> Admission {
+    /// Asks whether a call may be made. A trial must be followed by [`Self::record_success`], [`Self::record_failure`] or
+    /// [`Self::abandon_trial`].
+    pub fn admit_call(&mut self, caller: Caller, now: Instant) -> Admission {
         match (self.state, caller) {
             (CircuitPhase::Closed, _) => Admission::Pass,
             (CircuitPhase::Open { until }, Caller::Machine) if until > now => {
@@ -136,14 +136,14 @@ impl Circuit {
     }
 
     /// A call has come to its end, whichever: what was called works.
-    pub fn succeeded(&mut self) {
+    pub fn record_success(&mut self) {
         self.failures = 0;
         self.state = CircuitPhase::Closed;
     }
 
     /// A trial has begun to be answered: others may call again. Should it break after all, that one failure
     /// opens the circuit again.
-    pub fn answers(&mut self) {
+    pub fn record_answer_start(&mut self) {
         if let CircuitPhase::Trial { .. } = self.state {
             self.failures = self.policy.failures.saturating_sub(1);
             self.state = CircuitPhase::Closed;
@@ -151,7 +151,7 @@ impl Circuit {
     }
 
     /// A call has failed.
-    pub fn failed(&mut self, now: Instant) {
+    pub fn record_failure(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         let opens = match self.state {
             CircuitPhase::Closed => self.failures >= self.policy.failures,
@@ -168,7 +168,7 @@ impl Circuit {
 
     /// A trial was given up without an outcome (a cancel, a failure that is not the other side's): the next call
     /// may try.
-    pub fn abandoned(&mut self, trial: u64, now: Instant) {
+    pub fn abandon_trial(&mut self, trial: u64, now: Instant) {
         if self.state == (CircuitPhase::Trial { number: trial }) {
             self.state = CircuitPhase::Open { until: now };
         }
@@ -177,7 +177,7 @@ impl Circuit {
     /// A person says that it is well again; whether it was not closed.
     pub fn reset(&mut self) -> bool {
         let was_closed = self.state == CircuitPhase::Closed;
-        self.succeeded();
+        self.record_success();
         !was_closed
     }
 }
@@ -194,7 +194,7 @@ mod tests {
     fn open(now: Instant) -> Circuit {
         let mut circuit = Circuit::new(CircuitPolicy::default());
         for _ in 0..5 {
-            circuit.failed(now);
+            circuit.record_failure(now);
         }
         circuit
     }
@@ -205,17 +205,20 @@ mod tests {
         let mut circuit = Circuit::new(CircuitPolicy::default());
         for left in [5, 4, 3, 2] {
             assert_eq!(circuit.failures_left(), left);
-            circuit.failed(now);
+            circuit.record_failure(now);
         }
-        circuit.succeeded();
+        circuit.record_success();
         for _ in 0..4 {
-            circuit.failed(now);
-            assert_eq!(circuit.admit(Caller::Machine, now), Admission::Pass);
+            circuit.record_failure(now);
+            assert_eq!(circuit.admit_call(Caller::Machine, now), Admission::Pass);
         }
-        circuit.failed(now);
+        circuit.record_failure(now);
         let until = Some(now + 30 * SECOND);
         assert_eq!(circuit.state(), (CircuitState::Open, until));
-        assert_eq!(circuit.admit(Caller::Machine, now), Admission::Refused { until });
+        assert_eq!(
+            circuit.admit_call(Caller::Machine, now),
+            Admission::Refused { until }
+        );
     }
 
     #[test]
@@ -227,19 +230,19 @@ mod tests {
         let cases: [(&str, Outcome, _, _); 3] = [
             (
                 "succeeds",
-                |circuit, _| circuit.succeeded(),
+                |circuit, _| circuit.record_success(),
                 CircuitState::Closed,
                 None,
             ),
             (
                 "fails",
-                |circuit, now| circuit.failed(now),
+                |circuit, now| circuit.record_failure(now),
                 CircuitState::Open,
                 Some(later + 30 * SECOND),
             ),
             (
                 "is cancelled",
-                |circuit, now| circuit.abandoned(1, now),
+                |circuit, now| circuit.abandon_trial(1, now),
                 CircuitState::Open,
                 Some(later),
             ),
@@ -249,13 +252,13 @@ mod tests {
             assert!(!circuit.would_admit(later - SECOND), "{name}");
             assert!(circuit.would_admit(later), "{name}");
             assert_eq!(
-                circuit.admit(Caller::Machine, later),
+                circuit.admit_call(Caller::Machine, later),
                 Admission::Trial(1),
                 "{name}"
             );
             assert_eq!(circuit.state().0, CircuitState::HalfOpen, "{name}");
             let refused = Admission::Refused { until: None };
-            assert_eq!(circuit.admit(Caller::Machine, later), refused, "{name}");
+            assert_eq!(circuit.admit_call(Caller::Machine, later), refused, "{name}");
             outcome(&mut circuit, later);
             assert_eq!(circuit.state(), (state, until), "{name}");
         }
@@ -265,23 +268,23 @@ mod tests {
     fn a_person_may_try_at_once_and_again() {
         let now = clock::now();
         let mut circuit = open(now);
-        assert_eq!(circuit.admit(Caller::Person, now), Admission::Trial(1));
-        assert_eq!(circuit.admit(Caller::Person, now), Admission::Trial(2));
+        assert_eq!(circuit.admit_call(Caller::Person, now), Admission::Trial(1));
+        assert_eq!(circuit.admit_call(Caller::Person, now), Admission::Trial(2));
         // The first is not waited for any more.
-        circuit.abandoned(1, now);
+        circuit.abandon_trial(1, now);
         assert_eq!(circuit.state().0, CircuitState::HalfOpen);
-        circuit.abandoned(2, now);
-        assert_eq!(circuit.admit(Caller::Machine, now), Admission::Trial(3));
+        circuit.abandon_trial(2, now);
+        assert_eq!(circuit.admit_call(Caller::Machine, now), Admission::Trial(3));
     }
 
     #[test]
     fn a_trial_that_breaks_in_the_middle_opens_it_again_at_once() {
         let now = clock::now();
         let mut circuit = open(now);
-        circuit.admit(Caller::Person, now);
-        circuit.answers();
-        assert_eq!(circuit.admit(Caller::Machine, now), Admission::Pass);
-        circuit.failed(now);
+        circuit.admit_call(Caller::Person, now);
+        circuit.record_answer_start();
+        assert_eq!(circuit.admit_call(Caller::Machine, now), Admission::Pass);
+        circuit.record_failure(now);
         assert_eq!(circuit.state().0, CircuitState::Open);
     }
 
@@ -289,9 +292,9 @@ mod tests {
     fn what_was_begun_before_it_opened_neither_lengthens_its_rest_nor_decides_for_the_trial() {
         let now = clock::now();
         let mut circuit = open(now);
-        circuit.failed(now + 20 * SECOND);
+        circuit.record_failure(now + 20 * SECOND);
         assert_eq!(circuit.state().1, Some(now + 30 * SECOND));
-        circuit.succeeded();
+        circuit.record_success();
         assert_eq!(circuit.state().0, CircuitState::Closed);
     }
 
@@ -300,7 +303,7 @@ mod tests {
         let now = clock::now();
         assert!(open(now).reset());
         let mut circuit = Circuit::new(CircuitPolicy::default());
-        circuit.failed(now);
+        circuit.record_failure(now);
         assert!(!circuit.reset());
         assert_eq!(circuit.failures_left(), 5);
     }
@@ -315,14 +318,14 @@ mod tests {
             for (what, seconds) in steps {
                 now += Duration::from_secs(seconds);
                 match what {
-                    0 => circuit.failed(now),
-                    1 => circuit.succeeded(),
-                    2 => circuit.abandoned(trial, now),
-                    3 => circuit.answers(),
+                    0 => circuit.record_failure(now),
+                    1 => circuit.record_success(),
+                    2 => circuit.abandon_trial(trial, now),
+                    3 => circuit.record_answer_start(),
                     _ => {
                         let caller = if what == 4 { Caller::Person } else { Caller::Machine };
                         let before = circuit.state();
-                        let admission = circuit.admit(caller, now);
+                        let admission = circuit.admit_call(caller, now);
                         if let Admission::Trial(number) = admission {
                             trial = number;
                         }
@@ -342,7 +345,7 @@ mod tests {
                     prop_assert!(until <= now + 30 * SECOND);
                 }
             }
-            circuit.abandoned(trial, now);
+            circuit.abandon_trial(trial, now);
             prop_assert!(circuit.would_admit(now + 30 * SECOND));
         }
     }

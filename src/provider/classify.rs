@@ -19,11 +19,11 @@ use serde_json::Value;
 
 use super::account::Account;
 use super::error::Fault;
-use super::models::{KnownList, suggestions, today};
+use super::models::{KnownList, current_day, suggest_model_names};
 use super::registry::naming_at;
 use crate::base::{clock, text};
 
-/// A failed call, before it is known whose it was. May hold secrets: see [`Account::error`].
+/// A failed call, before it is known whose it was. May hold secrets: see [`Account::build_provider_error`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) fault: Fault,
@@ -49,12 +49,12 @@ impl Failure {
     }
 
     /// The stream is not what it should be, or ended before its stop event.
-    pub(crate) fn broken(message: impl Into<String>) -> Self {
+    pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
         Self::new(Fault::BrokenStream, message)
     }
 
     /// Adds what the person can do.
-    pub(crate) fn action(mut self, action: impl Into<String>) -> Self {
+    pub(crate) fn with_user_action(mut self, action: impl Into<String>) -> Self {
         self.user_action = Some(action.into());
         self
     }
@@ -84,7 +84,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// What a response with an error status, or a body that is not a stream, means.
-pub(crate) fn response(refusal: &Refusal<'_>) -> Failure {
+pub(crate) fn classify_response(refusal: &Refusal<'_>) -> Failure {
     let told = ErrorWords::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
@@ -98,7 +98,7 @@ pub(crate) fn response(refusal: &Refusal<'_>) -> Failure {
         (_, true) => format!("status {} without a message", refusal.status),
     };
     Failure {
-        user_action: remedy(&fault, refusal.account, refusal.model, &told),
+        user_action: suggest_user_action(&fault, refusal.account, refusal.model, &told),
         request_id: request_id(refusal.headers).or(told.request_id),
         status: Some(refusal.status),
         should_retry: should_retry(refusal.headers),
@@ -119,7 +119,7 @@ pub(crate) fn has_message(data: &str) -> bool {
 }
 
 /// What an error inside a stream means; `data` is the whole event.
-pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
+pub(crate) fn classify_stream_error(account: &Account, model: &str, data: &str) -> Failure {
     let told = ErrorWords::read(data);
     let fault = fault_of(told.status, &told, &HeaderMap::new());
     let message = if told.message.is_empty() {
@@ -128,7 +128,7 @@ pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
         told.message.clone()
     };
     Failure {
-        user_action: remedy(&fault, account, model, &told),
+        user_action: suggest_user_action(&fault, account, model, &told),
         status: told.status,
         should_retry: None,
         request_id: told.request_id,
@@ -139,7 +139,7 @@ pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
 }
 
 fn not_the_api(refusal: &Refusal<'_>) -> String {
-    let host = refusal.account.host();
+    let host = refusal.account.host_and_port();
     let header = |name: &str| refusal.headers.get(name).and_then(|value| value.to_str().ok());
     match (refusal.status, header("location"), header("content-type")) {
         (300..400, Some(to), _) => {
@@ -174,7 +174,7 @@ struct ErrorWords {
 impl ErrorWords {
     fn read(body: &str) -> Self {
         let Ok(value) = serde_json::from_str::<Value>(body) else {
-            return Self::plain(body);
+            return Self::from_plain_text(body);
         };
         let value = match value {
             // Google's compatible API wraps its error into a list.
@@ -190,13 +190,13 @@ impl ErrorWords {
         let message = error
             .as_str()
             .map(str::to_owned)
-            .or_else(|| words(&nested["message"]))
-            .or_else(|| words(&nested["detail"]))
-            .or_else(|| words(&value["message"]))
-            .or_else(|| words(&value["detail"]))
+            .or_else(|| extract_text(&nested["message"]))
+            .or_else(|| extract_text(&nested["detail"]))
+            .or_else(|| extract_text(&value["message"]))
+            .or_else(|| extract_text(&value["detail"]))
             .unwrap_or_default();
-        let behind = words(&nested["metadata"]["raw"]).unwrap_or_default();
-        let reasons = words(&nested["metadata"]["reasons"]).unwrap_or_default();
+        let behind = extract_text(&nested["metadata"]["raw"]).unwrap_or_default();
+        let reasons = extract_text(&nested["metadata"]["reasons"]).unwrap_or_default();
         let code = ["code", "type", "status"]
             .iter()
             .filter_map(|key| match &nested[*key] {
@@ -235,7 +235,7 @@ impl ErrorWords {
         }
     }
 
-    fn plain(body: &str) -> Self {
+    fn from_plain_text(body: &str) -> Self {
         let trimmed = body.trim_start();
         let message = if trimmed.starts_with('<') {
             page_title(trimmed).unwrap_or_default()
@@ -249,7 +249,7 @@ impl ErrorWords {
         }
     }
 
-    fn has(&self, any: &[&str]) -> bool {
+    fn contains_any(&self, any: &[&str]) -> bool {
         any.iter()
             .any(|words| self.text.contains(words) || self.code.contains(words))
     }
@@ -264,17 +264,17 @@ fn page_title(page: &str) -> Option<String> {
 }
 
 /// A text in whatever shape: a string, or strings somewhere in a list (FastAPI).
-fn words(value: &Value) -> Option<String> {
+fn extract_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Array(items) => {
             let parts: Vec<String> = items
                 .iter()
-                .filter_map(|item| words(item).or_else(|| words(&item["msg"])))
+                .filter_map(|item| extract_text(item).or_else(|| extract_text(&item["msg"])))
                 .collect();
             (!parts.is_empty()).then(|| parts.join("; "))
         }
-        Value::Object(map) => map.get("message").and_then(words),
+        Value::Object(map) => map.get("message").and_then(extract_text),
         _ => None,
     }
 }
@@ -300,12 +300,13 @@ fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Faul
     if status == Some(413) {
         return Fault::PromptTooLong { limit: None };
     }
-    if told.has(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529) {
+    if told.contains_any(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529)
+    {
         return Fault::Overloaded;
     }
     if matches!(status, Some(400 | 422)) && output_limit::is_refused(&told.text) {
         return Fault::OutputLimit {
-            limit: output_limit::named(&told.text),
+            limit: output_limit::parse_output_limit(&told.text),
         };
     }
     match status {
@@ -426,7 +427,7 @@ fn key_refused(told: &ErrorWords) -> bool {
         "invalid authentication",
         "authentication_error",
     ];
-    told.has(&TEXTS)
+    told.contains_any(&TEXTS)
 }
 
 /// `inputs tokens + max_new_tokens must be <= 4097`.
@@ -510,7 +511,7 @@ fn quota_exhausted(status: Option<u16>, told: &ErrorWords) -> bool {
     ];
     match status {
         Some(402) => true,
-        None | Some(400 | 403 | 429) => told.has(&TEXTS) && !told.per_minute,
+        None | Some(400 | 403 | 429) => told.contains_any(&TEXTS) && !told.per_minute,
         Some(_) => false,
     }
 }
@@ -552,8 +553,9 @@ fn image_refused(status: Option<u16>, told: &ErrorWords) -> bool {
     ];
     let possible = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 415 | 422 | 500));
     possible
-        && (told.has(&TEXTS)
-            || told.has(&["image_url"]) && told.has(&["invalid content type", "unknown variant"]))
+        && (told.contains_any(&TEXTS)
+            || told.contains_any(&["image_url"])
+                && told.contains_any(&["invalid content type", "unknown variant"]))
 }
 
 fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
@@ -570,13 +572,13 @@ fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
         "data_inspection_failed",
         "prohibited_content",
     ];
-    status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.has(&TEXTS)
+    status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.contains_any(&TEXTS)
 }
 
 /// How to choose a model that the provider has, with those that were perhaps meant.
 fn other_model(account: &Account, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
-    let meant = suggestions(model, &account.name, naming, KnownList::NotAsked, today());
+    let meant = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
     let perhaps = if meant.is_empty() {
         String::new()
     } else {
@@ -589,21 +591,21 @@ fn other_model(account: &Account, model: &str) -> String {
 }
 
 /// What the person can do.
-fn remedy(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> Option<String> {
+fn suggest_user_action(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> Option<String> {
     let name = &account.name;
     match fault {
         Fault::Unauthorized => Some(account.key_hint()),
         Fault::QuotaExhausted { .. } => Some(format!(
             "add credit at {}, or choose another provider",
-            account.host()
+            account.host_and_port()
         )),
         Fault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
-        Fault::NotFound if told.has(&["model"]) => Some(other_model(account, model)),
+        Fault::NotFound if told.contains_any(&["model"]) => Some(other_model(account, model)),
         Fault::NotFound | Fault::NotTheApi => Some(format!("check [provider.{name}] base_url")),
-        Fault::InvalidRequest if told.has(&["/v1/responses"]) => {
+        Fault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }
-        Fault::InvalidRequest if told.has(&["does not support tools", "support tool use"]) => {
+        Fault::InvalidRequest if told.contains_any(&["does not support tools", "support tool use"]) => {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
         Fault::InvalidRequest => Some(format!(

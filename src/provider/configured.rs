@@ -6,7 +6,7 @@ use super::retry::RetryPolicy;
 use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, RetryProfile, Settings};
 
 /// The specification of `provider`, one of the providers of `settings`.
-pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
+pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
     let network = &settings.network;
     let proxy = if provider.base_url.starts_with("https:") {
         network.https_proxy.as_ref()
@@ -38,17 +38,17 @@ pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
         models: settings
             .models
             .iter()
-            .map(|(name, told)| (name.clone(), better(told)))
+            .map(|(name, told)| (name.clone(), to_model_override(told)))
             .collect(),
         cassette: provider.cassette.clone(),
         record: provider.record.clone(),
-        redactor: redactor(settings),
+        redactor: build_redactor(settings),
         ..ProviderSpec::new(&provider.name, kind(provider.kind))
     }
 }
 
 /// Knows every secret of the configuration.
-fn redactor(settings: &Settings) -> Redactor {
+fn build_redactor(settings: &Settings) -> Redactor {
     let redactor = Redactor::default();
     redactor.learn_all(settings);
     redactor
@@ -63,7 +63,7 @@ fn kind(kind: ProviderKind) -> ApiKind {
     }
 }
 
-fn better(told: &ModelSettings) -> ModelOverride {
+fn to_model_override(told: &ModelSettings) -> ModelOverride {
     ModelOverride {
         window: told.context_window,
         max_output: told

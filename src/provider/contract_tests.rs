@@ -41,7 +41,7 @@ fn run<'a>(
             Ok(_) => {}
         }
     }
-    let result = decoder.end(&mut out);
+    let result = decoder.finish_stream(&mut out);
     while let Some(event) = out.take() {
         join(&mut events, event);
     }

@@ -32,7 +32,7 @@ pub(crate) enum DecodeError {
 }
 
 impl DecodeError {
-    pub(crate) fn broken(what: impl Into<String>) -> Self {
+    pub(crate) fn broken_stream(what: impl Into<String>) -> Self {
         Self::Failed(Fault::BrokenStream, what.into())
     }
 }
@@ -70,10 +70,10 @@ impl EventQueue {
 /// An API's way to say things.
 pub(crate) trait ApiDecoder: Send {
     /// Takes the next event of the stream.
-    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError>;
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError>;
 
     /// The body has ended in order.
-    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
+    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
 
     /// [`StreamEvent::Stop`] was pushed; nothing more is wanted.
     fn has_stopped(&self) -> bool;
@@ -102,27 +102,27 @@ impl StreamDecoder {
     pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(Progress::Nothing);
-        let pushed = sse.push(chunk, |event| step(api.as_mut(), &event, out, &mut result));
+        let pushed = sse.push(chunk, |event| feed_event(api.as_mut(), &event, out, &mut result));
         if let Err(too_large) = pushed
             && result.is_ok()
             && !api.has_stopped()
         {
-            return Err(DecodeError::broken(too_large.to_string()));
+            return Err(DecodeError::broken_stream(too_large.to_string()));
         }
         result
     }
 
     /// The body has ended in order.
-    pub(crate) fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(Progress::Nothing);
-        sse.finish(|event| step(api.as_mut(), &event, out, &mut result));
+        sse.finish(|event| feed_event(api.as_mut(), &event, out, &mut result));
         result?;
         if self.api.has_stopped() {
             return Ok(());
         }
-        let stray = self.sse.stray();
-        self.api.end(out).map_err(|wrong| {
+        let stray = self.sse.stray_lines();
+        self.api.finish_stream(out).map_err(|wrong| {
             if classify::has_message(stray) {
                 DecodeError::Told(stray.to_owned())
             } else {
@@ -140,7 +140,7 @@ impl StreamDecoder {
     }
 }
 
-fn step(
+fn feed_event(
     api: &mut dyn ApiDecoder,
     event: &SseEvent,
     out: &mut EventQueue,
@@ -148,7 +148,7 @@ fn step(
 ) {
     let Ok(so_far) = *result else { return };
     if !api.has_stopped() {
-        *result = api.event(event, out).map(|progress| progress.max(so_far));
+        *result = api.decode_event(event, out).map(|progress| progress.max(so_far));
     }
 }
 

@@ -28,14 +28,16 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError
         Ok(Value::String(words)) => Err(DecodeError::Told(words)),
         // Google wraps its errors into a list.
         Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Told(data.to_owned())),
-        Ok(_) => Err(malformed(data, "not an object")),
-        Err(error) if data.starts_with(['{', '[', '"']) => Err(malformed(data, &error.to_string())),
+        Ok(_) => Err(malformed_event_error(data, "not an object")),
+        Err(error) if data.starts_with(['{', '[', '"']) => {
+            Err(malformed_event_error(data, &error.to_string()))
+        }
         Err(_) => Err(DecodeError::Told(data.to_owned())),
     }
 }
 
-fn malformed(data: &str, why: &str) -> DecodeError {
-    DecodeError::broken(format!(
+fn malformed_event_error(data: &str, why: &str) -> DecodeError {
+    DecodeError::broken_stream(format!(
         "malformed stream event ({why}): {}",
         one_line(data, EXCERPT)
     ))
@@ -47,32 +49,32 @@ pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str,
         Some(kind) => Ok(kind),
         None if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
         None if !event.name.is_empty() => Ok(&event.name),
-        None => Err(malformed(&event.data, "no type")),
+        None => Err(malformed_event_error(&event.data, "no type")),
     }
 }
 
 /// A text that is not needed.
 pub(super) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
     let value = &object[field];
-    value.as_str().or_else(|| absent(value, field))
+    value.as_str().or_else(|| ignore_unexpected_type(value, field))
 }
 
 /// A number that is not needed. Some servers write whole numbers as floats.
-pub(super) fn number(object: &Value, field: &str) -> Option<u64> {
+pub(super) fn optional_number(object: &Value, field: &str) -> Option<u64> {
     let value = &object[field];
     let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
     value
         .as_u64()
         .or_else(|| value.as_f64().and_then(whole))
-        .or_else(|| absent(value, field))
+        .or_else(|| ignore_unexpected_type(value, field))
 }
 
 /// A list that is not needed.
-pub(super) fn list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
+pub(super) fn optional_list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
     let value = &object[field];
     value
         .as_array()
-        .or_else(|| absent(value, field))
+        .or_else(|| ignore_unexpected_type(value, field))
         .map_or(&[], Vec::as_slice)
 }
 
@@ -81,7 +83,7 @@ pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str,
     match &object[field] {
         Value::String(text) => Ok(text),
         Value::Null => Ok(""),
-        other => Err(mistyped(other, field)),
+        other => Err(unexpected_type_error(other, field)),
     }
 }
 
@@ -98,7 +100,7 @@ pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option
     match &object[field] {
         value @ Value::Object(_) => Ok(Some(value)),
         Value::Null => Ok(None),
-        other => Err(mistyped(other, field)),
+        other => Err(unexpected_type_error(other, field)),
     }
 }
 
@@ -108,19 +110,19 @@ pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),
         one @ Value::Object(_) => vec![one],
         Value::Null => Vec::new(),
-        other => return Err(mistyped(other, field)),
+        other => return Err(unexpected_type_error(other, field)),
     };
     match items.iter().find(|item| !item.is_object()) {
-        Some(other) => Err(mistyped(other, field)),
+        Some(other) => Err(unexpected_type_error(other, field)),
         None => Ok(items),
     }
 }
 
-fn mistyped(value: &Value, field: &str) -> DecodeError {
-    malformed(&value.to_string(), &format!("unexpected type of `{field}`"))
+fn unexpected_type_error(value: &Value, field: &str) -> DecodeError {
+    malformed_event_error(&value.to_string(), &format!("unexpected type of `{field}`"))
 }
 
-fn absent<T>(value: &Value, field: &str) -> Option<T> {
+fn ignore_unexpected_type<T>(value: &Value, field: &str) -> Option<T> {
     if !value.is_null() {
         tracing::debug!(
             field,

@@ -60,37 +60,37 @@ impl Provider for WatchedProvider {
         self.inner.name()
     }
 
-    fn origin(&self, model: &str) -> Arc<str> {
-        self.inner.origin(model)
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        self.inner.model_origin(model)
     }
 
-    fn standing(&self) -> Option<&Arc<AccountHealth>> {
+    fn account_health(&self) -> Option<&Arc<AccountHealth>> {
         Some(&self.standing)
     }
 
-    fn notice(&self) -> Option<String> {
-        self.inner.notice()
+    fn take_pending_notice(&self) -> Option<String> {
+        self.inner.take_pending_notice()
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (last, standing) = (self.last.clone(), self.standing.clone());
         let key_refused = self.key_refused.clone();
-        let opened = self.inner.stream(request);
+        let opened = self.inner.open_stream(request);
         async move {
             let opened = opened.await;
-            note(&last, opened.is_ok());
+            record_health(&last, opened.is_ok());
             let events = opened.inspect_err(|error| {
                 key_refused.fetch_or(error.fault == Fault::Unauthorized, Ordering::Relaxed);
-                standing.failed(error);
+                standing.record_failure(error);
             })?;
             let mut begun = false;
             let events = events.inspect(move |event| {
-                note(&last, event.is_ok());
+                record_health(&last, event.is_ok());
                 match event {
-                    Ok(StreamEvent::Stop(_)) => standing.succeeded(),
-                    Ok(_) if !std::mem::replace(&mut begun, true) => standing.answers(),
+                    Ok(StreamEvent::Stop(_)) => standing.record_success(),
+                    Ok(_) if !std::mem::replace(&mut begun, true) => standing.record_answer_start(),
                     Ok(_) => {}
-                    Err(error) => standing.failed(error),
+                    Err(error) => standing.record_failure(error),
                 }
             });
             Ok(events.boxed())
@@ -99,6 +99,6 @@ impl Provider for WatchedProvider {
     }
 }
 
-fn note(last: &AtomicU8, ok: bool) {
+fn record_health(last: &AtomicU8, ok: bool) {
     last.store(if ok { 1 } else { 2 }, Ordering::Relaxed);
 }

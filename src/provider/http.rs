@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use super::account::{Account, is_loopback};
 use super::classify::Failure;
 use super::error::{Fault, Phase};
-use crate::base::error_chain::{find, innermost};
+use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};
 
@@ -65,7 +65,7 @@ impl Http {
     }
 
     /// The client. Reading the system's roots takes some milliseconds, so it happens once and aside.
-    pub(crate) async fn client(&self) -> Result<reqwest::Client, Failure> {
+    pub(crate) async fn get_or_build_client(&self) -> Result<reqwest::Client, Failure> {
         let build = async {
             let (account, settings) = (self.account.clone(), self.settings.clone());
             if account.base.scheme() == "http" && settings.proxy.is_none() {
@@ -95,7 +95,7 @@ impl Http {
 }
 
 fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, Failure> {
-    let config = tls(account, settings)?;
+    let config = build_tls_config(account, settings)?;
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(config)
         .http1_only()
@@ -116,7 +116,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
                 Fault::Local,
                 format!("proxy is not usable: {}", error.without_url()),
             )
-            .action("check [network] proxy")
+            .with_user_action("check [network] proxy")
         })?;
         let without = settings
             .no_proxy
@@ -124,22 +124,27 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
             .and_then(reqwest::NoProxy::from_string);
         builder = builder.proxy(proxy.no_proxy(without));
     }
-    builder
-        .build()
-        .map_err(|error| Failure::new(Fault::Local, format!("no HTTP client: {}", innermost(&error))))
+    builder.build().map_err(|error| {
+        Failure::new(
+            Fault::Local,
+            format!("no HTTP client: {}", innermost_message(&error)),
+        )
+    })
 }
 
-fn tls(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
+fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
     // Without encryption the roots need not be read.
     let made = if account.base.scheme() == "http" && settings.proxy.is_none() {
         tls::without_roots()
     } else {
-        tls::client(settings.ca_file.as_deref())
+        tls::build_client_config(settings.ca_file.as_deref())
     };
     made.map_err(|error| {
         let failure = Failure::new(Fault::Local, error.to_string());
         match error {
-            TlsError::CaFile { .. } => failure.action("set ca_file to a PEM file with certificates"),
+            TlsError::CaFile { .. } => {
+                failure.with_user_action("set ca_file to a PEM file with certificates")
+            }
             TlsError::Versions(_) | TlsError::Roots(_) => failure,
         }
     })
@@ -147,7 +152,7 @@ fn tls(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfi
 
 /// What it means that a request got no response.
 pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest::Error) -> Failure {
-    let host = account.host();
+    let host = account.host_and_port();
     if let Some(tls) = find::<rustls::Error>(error) {
         // Our own verifier's words come in a wrapping that says they were not expected.
         let why = match tls {
@@ -165,7 +170,7 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
             _ => "if your network inspects traffic, set ca_file to the PEM file of its root certificate"
                 .to_owned(),
         };
-        return Failure::new(Fault::Tls, message).action(action);
+        return Failure::new(Fault::Tls, message).with_user_action(action);
     }
     if error.is_timeout() {
         let limit = connect.as_secs_f64();
@@ -178,13 +183,13 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
     } else {
         Failure::new(
             Fault::Connection,
-            format!("no answer from {host}: {}", innermost(error)),
+            format!("no answer from {host}: {}", innermost_message(error)),
         )
     };
     match (account.is_ollama(), account.is_local()) {
-        (true, _) => failure.action("is Ollama running? start it with `ollama serve`"),
-        (false, true) => failure.action(format!("is the server at {host} running?")),
-        (false, false) => failure.action(format!(
+        (true, _) => failure.with_user_action("is Ollama running? start it with `ollama serve`"),
+        (false, true) => failure.with_user_action(format!("is the server at {host} running?")),
+        (false, false) => failure.with_user_action(format!(
             "check the network and [provider.{}] base_url",
             account.name
         )),

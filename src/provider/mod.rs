@@ -45,11 +45,11 @@ mod stream;
 
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
 pub use circuit::{Caller, CircuitPolicy};
-pub use configured::spec;
+pub use configured::build_spec;
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use health_tracking::{Health, WatchedProvider};
-pub use models::{ModelInfo, ModelOverride, PriceSource, thinks};
-pub use probe::{ModelList, ProbeResult, fetch_list, list_models, reach};
+pub use models::{ModelInfo, ModelOverride, PriceSource, is_thinking_enabled};
+pub use probe::{ModelList, ProbeResult, fetch_list, list_models, probe_provider};
 pub use registry::{ApiKind, CallLimits, CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, RetryVerdict};
@@ -69,28 +69,28 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Who `model` is here, as its reasoning is marked: what was given under one origin is sent back to the same
     /// one alone (R-LOOP-4). Holds no secret; it is stored.
-    fn origin(&self, model: &str) -> Arc<str> {
+    fn model_origin(&self, model: &str) -> Arc<str> {
         format!("{}/{model}", self.name()).into()
     }
 
     /// How its account stands; none where nothing is known of that (a cassette).
-    fn standing(&self) -> Option<&Arc<AccountHealth>> {
+    fn account_health(&self) -> Option<&Arc<AccountHealth>> {
         None
     }
 
     /// What people should be told that is no call's failure (a recording that cannot be written); each once.
-    fn notice(&self) -> Option<String> {
+    fn take_pending_notice(&self) -> Option<String> {
         None
     }
 
     /// Makes the call. The stream yields events, then ends after exactly one [`StreamEvent::Stop`], or
     /// yields exactly one error and ends.
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
 }
 
 /// Where a call goes: `base` with `path` behind it, as far as it does not end with it already. A query
 /// (Azure's `api-version`) stays.
-fn address(base: &Url, path: &str) -> Url {
+fn build_endpoint_url(base: &Url, path: &str) -> Url {
     let given = base.path().trim_end_matches('/').to_owned();
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     let full = if given.ends_with(&format!("/{path}")) {
@@ -148,7 +148,10 @@ mod tests {
                 "https://x.example/v1/chat/completions?api-version=2",
             ),
         ] {
-            assert_eq!(address(&Url::parse(base).unwrap(), path).as_str(), expected);
+            assert_eq!(
+                build_endpoint_url(&Url::parse(base).unwrap(), path).as_str(),
+                expected
+            );
         }
     }
 }

@@ -9,9 +9,9 @@ mod defaults;
 mod judge;
 mod table;
 
-pub use self::defaults::{offered, today};
-pub use self::judge::{KnownList, NameVerdict, Naming, judge, suggestions};
-pub use self::table::{Retirement, retirement};
+pub use self::defaults::{current_day, list_offered_models};
+pub use self::judge::{KnownList, NameVerdict, Naming, check_model_name, suggest_model_names};
+pub use self::table::{Retirement, lookup_retirement};
 
 use self::table::{Row, TABLE, is_closed};
 use super::request::Effort;
@@ -83,11 +83,11 @@ impl ModelOverride {
 }
 
 /// What the table knows of `model`, with or without a vendor before it and a date behind it.
-pub fn lookup(model: &str) -> ModelInfo {
+pub fn lookup_model(model: &str) -> ModelInfo {
     let name = plain_name(model);
     let free = model.ends_with(":free");
     if let Some(row) = lookup_row(model) {
-        let info = row.info();
+        let info = row.to_model_info();
         return ModelInfo {
             price: if free { Some(FREE) } else { info.price },
             ..info
@@ -104,7 +104,7 @@ pub fn lookup(model: &str) -> ModelInfo {
     match family {
         Some(row) => ModelInfo {
             price: free.then_some(FREE),
-            ..row.info()
+            ..row.to_model_info()
         },
         None => ModelInfo {
             window: DEFAULT_WINDOW,
@@ -126,18 +126,18 @@ fn lookup_row(model: &str) -> Option<&'static Row> {
 
 /// Whether `model` thinks before it answers, when asked with `effort`. Old Claudes cannot, later ones do when
 /// they are asked to, those from 5 on always do; of the others, those that can think always do.
-pub fn thinks(model: &str, effort: Option<Effort>) -> bool {
+pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
     match claude_version(model) {
         Some((5.., _)) => true,
         Some(version) => effort.is_some() && version >= (3, 7),
-        None => effort.is_some() || lookup(model).reasoning,
+        None => effort.is_some() || lookup_model(model).reasoning,
     }
 }
 
 /// What is known of `model` where the server is on the person's own machine or network. Models that a vendor keeps to
 /// itself can only be passed on from there, so they keep their price; all others are free.
 pub fn lookup_local(model: &str) -> ModelInfo {
-    let info = lookup(model);
+    let info = lookup_model(model);
     if is_closed(model) {
         info
     } else {
@@ -233,7 +233,7 @@ mod tests {
             ("openai/gpt-4o", 2.5, 10.0),
             ("deepseek/deepseek-chat", 0.14, 0.28),
         ] {
-            let price = lookup(model).price.unwrap();
+            let price = lookup_model(model).price.unwrap();
             assert_eq!((price.input, price.output), (input, output), "{model}");
         }
     }
@@ -265,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_siblings_price_is_not_guessed() {
-        let info = lookup("gpt-5-pro");
+        let info = lookup_model("gpt-5-pro");
         assert_eq!((info.price, info.window), (None, 400_000));
-        let unknown = lookup("made-up");
+        let unknown = lookup_model("made-up");
         assert_eq!((unknown.price, unknown.window), (None, DEFAULT_WINDOW));
-        assert_eq!(lookup("gpt-50").window, DEFAULT_WINDOW);
+        assert_eq!(lookup_model("gpt-50").window, DEFAULT_WINDOW);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             assert_eq!(lookup_local(model).price, Some(FREE), "{model}");
         }
         assert_eq!(lookup_local("qwen3:8b").window, 128_000);
-        assert_eq!(lookup("deepseek/deepseek-chat:free").price, Some(FREE));
+        assert_eq!(lookup_model("deepseek/deepseek-chat:free").price, Some(FREE));
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         ] {
             let price = lookup_local(model).price;
             assert!(
-                price.is_some() && price != Some(FREE) && price == lookup(model).price,
+                price.is_some() && price != Some(FREE) && price == lookup_model(model).price,
                 "{model}"
             );
         }
@@ -327,7 +327,7 @@ mod tests {
             price: Some(FREE),
             ..Default::default()
         };
-        let info = wins.apply(lookup("gpt-4o"));
+        let info = wins.apply(lookup_model("gpt-4o"));
         assert_eq!(
             (info.window, info.price, info.max_output),
             (7, Some(FREE), 16_384)

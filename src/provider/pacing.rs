@@ -45,7 +45,7 @@ impl Resource {
         Self::Unnamed,
     ];
 
-    fn words(self) -> &'static str {
+    fn display_name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
             Self::Tokens => "tokens",
@@ -56,7 +56,7 @@ impl Resource {
     }
 
     /// The names of its headers for limit, remaining and reset.
-    fn headers(self) -> Vec<[String; 3]> {
+    fn header_names(self) -> Vec<[String; 3]> {
         const PARTS: [&str; 3] = ["limit", "remaining", "reset"];
         let anthropic = |what: &str| PARTS.map(|part| format!("anthropic-ratelimit-{what}-{part}"));
         let plain = |what: &str| PARTS.map(|part| format!("x-ratelimit-{part}{what}"));
@@ -84,26 +84,26 @@ pub struct RateLimitSnapshot {
 }
 
 /// What the headers say; what is not whole or makes no sense is left out. `now_ms` is the wall time.
-pub fn readings(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
+pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
     let told = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
     let reading = |resource: Resource, [limit, remaining, reset]: &[String; 3]| {
         Some(RateLimitSnapshot {
             resource,
-            limit: amount(told(limit)?).filter(|limit| *limit > 0.0)?,
-            remaining: amount(told(remaining)?)?,
+            limit: parse_amount(told(limit)?).filter(|limit| *limit > 0.0)?,
+            remaining: parse_amount(told(remaining)?)?,
             reset: reset_in(told(reset)?, now_ms)?,
         })
     };
     Resource::ALL
         .into_iter()
         .filter_map(|resource| {
-            let mut names = resource.headers().into_iter();
+            let mut names = resource.header_names().into_iter();
             names.find_map(|names| reading(resource, &names))
         })
         .collect()
 }
 
-fn amount(text: &str) -> Option<f64> {
+fn parse_amount(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     plain.then(|| text.parse::<f64>().ok()).flatten()
 }
@@ -111,27 +111,27 @@ fn amount(text: &str) -> Option<f64> {
 /// From now until the named time: seconds, an epoch (in s or ms), a date, or a duration (`6m0s`, `20ms`). None for
 /// what is past, unreadable, or over 30 days.
 pub fn reset_in(text: &str, now_ms: i64) -> Option<Duration> {
-    let reset = match amount(text) {
-        Some(number) if number >= 1e11 => until(number, now_ms),
-        Some(number) if number >= 1e9 => until(number * 1_000.0, now_ms),
+    let reset = match parse_amount(text) {
+        Some(number) if number >= 1e11 => duration_until(number, now_ms),
+        Some(number) if number >= 1e9 => duration_until(number * 1_000.0, now_ms),
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        None => duration(text).or_else(|| until(date_ms(text)?, now_ms)),
+        None => parse_go_duration(text).or_else(|| duration_until(date_ms(text)?, now_ms)),
     };
     reset.filter(|reset| *reset <= LONGEST_RESET)
 }
 
-fn until(at_ms: f64, now_ms: i64) -> Option<Duration> {
+fn duration_until(at_ms: f64, now_ms: i64) -> Option<Duration> {
     let ms = at_ms - now_ms as f64;
     (ms >= 0.0 && ms <= LONGEST_RESET.as_millis() as f64).then(|| Duration::from_millis(ms as u64))
 }
 
 /// `1h2m3.5s`, `6m0s`, `20ms`: as Go writes durations.
-fn duration(text: &str) -> Option<Duration> {
+fn parse_go_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = 0.0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number = amount(&rest[..end])?;
+        let number = parse_amount(&rest[..end])?;
         let unit = &rest[end..];
         let (seconds, len) = [
             ("ms", 1e-3),
@@ -163,14 +163,14 @@ fn date_ms(text: &str) -> Option<f64> {
     let days = days_since_epoch(day.next()??, day.next()??, day.next()??)?;
     let zone_at = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
     let (clock, zone) = time.split_at(zone_at);
-    let mut clock = clock.split(':').map(amount);
+    let mut clock = clock.split(':').map(parse_amount);
     let (hours, minutes) = (clock.next()??, clock.next()??);
     let seconds = clock.next().unwrap_or(Some(0.0))?;
     let offset_minutes = match zone {
         "" | "Z" | "z" => 0.0,
         offset => {
             let (h, m) = offset.get(1..)?.split_once(':')?;
-            let minutes = amount(h)? * 60.0 + amount(m)?;
+            let minutes = parse_amount(h)? * 60.0 + parse_amount(m)?;
             if offset.starts_with('-') {
                 -minutes
             } else {
@@ -223,7 +223,7 @@ pub struct Pacer {
 
 impl Pacer {
     /// Takes in what a response said.
-    pub fn heard(&mut self, readings: &[RateLimitSnapshot], now: Instant) {
+    pub fn observe_rate_limits(&mut self, readings: &[RateLimitSnapshot], now: Instant) {
         for reading in readings {
             let known = self
                 .gauges
@@ -245,7 +245,7 @@ impl Pacer {
     }
 
     /// Whether, how long and why a call that is due now waits; the longest of what is limited.
-    pub fn pace(&self, provider: &str, now: Instant) -> Option<Pace> {
+    pub fn current_pace(&self, provider: &str, now: Instant) -> Option<Pace> {
         let waits = self.gauges.iter().map(|gauge| (gauge.wait(now), gauge));
         let (wait, gauge) = waits
             .filter(|(wait, _)| *wait >= Duration::from_millis(1))
@@ -255,7 +255,7 @@ impl Pacer {
             "{provider} has {} of {} {} left for {left:.0} s: calls are spaced out",
             gauge.remaining,
             gauge.limit,
-            gauge.resource.words(),
+            gauge.resource.display_name(),
         );
         Some(Pace { wait, why })
     }
@@ -341,7 +341,7 @@ mod tests {
             reset: Duration::from_secs(reset),
         };
         assert_eq!(
-            readings(&told, NOW),
+            parse_rate_limits(&told, NOW),
             [
                 reading(Resource::Requests, 50, 49, 1),
                 reading(Resource::Tokens, 150_000, 149_984, 360),
@@ -362,7 +362,7 @@ mod tests {
                 ("x-ratelimit-reset", "1"),
             ],
         ] {
-            assert_eq!(readings(&headers(&broken), NOW), []);
+            assert_eq!(parse_rate_limits(&headers(&broken), NOW), []);
         }
     }
 
@@ -378,9 +378,9 @@ mod tests {
                 remaining: (*remaining).into(),
                 reset: Duration::from_secs(*reset),
             };
-            pacer.heard(&[reading], at(*seconds));
+            pacer.observe_rate_limits(&[reading], at(*seconds));
         }
-        let pace = pacer.pace("p", at(asked_at));
+        let pace = pacer.current_pace("p", at(asked_at));
         pace.map_or(0, |pace| pace.wait.as_millis() as u64)
     }
 
@@ -419,7 +419,7 @@ mod tests {
             reset: Duration::from_secs(reset),
         };
         let mut pacer = Pacer::default();
-        pacer.heard(
+        pacer.observe_rate_limits(
             &[
                 reading(Resource::Requests, 0.0, 1),
                 reading(Resource::Tokens, 100.0, 10),
@@ -427,7 +427,7 @@ mod tests {
             now,
         );
         assert_eq!(
-            pacer.pace("work", now),
+            pacer.current_pace("work", now),
             Some(Pace {
                 wait: Duration::from_secs(4),
                 why: "work has 100 of 1000 tokens left for 10 s: calls are spaced out".to_owned()
@@ -447,8 +447,8 @@ mod tests {
                 remaining: remaining.into(),
                 reset: Duration::from_millis(reset),
             };
-            pacer.heard(&[reading], now);
-            let wait = pacer.pace("p", now + Duration::from_millis(later)).map_or(Duration::ZERO, |pace| pace.wait);
+            pacer.observe_rate_limits(&[reading], now);
+            let wait = pacer.current_pace("p", now + Duration::from_millis(later)).map_or(Duration::ZERO, |pace| pace.wait);
             prop_assert!(wait <= LONGEST_WAIT.min(Duration::from_millis(reset.saturating_sub(later))));
             prop_assert!(wait.is_zero() || remaining * 2 < limit);
         }

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::account::Account;
 use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
-use super::call::{refused, timed_out};
+use super::call::{read_error_response, timed_out};
 use super::circuit::CircuitPolicy;
 use super::classify::Failure;
 use super::error::{Phase, ProviderError};
 use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
-use super::registry::{ApiKind, ProviderSpec, unusable};
+use super::registry::{ApiKind, ProviderSpec, unusable_provider_error};
 use crate::base::text;
 use crate::config::Redactor;
 
@@ -42,7 +42,7 @@ pub struct ModelList {
 /// within `limit`.
 pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
     let base = url::Url::parse(base_url).ok()?;
-    let address = super::address(&base, "models");
+    let address = super::build_endpoint_url(&base, "models");
     let account = Account {
         name: name.to_owned(),
         kind: ApiKind::OpenAi,
@@ -58,7 +58,9 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         connect: limit,
     };
     let http = Http::new(account.into(), settings);
-    let list = tokio::time::timeout(limit, ask(&http, address)).await.ok()??;
+    let list = tokio::time::timeout(limit, fetch_model_list(&http, address))
+        .await
+        .ok()??;
     Some(list.names)
 }
 
@@ -76,7 +78,7 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     let answered = asked
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
-    answered.map_err(|failure| account.error("", failure))
+    answered.map_err(|failure| account.build_provider_error("", failure))
 }
 
 /// What a call has shown.
@@ -92,17 +94,17 @@ pub enum ProbeResult {
 
 /// Makes the cheapest call that shows whether the address and the key are right: asks for the list of models, or where
 /// that is shown to everybody, about the key itself. No token is paid for.
-pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<ProbeResult, ProviderError> {
+pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<ProbeResult, ProviderError> {
     if spec.kind == ApiKind::Script {
         return Ok(ProbeResult::Address);
     }
     let account = account_of(spec)?;
-    let path = cheapest(&account);
+    let path = choose_probe_path(&account);
     let asked = tokio::time::timeout(limit, get(spec, &account, path));
     let answered = asked
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
-    let answered = answered.map_err(|failure| account.error("", failure))?;
+    let answered = answered.map_err(|failure| account.build_provider_error("", failure))?;
     Ok(match answered {
         _ if path == OF_KEY => ProbeResult::Key,
         Some(list) => ProbeResult::Models(list),
@@ -115,7 +117,9 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
     Ok(Arc::new(Account {
         name: spec.name.clone(),
         kind: spec.kind,
-        base: spec.address().map_err(|failure| unusable(spec, "", failure))?,
+        base: spec
+            .resolve_base_url()
+            .map_err(|failure| unusable_provider_error(spec, "", failure))?,
         secrets: secrets.cloned().collect(),
         redactor: spec.redactor.clone(),
         standing: spec.standing.clone(),
@@ -126,9 +130,9 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
 async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
     let mut headers = match spec.kind {
-        ApiKind::Anthropic => Anthropic::headers(spec.key("")?, extra),
+        ApiKind::Anthropic => Anthropic::build_headers(spec.build_key_header("")?, extra),
         ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => {
-            OpenAi::headers(spec.key("Bearer ")?, extra)
+            OpenAi::build_headers(spec.build_key_header("Bearer ")?, extra)
         }
     };
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -140,20 +144,20 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
         connect,
     };
     let http = Http::new(account.clone(), settings);
-    let mut address = super::address(&account.base, path);
+    let mut address = super::build_endpoint_url(&account.base, path);
     if spec.kind == ApiKind::Anthropic {
         // Its pages have 20 models otherwise.
         address.query_pairs_mut().append_pair("limit", "1000");
     }
-    let request = http.client().await?.get(address);
+    let request = http.get_or_build_client().await?.get(address);
     let sent = request.headers(headers).send().await;
     let response = sent.map_err(|error| no_response(account, connect, &error))?;
     let status = response.status().as_u16();
     match status {
-        200..300 => Ok(listed(response).await),
+        200..300 => Ok(read_list_response(response).await),
         // Not everyone who speaks the API has a list.
         404 | 405 => Ok(None),
-        _ => Err(refused(account, "", status, response).await),
+        _ => Err(read_error_response(account, "", status, response).await),
     }
 }
 
@@ -161,9 +165,9 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
 const OF_KEY: &str = "key";
 
 /// The path of the call.
-fn cheapest(account: &Account) -> &'static str {
+fn choose_probe_path(account: &Account) -> &'static str {
     let is_openai = account.kind != ApiKind::Anthropic;
-    if is_openai && Flavour::of(account) == Flavour::OpenRouter {
+    if is_openai && Flavour::from_account(account) == Flavour::OpenRouter {
         OF_KEY
     } else {
         list_path(account)
@@ -178,13 +182,20 @@ fn list_path(account: &Account) -> &'static str {
     }
 }
 
-async fn ask(http: &Http, address: url::Url) -> Option<ModelList> {
-    let response = http.client().await.ok()?.get(address).send().await.ok()?;
-    listed(response.error_for_status().ok()?).await
+async fn fetch_model_list(http: &Http, address: url::Url) -> Option<ModelList> {
+    let response = http
+        .get_or_build_client()
+        .await
+        .ok()?
+        .get(address)
+        .send()
+        .await
+        .ok()?;
+    read_list_response(response.error_for_status().ok()?).await
 }
 
 /// Reads a list; none where the answer is none, is too long, or is only a part of one.
-async fn listed(mut response: reqwest::Response) -> Option<ModelList> {
+async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
         body.extend_from_slice(&piece);
@@ -206,7 +217,7 @@ fn read_list(answer: &Value) -> Option<ModelList> {
         let Some(id) = entry["id"].as_str() else { continue };
         // Google puts the kind of the resource before the name.
         let name = id.strip_prefix("models/").unwrap_or(id);
-        let is_plain = !name.contains(char::is_whitespace) && text::reveal(name) == name;
+        let is_plain = !name.contains(char::is_whitespace) && text::reveal_hidden_characters(name) == name;
         if name.is_empty() || name.len() > MAX_NAME || !is_plain {
             continue;
         }
@@ -264,7 +275,7 @@ fn is_chat(name: &str, entry: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::account::tests::account;
+    use crate::provider::account::tests::build_account;
 
     #[test]
     fn a_list_is_read_in_every_usual_form() {
@@ -317,7 +328,7 @@ mod tests {
             (ApiKind::OpenAi, "https://openrouter.ai/api/v1", "key"),
             (ApiKind::Responses, "https://openrouter.ai/api/v1", "key"),
         ] {
-            assert_eq!(cheapest(&account("p", kind, base)), path, "{base}");
+            assert_eq!(choose_probe_path(&build_account("p", kind, base)), path, "{base}");
         }
     }
 }

@@ -62,38 +62,38 @@ impl Provider for RecordingProvider {
         self.inner.name()
     }
 
-    fn origin(&self, model: &str) -> Arc<str> {
-        self.inner.origin(model)
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        self.inner.model_origin(model)
     }
 
-    fn notice(&self) -> Option<String> {
+    fn take_pending_notice(&self) -> Option<String> {
         let mut notice = self.tape.notice.lock().unwrap_or_else(PoisonError::into_inner);
         notice.take()
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let origin = Origin {
             at_ms: clock::wall_ms(),
             provider: self.inner.name().to_owned(),
             kind: self.kind.name().to_owned(),
             model: request.model.clone(),
         };
-        let when = CassetteMatch::of(&request, |prompt| self.tape.clean(prompt));
+        let when = CassetteMatch::from_request(&request, |prompt| self.tape.redact_secrets(prompt));
         let mut take = Recording::new(self.tape.clone(), origin, when);
-        let opened = self.inner.stream(request);
+        let opened = self.inner.open_stream(request);
         async move {
             let events = match opened.await {
                 Ok(events) => events,
                 Err(error) => {
-                    take.note(&Err(error.clone()));
-                    take.end().await;
+                    take.record_event(&Err(error.clone()));
+                    take.flush_line().await;
                     return Err(error);
                 }
             };
             let events = futures::stream::unfold((events, take), |(mut events, mut take)| async move {
                 let next = events.next().await?;
-                if take.note(&next) {
-                    take.end().await;
+                if take.record_event(&next) {
+                    take.flush_line().await;
                 }
                 Some((next, (events, take)))
             });
@@ -135,7 +135,7 @@ impl Recording {
     }
 
     /// Takes down what came; whether it was the end.
-    fn note(&mut self, what: &Result<StreamEvent, ProviderError>) -> bool {
+    fn record_event(&mut self, what: &Result<StreamEvent, ProviderError>) -> bool {
         let Some(Exchange { events, .. }) = &mut self.exchange else {
             return false;
         };
@@ -197,7 +197,7 @@ impl Recording {
                 }
             }
             Ok(StreamEvent::Usage { usage, cost }) => {
-                let tokens = Some(Tokens::of(*usage, *cost));
+                let tokens = Some(Tokens::from_usage(*usage, *cost));
                 match events.last_mut() {
                     Some(last) if last.usage.is_some() => last.usage = tokens,
                     _ => events.push(CassetteEvent {
@@ -207,11 +207,11 @@ impl Recording {
                 }
             }
             Ok(StreamEvent::Stop(reason)) => {
-                events.push(CassetteEvent::stopped(reason));
+                events.push(CassetteEvent::from_stop_reason(reason));
                 return true;
             }
             Err(error) => {
-                events.push(CassetteEvent::failed(error));
+                events.push(CassetteEvent::from_error(error));
                 return true;
             }
         }
@@ -219,7 +219,7 @@ impl Recording {
     }
 
     /// Hands the line over, and waits until it is written, for a moment at most.
-    async fn end(&mut self) {
+    async fn flush_line(&mut self) {
         if let Some(writing) = self.hand_over() {
             let _ = tokio::time::timeout(WRITTEN_WITHIN, writing).await;
         }
@@ -228,7 +228,8 @@ impl Recording {
     fn hand_over(&mut self) -> Option<JoinHandle<()>> {
         let mut exchange = self.exchange.take()?;
         for tool in self.tools.drain(..) {
-            exchange.events[tool.at].tool = Some(CassetteTool::of(tool.name, tool.json, tool.unfinished));
+            exchange.events[tool.at].tool =
+                Some(CassetteTool::from_json(tool.name, tool.json, tool.unfinished));
         }
         let tape = self.tape.clone();
         Some(
@@ -276,7 +277,7 @@ struct Tape {
 
 impl Tape {
     /// The text without secrets; none when there is none in it.
-    fn clean(&self, text: &str) -> Option<String> {
+    fn redact_secrets(&self, text: &str) -> Option<String> {
         match self.redactor.redact_text(text) {
             std::borrow::Cow::Borrowed(_) => None,
             std::borrow::Cow::Owned(clean) => Some(clean),
@@ -287,7 +288,7 @@ impl Tape {
     fn clean_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Some(clean) = self.clean(text) {
+                if let Some(clean) = self.redact_secrets(text) {
                     *text = clean;
                 }
             }
@@ -295,11 +296,11 @@ impl Tape {
             Value::Object(map) => {
                 let dirty: Vec<String> = map
                     .keys()
-                    .filter(|key| self.clean(key).is_some())
+                    .filter(|key| self.redact_secrets(key).is_some())
                     .cloned()
                     .collect();
                 for key in dirty {
-                    if let (Some(value), Some(clean)) = (map.remove(&key), self.clean(&key)) {
+                    if let (Some(value), Some(clean)) = (map.remove(&key), self.redact_secrets(&key)) {
                         map.insert(clean, value);
                     }
                 }
@@ -309,7 +310,7 @@ impl Tape {
         }
     }
 
-    fn line(&self, exchange: &Exchange) -> serde_json::Result<String> {
+    fn encode_line(&self, exchange: &Exchange) -> serde_json::Result<String> {
         // Its own order of fields: a line is known by how it begins.
         let mut origin = serde_json::to_value(&exchange.recorded)?;
         let mut rest = serde_json::to_value(exchange)?;
@@ -324,9 +325,9 @@ impl Tape {
 
     fn write(&self, exchange: &Exchange) {
         let written = self
-            .line(exchange)
+            .encode_line(exchange)
             .map_err(io::Error::from)
-            .and_then(|line| append(&self.path, line.as_bytes()));
+            .and_then(|line| append_line(&self.path, line.as_bytes()));
         match written {
             Ok(()) => self.failed.store(false, Ordering::Relaxed),
             Err(error) => {
@@ -345,7 +346,7 @@ impl Tape {
 }
 
 /// Adds a whole line or nothing.
-fn append(path: &Path, line: &[u8]) -> io::Result<()> {
+fn append_line(path: &Path, line: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -357,7 +358,7 @@ fn append(path: &Path, line: &[u8]) -> io::Result<()> {
         .open(path)?;
     // Other providers and other servers may write to the same file.
     file.lock()?;
-    mend(&mut file)?;
+    repair_torn_line(&mut file)?;
     let before = file.metadata()?.len();
     file.write_all(line).inspect_err(|_| {
         // Nothing can be done when that fails too: the line stays torn, and is mended by the next.
@@ -366,7 +367,7 @@ fn append(path: &Path, line: &[u8]) -> io::Result<()> {
 }
 
 /// Takes away the torn line that a killed server left; begins a new line behind what others left without one.
-fn mend(file: &mut File) -> io::Result<()> {
+fn repair_torn_line(file: &mut File) -> io::Result<()> {
     let len = file.metadata()?.len();
     let mut last = [b'\n'];
     if len > 0 {
@@ -397,7 +398,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Cost, Message, Usage};
-    use crate::provider::request::tests::request;
+    use crate::provider::request::tests::build_request;
     use crate::provider::{Fault, Phase, Script, StopReason};
 
     /// Answers with what it is told, then stands still where there is no end.
@@ -408,7 +409,7 @@ mod tests {
             "work"
         }
 
-        fn stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
             let given = futures::stream::iter(self.0.clone()).chain(futures::stream::pending());
             async move { Ok(given.boxed()) }.boxed()
         }
@@ -418,7 +419,7 @@ mod tests {
 
     fn redactor() -> Redactor {
         let redactor = Redactor::default();
-        redactor.learn(&CANARY.into());
+        redactor.learn_secret(&CANARY.into());
         redactor
     }
 
@@ -438,8 +439,8 @@ mod tests {
 
     /// One event more than is to be had is asked for only where there is an end.
     async fn events(provider: &dyn Provider, prompt: &str) -> Vec<Result<StreamEvent, ProviderError>> {
-        let asked = Arc::new(request("m", vec![Message::user_text(prompt)]));
-        let mut stream = match provider.stream(asked).await {
+        let asked = Arc::new(build_request("m", vec![Message::user_text(prompt)]));
+        let mut stream = match provider.open_stream(asked).await {
             Ok(stream) => stream,
             Err(error) => return vec![Err(error)],
         };
@@ -524,9 +525,9 @@ mod tests {
         let path = dir.path().join("tape.jsonl");
         let given = Given(vec![Ok(StreamEvent::Text("half".into()))]);
         let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
-        let asked = Arc::new(request("m", vec![Message::user_text("fix it")]));
-        drop(recorded.stream(asked.clone()));
-        let mut stream = recorded.stream(asked).await.unwrap();
+        let asked = Arc::new(build_request("m", vec![Message::user_text("fix it")]));
+        drop(recorded.open_stream(asked.clone()));
+        let mut stream = recorded.open_stream(asked).await.unwrap();
         assert!(stream.next().await.unwrap().is_ok());
         drop(stream);
         let writing = std::mem::take(&mut *recorded.tape.writing.lock().unwrap());
@@ -656,7 +657,7 @@ mod tests {
             (whole.trim_end().to_owned(), format!("{whole}{whole}")),
         ] {
             std::fs::write(&path, &before).unwrap();
-            append(&path, line).unwrap();
+            append_line(&path, line).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), after, "{before}");
         }
     }
@@ -674,12 +675,12 @@ mod tests {
                 );
             }
             assert!(recorded.tape.failed.load(Ordering::Relaxed));
-            let told = recorded.notice().unwrap();
+            let told = recorded.take_pending_notice().unwrap();
             assert!(
                 told.starts_with(&format!("cannot record calls of work to {path}: ")),
                 "{told}"
             );
-            assert_eq!(recorded.notice(), None, "once");
+            assert_eq!(recorded.take_pending_notice(), None, "once");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::call::StreamLimits;
 use super::circuit::CircuitPolicy;
 use super::error::{Fault, ProviderError};
 use super::http::{Http, HttpSettings};
-use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup, lookup_local};
+use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup_local, lookup_model};
 use super::openai::{Flavour, OpenAi};
 use super::record::RecordingProvider;
 use super::responses::Responses;
@@ -188,26 +188,26 @@ impl ProviderSpec {
         match self.kind {
             ApiKind::Script => ModelInfo {
                 price: Some(FREE),
-                ..lookup(model)
+                ..lookup_model(model)
             },
             ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses if self.is_local() => {
                 lookup_local(model)
             }
-            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses => lookup(model),
+            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses => lookup_model(model),
         }
     }
 
     fn is_local(&self) -> bool {
-        self.address().is_ok_and(|url| is_local(&url))
+        self.resolve_base_url().is_ok_and(|url| is_local(&url))
     }
 
     /// Who names the models here.
-    pub fn naming(&self) -> Naming {
-        self.address()
+    pub fn model_naming(&self) -> Naming {
+        self.resolve_base_url()
             .map_or(Naming::Free, |address| naming_at(self.kind, &address))
     }
 
-    pub(super) fn address(&self) -> Result<Url, Failure> {
+    pub(super) fn resolve_base_url(&self) -> Result<Url, Failure> {
         let default = match self.kind {
             ApiKind::Anthropic => "https://api.anthropic.com",
             ApiKind::OpenAi | ApiKind::Responses => "https://api.openai.com/v1",
@@ -215,10 +215,12 @@ impl ProviderSpec {
         };
         let text = self.base_url.as_deref().unwrap_or(default);
         let wrong = |what: String| {
-            Failure::new(Fault::Local, format!("base_url of provider {} {what}", self.name)).action(format!(
-                "set [provider.{}] base_url to an http or https address",
-                self.name
-            ))
+            Failure::new(Fault::Local, format!("base_url of provider {} {what}", self.name)).with_user_action(
+                format!(
+                    "set [provider.{}] base_url to an http or https address",
+                    self.name
+                ),
+            )
         };
         let url = Url::parse(text).map_err(|error| wrong(format!("is not an address: {error}")))?;
         match (self.kind, url.scheme()) {
@@ -235,23 +237,26 @@ impl ProviderSpec {
                     Fault::Local,
                     format!("header {name} of provider {} is not valid", self.name),
                 )
-                .action(format!("check [provider.{}] headers", self.name))
+                .with_user_action(format!("check [provider.{}] headers", self.name))
             };
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            headers.insert(name, sensitive(value.expose_secret()).ok_or_else(wrong)?);
+            headers.insert(
+                name,
+                to_sensitive_header(value.expose_secret()).ok_or_else(wrong)?,
+            );
         }
         Ok(headers)
     }
 
-    pub(super) fn key(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
+    pub(super) fn build_key_header(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
         let Some(key) = &self.api_key else { return Ok(None) };
-        let value = sensitive(&format!("{prefix}{}", key.expose_secret().trim()));
+        let value = to_sensitive_header(&format!("{prefix}{}", key.expose_secret().trim()));
         value.map(Some).ok_or_else(|| {
             Failure::new(
                 Fault::Local,
                 format!("the key of provider {} contains invalid characters", self.name),
             )
-            .action(format!("check [provider.{}] api_key", self.name))
+            .with_user_action(format!("check [provider.{}] api_key", self.name))
         })
     }
 }
@@ -268,7 +273,7 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
     }
 }
 
-fn sensitive(text: &str) -> Option<HeaderValue> {
+fn to_sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -297,14 +302,14 @@ fn is_secret(name: &str) -> bool {
 
 /// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
 pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
-    let provider = bare(spec)?;
+    let provider = build_unwrapped_provider(spec)?;
     let redactor = spec.redactor.clone();
     spec.api_key
         .iter()
         .for_each(|key| redactor.learn_provider_key(key));
     let given = spec.headers.values();
-    given.for_each(|secret| redactor.learn(secret));
-    in_addresses(spec).for_each(|secret| redactor.learn(&secret));
+    given.for_each(|secret| redactor.learn_secret(secret));
+    in_addresses(spec).for_each(|secret| redactor.learn_secret(&secret));
     let Some(path) = spec.record.clone() else {
         return Ok(provider);
     };
@@ -321,15 +326,16 @@ fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
 }
 
 /// The provider without what is put round it.
-fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
+fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let model = spec.model.clone().unwrap_or_default();
-    let nobody = |failure: Failure| unusable(spec, &model, failure);
+    let nobody = |failure: Failure| unusable_provider_error(spec, &model, failure);
     if spec.kind == ApiKind::Script {
         let Some(path) = &spec.cassette else {
             let failure = Failure::new(Fault::Local, format!("provider {} has no cassette", spec.name));
-            return Err(nobody(
-                failure.action(format!("set [provider.{}] cassette to a file", spec.name)),
-            ));
+            return Err(nobody(failure.with_user_action(format!(
+                "set [provider.{}] cassette to a file",
+                spec.name
+            ))));
         };
         return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
     }
@@ -339,12 +345,12 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let account = Arc::new(Account {
         name: spec.name.clone(),
         kind: spec.kind,
-        base: spec.address().map_err(nobody)?,
+        base: spec.resolve_base_url().map_err(nobody)?,
         secrets: given().cloned().chain(words).chain(in_addresses(spec)).collect(),
         redactor: spec.redactor.clone(),
         standing: spec.standing.clone(),
     });
-    let with_account = |failure: Failure| account.error(&model, failure);
+    let with_account = |failure: Failure| account.build_provider_error(&model, failure);
     let extra = spec.extra_headers().map_err(with_account)?;
     let settings = HttpSettings {
         ca_file: spec.ca_file.clone(),
@@ -356,7 +362,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let limits = spec.limits;
     Ok(match spec.kind {
         ApiKind::Anthropic => {
-            let headers = Anthropic::headers(spec.key("").map_err(with_account)?, extra);
+            let headers = Anthropic::build_headers(spec.build_key_header("").map_err(with_account)?, extra);
             Arc::new(Anthropic {
                 account,
                 http,
@@ -365,7 +371,8 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
             })
         }
         ApiKind::Responses => {
-            let headers = OpenAi::headers(spec.key("Bearer ").map_err(with_account)?, extra);
+            let headers =
+                OpenAi::build_headers(spec.build_key_header("Bearer ").map_err(with_account)?, extra);
             Arc::new(Responses {
                 account,
                 http,
@@ -374,8 +381,9 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
             })
         }
         ApiKind::OpenAi | ApiKind::Script => {
-            let headers = OpenAi::headers(spec.key("Bearer ").map_err(with_account)?, extra);
-            let flavour = Flavour::of(&account);
+            let headers =
+                OpenAi::build_headers(spec.build_key_header("Bearer ").map_err(with_account)?, extra);
+            let flavour = Flavour::from_account(&account);
             Arc::new(OpenAi {
                 account,
                 http,
@@ -387,7 +395,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     })
 }
 
-pub(super) fn unusable(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
+pub(super) fn unusable_provider_error(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
     ProviderError {
         fault: failure.fault,
         provider: spec.name.clone(),
@@ -437,7 +445,7 @@ impl CallSlots {
     }
 
     /// Places that are free now.
-    pub fn free(&self) -> usize {
+    pub fn available_permits(&self) -> usize {
         self.slots.available_permits()
     }
 }
@@ -511,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_vendors_model_costs_the_same_wherever_it_is_served() {
-        let claude = lookup("claude-sonnet-5").price;
+        let claude = lookup_model("claude-sonnet-5").price;
         for (kind, address, free) in [
             (ApiKind::Anthropic, "https://api.anthropic.com", false),
             (ApiKind::Anthropic, "https://llm.example.com", false),
@@ -589,7 +597,7 @@ mod tests {
                 base_url,
                 ..ProviderSpec::new(name, kind)
             };
-            assert_eq!(spec.naming(), naming, "{name} {address:?}");
+            assert_eq!(spec.model_naming(), naming, "{name} {address:?}");
         }
     }
 
@@ -619,6 +627,6 @@ mod tests {
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(held);
         drop(waiting.await);
-        assert_eq!(slots.free(), 1);
+        assert_eq!(slots.available_permits(), 1);
     }
 }

@@ -113,7 +113,7 @@ pub enum Shape {
 impl Shape {
     const COUNT: usize = 10;
 
-    fn slot(self) -> usize {
+    fn cache_index(self) -> usize {
         match self {
             Self::Anthropic => 0,
             Self::OpenAi => 1,
@@ -153,13 +153,13 @@ impl Item {
     }
 
     /// Its estimated tokens, counted by `count` at the first call.
-    pub fn tokens(&self, count: impl FnOnce(&Message) -> u64) -> u64 {
+    pub fn estimated_tokens(&self, count: impl FnOnce(&Message) -> u64) -> u64 {
         *self.tokens.get_or_init(|| count(&self.message))
     }
 
     /// The message in `shape`, made by `encode` at the first call.
-    pub fn encoded(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
-        self.encoded[shape.slot()].get_or_init(|| encode(&self.message))
+    pub fn get_or_encode(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
+        self.encoded[shape.cache_index()].get_or_init(|| encode(&self.message))
     }
 
     /// Whether everything that a provider attached to it is from `origin`.
@@ -191,7 +191,7 @@ pub(crate) struct CallIds<'m> {
 
 impl<'m> CallIds<'m> {
     /// The ids that came with `answer`, as far as the API `accepts` them.
-    pub(crate) fn of(answer: &'m Message, accepts: fn(&str) -> bool) -> Self {
+    pub(crate) fn from_answer(answer: &'m Message, accepts: fn(&str) -> bool) -> Self {
         Self {
             answer: Some(answer),
             accepts,
@@ -199,7 +199,7 @@ impl<'m> CallIds<'m> {
     }
 
     /// Our own ids.
-    pub(crate) fn ours() -> Self {
+    pub(crate) fn with_own_ids() -> Self {
         Self {
             answer: None,
             accepts: |_| false,
@@ -207,7 +207,7 @@ impl<'m> CallIds<'m> {
     }
 
     /// What the provider attached to a call.
-    pub(crate) fn attached(&self, id: &ToolCallId) -> Option<&'m ProviderCall> {
+    pub(crate) fn find_provider_call(&self, id: &ToolCallId) -> Option<&'m ProviderCall> {
         self.answer?.content.iter().find_map(|block| match block {
             Block::ToolUse {
                 id: ours, attached, ..
@@ -217,8 +217,8 @@ impl<'m> CallIds<'m> {
     }
 
     /// The provider's id of a call; none where it gave none that it takes back.
-    pub(crate) fn theirs(&self, id: &ToolCallId) -> Option<&'m str> {
-        let theirs = self.attached(id)?.id.as_deref()?;
+    pub(crate) fn provider_id(&self, id: &ToolCallId) -> Option<&'m str> {
+        let theirs = self.find_provider_call(id)?.id.as_deref()?;
         (self.accepts)(theirs).then_some(theirs)
     }
 
@@ -227,7 +227,7 @@ impl<'m> CallIds<'m> {
     where
         'm: 'i,
     {
-        self.theirs(id).unwrap_or_else(|| id.as_str())
+        self.provider_id(id).unwrap_or_else(|| id.as_str())
     }
 }
 
@@ -266,7 +266,7 @@ pub(crate) mod tests {
     use crate::domain::{ImageData, MessageId, Reference, ReferenceKind, Signature, ToolResult};
     use serde_json::json;
 
-    pub(crate) fn message(role: Role, content: Vec<Block>) -> Message {
+    pub(crate) fn build_message(role: Role, content: Vec<Block>) -> Message {
         Message {
             id: MessageId::from("msg_1"),
             role,
@@ -276,7 +276,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn picture() -> ImageData {
+    fn build_image() -> ImageData {
         ImageData {
             media_type: "image/png".into(),
             data: "iVBO".into(),
@@ -286,7 +286,7 @@ pub(crate) mod tests {
     /// Who gave the reasoning in [`every_block`].
     pub(crate) const ORIGIN: &str = "api.example/model";
 
-    fn signature(value: &str) -> Option<Signature> {
+    fn build_signature(value: &str) -> Option<Signature> {
         Some(Signature {
             value: value.into(),
             origin: Some(ORIGIN.into()),
@@ -303,7 +303,7 @@ pub(crate) mod tests {
         };
         let signed = Block::Reasoning {
             text: "think".into(),
-            signature: signature("sig"),
+            signature: build_signature("sig"),
             redacted: false,
         };
         let foreign = Block::Reasoning {
@@ -313,7 +313,7 @@ pub(crate) mod tests {
         };
         let hidden = Block::Reasoning {
             text: String::new(),
-            signature: signature("opaque"),
+            signature: build_signature("opaque"),
             redacted: true,
         };
         let call = |id: &str, name: &str, input| Block::ToolUse {
@@ -327,19 +327,19 @@ pub(crate) mod tests {
             result: Arc::new(result),
         };
         let shown = ToolResult {
-            images: vec![picture()],
+            images: vec![build_image()],
             ..ToolResult::ok("a picture")
         };
         vec![
-            message(
+            build_message(
                 Role::User,
                 vec![
                     Block::Text("look".into()),
                     Block::Reference(reference),
-                    Block::Image(picture()),
+                    Block::Image(build_image()),
                 ],
             ),
-            message(
+            build_message(
                 Role::Assistant,
                 vec![
                     signed,
@@ -350,21 +350,21 @@ pub(crate) mod tests {
                     call("call_b", "made up.name", json!("not an object")),
                 ],
             ),
-            message(
+            build_message(
                 Role::Tool,
                 vec![
                     result("call_a", shown),
                     result("call_b", ToolResult::error("unknown tool")),
                 ],
             ),
-            message(
+            build_message(
                 Role::User,
                 vec![Block::Text(" ".into()), Block::Text("and now?".into())],
             ),
         ]
     }
 
-    pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
+    pub(crate) fn build_request(model: &str, messages: Vec<Message>) -> Request {
         Request {
             model: model.into(),
             system: "Be brief.".into(),
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     }
 
     /// A history in which `origin` called two tools, the first under its own `id` and with opaque data.
-    pub(crate) fn called(id: &str, origin: &str) -> Vec<Message> {
+    pub(crate) fn build_call_history(id: &str, origin: &str) -> Vec<Message> {
         let mut messages = every_block();
         messages[1]
             .content
@@ -403,7 +403,7 @@ pub(crate) mod tests {
 
     #[test]
     fn calls_of_the_history_are_found_by_either_id() {
-        let request = request("m", called("functions.bash:0", ORIGIN));
+        let request = build_request("m", build_call_history("functions.bash:0", ORIGIN));
         for id in ["functions.bash:0", "call_a", "call_b"] {
             assert!(request.has_call(id), "{id}");
         }
@@ -426,8 +426,14 @@ pub(crate) mod tests {
     #[test]
     fn a_message_is_encoded_once_for_each_shape() {
         let item = Item::new(Message::user_text("a"));
-        let first = item.encoded(Shape::OpenAi, |_| Bytes::from_static(b"1"));
-        assert_eq!(item.encoded(Shape::OpenAi, |_| Bytes::from_static(b"2")), first);
-        assert_eq!(item.encoded(Shape::Mistral, |_| Bytes::from_static(b"3")), "3");
+        let first = item.get_or_encode(Shape::OpenAi, |_| Bytes::from_static(b"1"));
+        assert_eq!(
+            item.get_or_encode(Shape::OpenAi, |_| Bytes::from_static(b"2")),
+            first
+        );
+        assert_eq!(
+            item.get_or_encode(Shape::Mistral, |_| Bytes::from_static(b"3")),
+            "3"
+        );
     }
 }

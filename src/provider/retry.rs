@@ -134,25 +134,25 @@ impl RetryState {
     }
 
     /// Attempts that have failed.
-    pub fn attempts(&self) -> u32 {
+    pub fn failed_attempts(&self) -> u32 {
         self.failed
     }
 
     /// Counts a failed attempt and says what to do. `unit` in `0.0..1.0` is the jitter's draw.
     pub fn next(&mut self, error: &ProviderError, unit: f64) -> RetryVerdict {
         self.failed = self.failed.saturating_add(1);
-        match self.delay(error, unit) {
+        match self.compute_delay(error, unit) {
             Ok(delay) => RetryVerdict::Retry {
                 attempt: self.failed,
                 delay,
-                left: self.left(error),
+                left: self.remaining_retries(error),
             },
             Err(why) => RetryVerdict::GiveUp { why },
         }
     }
 
-    /// Tries after the next, if each fails with `error`; see [`Self::delay`].
-    fn left(&self, error: &ProviderError) -> u32 {
+    /// Tries after the next, if each fails with `error`; see [`Self::compute_delay`].
+    fn remaining_retries(&self, error: &ProviderError) -> u32 {
         match error.disposition() {
             Disposition::Retry => self.policy.max_retries.saturating_sub(self.failed),
             Disposition::RetryTimeout => {
@@ -166,7 +166,7 @@ impl RetryState {
         }
     }
 
-    fn delay(&mut self, error: &ProviderError, unit: f64) -> Result<Duration, GiveUp> {
+    fn compute_delay(&mut self, error: &ProviderError, unit: f64) -> Result<Duration, GiveUp> {
         match error.disposition() {
             Disposition::Retry => {}
             Disposition::RetryTimeout => {
@@ -188,7 +188,7 @@ impl RetryState {
                 Err(GiveUp::WaitTooLong(wait))
             }
             Some(wait) => Ok(wait + RETRY_AFTER_JITTER.mul_f64(unit.clamp(0.0, 1.0))),
-            None => Ok(self.policy.backoff.delay(self.failed, unit)),
+            None => Ok(self.policy.backoff.delay_after(self.failed, unit)),
         }
     }
 }
@@ -250,7 +250,7 @@ mod tests {
             left: 2,
         };
         assert_eq!(verdict, expected);
-        assert_eq!(state.attempts(), 1);
+        assert_eq!(state.failed_attempts(), 1);
     }
 
     #[test]

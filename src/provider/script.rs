@@ -67,10 +67,11 @@ impl Script {
         })
     }
 
-    fn choose(&self, request: &Request) -> Option<Arc<Exchange>> {
+    fn take_matching_exchange(&self, request: &Request) -> Option<Arc<Exchange>> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |slot: &&mut Option<Arc<Exchange>>| {
-            slot.as_ref().is_some_and(|exchange| exchange.when.fits(request))
+            slot.as_ref()
+                .is_some_and(|exchange| exchange.when.matches_request(request))
         };
         let slot = exchanges.iter_mut().find(fits)?;
         if slot.as_ref()?.repeat {
@@ -86,14 +87,14 @@ impl Provider for Script {
         &self.account.name
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let account = self.account.clone();
         let model = request.model.clone();
-        let Some(exchange) = self.choose(&request) else {
+        let Some(exchange) = self.take_matching_exchange(&request) else {
             let failure = Failure::new(Fault::Local, "the cassette has no answer for this call");
-            return std::future::ready(Err(account.error(&model, failure))).boxed();
+            return std::future::ready(Err(account.build_provider_error(&model, failure))).boxed();
         };
-        let mut beats = beats(&exchange, &account, &model).into_iter();
+        let mut beats = build_steps(&exchange, &account, &model).into_iter();
         async move {
             // A failure that comes first is a refused call, not a broken stream.
             if let Some(ScriptStep { what: Err(_), .. }) = beats.as_slice().first()
@@ -103,7 +104,7 @@ impl Provider for Script {
                 }) = beats.next()
             {
                 tokio::time::sleep(wait).await;
-                return Err(account.error(&model, failure));
+                return Err(account.build_provider_error(&model, failure));
             }
             let events =
                 futures::stream::unfold((beats, account, model), |(mut beats, account, model)| async {
@@ -111,7 +112,9 @@ impl Provider for Script {
                     if !beat.wait.is_zero() {
                         tokio::time::sleep(beat.wait).await;
                     }
-                    let what = beat.what.map_err(|failure| account.error(&model, failure));
+                    let what = beat
+                        .what
+                        .map_err(|failure| account.build_provider_error(&model, failure));
                     Some((what, (beats, account, model)))
                 });
             Ok(events.boxed())
@@ -121,44 +124,46 @@ impl Provider for Script {
 }
 
 /// An exchange as it is played.
-fn beats(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep> {
+fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep> {
     let mut beats = ScriptSteps::default();
     let mut tools = 0;
     for event in &exchange.events {
         beats.each = Duration::from_millis(event.delay_ms);
         if let Some(text) = &event.text {
-            pieces(text, event.chunk).for_each(|piece| beats.play(Ok(StreamEvent::Text(piece))));
+            split_into_chunks(text, event.chunk)
+                .for_each(|piece| beats.push_step(Ok(StreamEvent::Text(piece))));
         } else if event.reasoning.is_some() || event.signature.is_some() {
             let text = event.reasoning.as_deref().unwrap_or_default();
-            pieces(text, event.chunk).for_each(|piece| beats.play(Ok(StreamEvent::Reasoning(piece))));
+            split_into_chunks(text, event.chunk)
+                .for_each(|piece| beats.push_step(Ok(StreamEvent::Reasoning(piece))));
             if let Some(proof) = &event.signature {
                 beats.each = Duration::ZERO;
-                beats.play(Ok(StreamEvent::ReasoningSignature(proof.clone())));
+                beats.push_step(Ok(StreamEvent::ReasoningSignature(proof.clone())));
             }
         } else if let Some(data) = &event.redacted {
-            beats.play(Ok(StreamEvent::RedactedReasoning(data.clone())));
+            beats.push_step(Ok(StreamEvent::RedactedReasoning(data.clone())));
         } else if let Some(tool) = &event.tool {
             let index = tools;
             tools += 1;
-            beats.play(Ok(StreamEvent::ToolUseStarted {
+            beats.push_step(Ok(StreamEvent::ToolUseStarted {
                 index,
                 name: tool.name.clone(),
             }));
-            let json = tool.written();
+            let json = tool.input_json();
             if !json.is_empty() {
-                beats.play(Ok(StreamEvent::ToolInput { index, json }));
+                beats.push_step(Ok(StreamEvent::ToolInput { index, json }));
             }
             beats.each = Duration::ZERO;
             if !tool.unfinished {
-                beats.play(Ok(StreamEvent::ToolUseCompleted { index }));
+                beats.push_step(Ok(StreamEvent::ToolUseCompleted { index }));
             }
         } else if let Some(tokens) = &event.usage {
-            beats.play(Ok(tokens.event()));
-        } else if let Some(failure) = event.failure(account, model) {
-            beats.play(Err(failure));
+            beats.push_step(Ok(tokens.to_usage_event()));
+        } else if let Some(failure) = event.to_failure(account, model) {
+            beats.push_step(Err(failure));
             return beats.list;
-        } else if let Some(stop) = event.end() {
-            beats.play(Ok(StreamEvent::Stop(stop)));
+        } else if let Some(stop) = event.to_stop_reason() {
+            beats.push_step(Ok(StreamEvent::Stop(stop)));
             return beats.list;
         } else {
             beats.before += beats.each;
@@ -170,7 +175,7 @@ fn beats(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep>
         StopReason::EndTurn
     };
     beats.each = Duration::ZERO;
-    beats.play(Ok(StreamEvent::Stop(reason)));
+    beats.push_step(Ok(StreamEvent::Stop(reason)));
     beats.list
 }
 
@@ -183,14 +188,14 @@ struct ScriptSteps {
 }
 
 impl ScriptSteps {
-    fn play(&mut self, what: Result<StreamEvent, Failure>) {
+    fn push_step(&mut self, what: Result<StreamEvent, Failure>) {
         let wait = std::mem::take(&mut self.before) + self.each;
         self.list.push(ScriptStep { wait, what });
     }
 }
 
 /// `text` in pieces of `chars` characters; whole without.
-fn pieces(text: &str, chars: Option<usize>) -> impl Iterator<Item = String> {
+fn split_into_chunks(text: &str, chars: Option<usize>) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
     let size = chars.unwrap_or(all.len()).max(1);
     let pieces: Vec<String> = all.chunks(size).map(|piece| piece.iter().collect()).collect();
@@ -203,7 +208,7 @@ mod tests {
     use crate::base::clock;
     use crate::domain::{Block, Cost, Message, Role, Usage};
     use crate::provider::request::Item;
-    use crate::provider::request::tests::{message, request};
+    use crate::provider::request::tests::{build_message, build_request};
 
     const CASSETTE: &str = r#"{"cassette": 1, "exchanges": [
         {"when": {"prompt": "Fix", "step": 0}, "events": [
@@ -221,7 +226,7 @@ mod tests {
         script: &Script,
         request: Request,
     ) -> Result<Vec<Result<StreamEvent, Fault>>, ProviderError> {
-        let events = script.stream(Arc::new(request)).await?;
+        let events = script.open_stream(Arc::new(request)).await?;
         Ok(events
             .map(|event| event.map_err(|error| error.fault))
             .collect()
@@ -229,7 +234,7 @@ mod tests {
     }
 
     fn prompt(model: &str, text: &str) -> Request {
-        request(model, vec![Message::user_text(text)])
+        build_request(model, vec![Message::user_text(text)])
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,13 +278,14 @@ mod tests {
     async fn knows_the_step() {
         let script = Script::parse("demo", CASSETTE).unwrap();
         let mut request = prompt("m", "fix");
-        request.messages.push(Item::new(message(
+        request.messages.push(Item::new(build_message(
             Role::Assistant,
             vec![Block::Text("I look.".into())],
         )));
-        request
-            .messages
-            .push(Item::new(message(Role::Tool, vec![Block::Text("result".into())])));
+        request.messages.push(Item::new(build_message(
+            Role::Tool,
+            vec![Block::Text("result".into())],
+        )));
         let events = play(&script, request).await.unwrap();
         assert_eq!(events[1], Ok(StreamEvent::Stop(StopReason::MaxTokens)));
     }

@@ -70,7 +70,7 @@ impl SseDecoder {
     pub(crate) fn finish(&mut self, mut each: impl FnMut(SseEvent)) {
         let line = std::mem::take(&mut self.line);
         self.take_line(&line, &mut each);
-        self.dispatch(&mut each);
+        self.dispatch_event(&mut each);
     }
 
     fn check_limit(&self) -> Result<(), TooLarge> {
@@ -88,7 +88,7 @@ impl SseDecoder {
             line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
         };
         if line.is_empty() {
-            return self.dispatch(each);
+            return self.dispatch_event(each);
         }
         let colon = memchr::memchr(b':', line);
         let (field, value) = match colon {
@@ -127,11 +127,11 @@ impl SseDecoder {
     }
 
     /// The lines that are no events.
-    pub(crate) fn stray(&self) -> &str {
+    pub(crate) fn stray_lines(&self) -> &str {
         self.stray.trim()
     }
 
-    fn dispatch(&mut self, each: &mut impl FnMut(SseEvent)) {
+    fn dispatch_event(&mut self, each: &mut impl FnMut(SseEvent)) {
         let event = std::mem::take(&mut self.event);
         if std::mem::take(&mut self.has_data) {
             each(event);

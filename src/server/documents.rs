@@ -7,12 +7,12 @@ use tower_lsp::ls_types::{
 };
 
 use super::from_wire::{self, PendingReference, PromptPart};
-use super::state::{ServerState, bad};
+use super::state::{ServerState, invalid_param};
 use crate::base::position::{ContentChange, Position, Range};
 use crate::base::{text, uri};
 use crate::domain::{Block, Reference};
 use crate::protocol::PromptContent;
-use crate::workspace::load::load;
+use crate::workspace::load::load_file;
 use crate::workspace::reference::follow_reference;
 
 /// How much of a file a reference takes along, in bytes; the model can read on by itself.
@@ -64,9 +64,9 @@ pub(super) fn did_close(state: &ServerState, params: DidCloseTextDocumentParams)
 }
 
 /// Compares a document with its file, so that the text of a clean one need not be kept. Reads the disk.
-pub(super) async fn settle(state: &ServerState, uri: String) {
+pub(super) async fn compare_with_file(state: &ServerState, uri: String) {
     let workspace = state.workspace.clone();
-    let settled = tokio::task::spawn_blocking(move || workspace.overlay().settle(&uri)).await;
+    let settled = tokio::task::spawn_blocking(move || workspace.overlay().reconcile_with_disk(&uri)).await;
     if let Err(error) = settled {
         tracing::warn!(%error, "a document was not compared with its file");
     }
@@ -74,15 +74,15 @@ pub(super) async fn settle(state: &ServerState, uri: String) {
 
 /// A prompt's content, with the text of what it refers to. Reads files: short, and before the first await,
 /// so that prompts keep their order.
-pub(super) fn content(state: &ServerState, prompt: PromptContent) -> Result<Vec<Block>> {
+pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
-    for piece in from_wire::prompt(prompt)? {
+    for piece in from_wire::parse_prompt(prompt)? {
         blocks.push(match piece {
             PromptPart::Block(block) => block,
             PromptPart::Reference(pending) => {
                 let mut reference = read(state, pending)?;
                 // What only a model would read is written out.
-                reference.text = text::expose(&reference.text).into_owned();
+                reference.text = text::escape_hidden_characters(&reference.text).into_owned();
                 Block::Reference(reference)
             }
         });
@@ -97,10 +97,10 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
         span,
         text,
     } = pending;
-    let path = uri::path_of(&uri).map_err(|error| bad("prompt", error.to_string()))?;
+    let path = uri::path_of(&uri).map_err(|error| invalid_param("prompt", error.to_string()))?;
     let lines = span.map(|span| (span.first, span.last));
     // Documents are known by where their links lead: the path may be another way to the same file.
-    let real = follow_reference(&state.roots(), &path);
+    let real = follow_reference(&state.build_roots(), &path);
     // Absolute: the session, which knows its folder, tells it from there.
     let told = real.as_deref().unwrap_or(&path).display().to_string();
     if let Some(text) = text {
@@ -111,9 +111,9 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
             text,
         });
     }
-    let real = real.map_err(|error| bad("prompt", error.to_string()))?;
-    let loaded = load(state.workspace.overlay(), &real)
-        .map_err(|error| bad("prompt", format!("{}: {error}", path.display())))?;
+    let real = real.map_err(|error| invalid_param("prompt", error.to_string()))?;
+    let loaded = load_file(state.workspace.overlay(), &real)
+        .map_err(|error| invalid_param("prompt", format!("{}: {error}", path.display())))?;
     let wanted = match lines {
         Some((from, to)) => loaded
             .file
@@ -127,7 +127,7 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
     };
     let redactor = &state.sessions.services().redactor;
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
-    let mut shown = text::prefix(&wanted, MAX_REFERENCE).to_owned();
+    let mut shown = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {
         shown.push_str("\n[… truncated; read the file for the rest …]");
     }

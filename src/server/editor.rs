@@ -81,11 +81,14 @@ impl ClientEditor {
     }
 
     /// From now on requests can be sent.
-    pub(super) fn connect(&self, client: tower_lsp::Client) {
+    pub(super) fn set_client(&self, client: tower_lsp::Client) {
         let _ = self.requests.set(client);
     }
 
-    fn ask<R: Request>(&self, params: R::Params) -> BoxFuture<'static, Result<R::Result, EditorError>> {
+    fn send_request<R: Request>(
+        &self,
+        params: R::Params,
+    ) -> BoxFuture<'static, Result<R::Result, EditorError>> {
         let Some(client) = self.requests.get().cloned() else {
             return Box::pin(async { Err(EditorError::Failed("it is not connected yet".to_owned())) });
         };
@@ -94,11 +97,11 @@ impl ClientEditor {
             let asked = async {
                 // A client joins the edits of a turn, so it has to know of the turn's start. A store that has ended
                 // passes nothing on.
-                let _ = events.barrier().await;
+                let _ = events.flush_writes().await;
                 client.send_request::<R>(params).await
             };
             match tokio::time::timeout(TIME, asked).await {
-                Ok(answer) => answer.map_err(refused),
+                Ok(answer) => answer.map_err(to_editor_error),
                 Err(_) => Err(EditorError::Silent(TIME)),
             }
         })
@@ -111,7 +114,7 @@ impl Editor for ClientEditor {
     }
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        let asked = self.ask::<Apply>(wire(&edit));
+        let asked = self.send_request::<Apply>(to_wire_edit(&edit));
         Box::pin(async move {
             let answer = asked.await?;
             if answer.applied {
@@ -125,11 +128,11 @@ impl Editor for ClientEditor {
         })
     }
 
-    fn save(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+    fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
         let params = SaveDocumentsParams {
             uris: vec![uri.clone()],
         };
-        let asked = self.ask::<Save>(params);
+        let asked = self.send_request::<Save>(params);
         Box::pin(async move {
             let answer = asked.await?;
             let failed = answer.failed.into_iter().find(|failed| failed.uri == uri);
@@ -141,16 +144,26 @@ impl Editor for ClientEditor {
         })
     }
 
-    fn diagnostics(
+    fn request_diagnostics(
         &self,
         uri: Option<String>,
     ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-        let asked = self.ask::<GetDiagnostics>(GetDiagnosticsParams { uri });
-        Box::pin(async move { Ok(asked.await?.diagnostics.into_iter().map(finding).collect()) })
+        let asked = self.send_request::<GetDiagnostics>(GetDiagnosticsParams { uri });
+        Box::pin(async move {
+            Ok(asked
+                .await?
+                .diagnostics
+                .into_iter()
+                .map(to_editor_diagnostic)
+                .collect())
+        })
     }
 
-    fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
-        let asked = self.ask::<Credential>(GetCredentialParams { provider });
+    fn request_credential(
+        &self,
+        provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        let asked = self.send_request::<Credential>(GetCredentialParams { provider });
         Box::pin(async move {
             // An editor that has no key may also answer nothing.
             match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
@@ -161,7 +174,7 @@ impl Editor for ClientEditor {
     }
 }
 
-fn finding(one: Diagnostic) -> EditorDiagnostic {
+fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
     let place = |at: crate::protocol::Position| Position {
         line: at.line,
         character: at.character,
@@ -183,11 +196,11 @@ fn finding(one: Diagnostic) -> EditorDiagnostic {
     }
 }
 
-fn refused(error: jsonrpc::Error) -> EditorError {
+fn to_editor_error(error: jsonrpc::Error) -> EditorError {
     EditorError::Refused(one_line(&error.message, 300))
 }
 
-fn wire(edit: &DocumentEdit) -> Value {
+fn to_wire_edit(edit: &DocumentEdit) -> Value {
     let place = |at: Position| json!({"line": at.line, "character": at.character});
     let edits: Vec<Value> = edit
         .edits

@@ -132,7 +132,7 @@ impl From<AgentError> for RequestError {
 
 impl RequestError {
     /// A parameter that is wrong.
-    pub fn bad(field: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn invalid_param(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::BadParams {
             field: field.into(),
             problem: problem.into(),
@@ -140,7 +140,7 @@ impl RequestError {
     }
 
     /// The JSON-RPC code, and the word for programs.
-    fn refusal(&self) -> (i64, ErrorCode, Option<Refusal>) {
+    fn to_refusal(&self) -> (i64, ErrorCode, Option<Refusal>) {
         use jsonrpc::ErrorCode as Rpc;
         let params = Rpc::InvalidParams.code();
         match self {
@@ -211,7 +211,7 @@ impl RequestError {
         }
     }
 
-    fn data(&self, code: ErrorCode, refusal: Option<Refusal>) -> ErrorData {
+    fn to_data(&self, code: ErrorCode, refusal: Option<Refusal>) -> ErrorData {
         let plain = AgentError {
             class: self.class(),
             ..AgentError::new(code, self.to_string())
@@ -259,11 +259,11 @@ fn rpc_code(code: ErrorCode) -> i64 {
 
 impl From<RequestError> for jsonrpc::Error {
     fn from(error: RequestError) -> Self {
-        let (rpc, code, refusal) = error.refusal();
+        let (rpc, code, refusal) = error.to_refusal();
         let message = error.to_string();
         let data = match &error {
             RequestError::Cancelled(result) => serde_json::to_value(result),
-            _ => serde_json::to_value(error.data(code, refusal)),
+            _ => serde_json::to_value(error.to_data(code, refusal)),
         };
         Self {
             code: rpc.into(),
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn data_carries_the_field_and_the_holder() {
-        let error = jsonrpc::Error::from(RequestError::bad("tail", "must be at most 1000"));
+        let error = jsonrpc::Error::from(RequestError::invalid_param("tail", "must be at most 1000"));
         assert_eq!(error.message, "tail: must be at most 1000");
         assert_eq!(error.data.unwrap()["field"], "tail");
         let error = jsonrpc::Error::from(RequestError::SessionLocked {
@@ -336,7 +336,8 @@ mod tests {
 
     #[test]
     fn an_errors_own_words_are_kept() {
-        let error = AgentError::new(ErrorCode::Store, "the store cannot be read").cause("disk I/O error");
+        let error =
+            AgentError::new(ErrorCode::Store, "the store cannot be read").with_cause("disk I/O error");
         let error = jsonrpc::Error::from(RequestError::from(error));
         assert_eq!(error.code.code(), -32803);
         let data = error.data.unwrap();

@@ -21,11 +21,11 @@ pub(super) struct KeyHasher(RandomState);
 
 impl KeyHasher {
     /// The number of a session or a stream.
-    pub(super) fn of(&self, name: &str) -> u64 {
+    pub(super) fn hash_name(&self, name: &str) -> u64 {
         self.0.hash_one(name)
     }
 
-    fn stream(&self, key: &delta::DeltaKey) -> u64 {
+    fn hash_stream(&self, key: &delta::DeltaKey) -> u64 {
         self.0.hash_one(key)
     }
 }
@@ -41,16 +41,16 @@ impl WireOutlet {
 }
 
 impl EventSink for WireOutlet {
-    fn pass(&mut self, mut envelope: Envelope) {
-        let group = self.groups.of(envelope.session.as_str());
+    fn publish_event(&mut self, mut envelope: Envelope) {
+        let group = self.groups.hash_name(envelope.session.as_str());
         let mut permit = envelope.permit.take();
         if envelope.in_page {
             return;
         }
         if let Event::Delta(piece) = &envelope.event {
-            for frame in delta::frames(&envelope, piece) {
+            for frame in delta::to_frames(&envelope, piece) {
                 self.outbox.push(Outgoing::Mergeable {
-                    key: (self.groups.stream(&frame.key), group),
+                    key: (self.groups.hash_stream(&frame.key), group),
                     head: frame.head,
                     text: frame.text,
                     tail: delta::TAIL,
@@ -59,7 +59,7 @@ impl EventSink for WireOutlet {
             }
             return;
         }
-        let body = to_wire::frame(&to_wire::notification(&envelope));
+        let body = to_wire::encode_frame(&to_wire::to_notification(&envelope));
         self.outbox.push(Outgoing::Notification {
             body,
             group: Some(group),
@@ -67,12 +67,12 @@ impl EventSink for WireOutlet {
         });
     }
 
-    fn warn(&mut self, code: &str, message: &str) {
+    fn publish_warning(&mut self, code: &str, message: &str) {
         // What concerns one session does not stand for the server as a whole.
         if code == "store" {
             self.notices.set_store(Some(message));
         }
-        let body = to_wire::frame(&to_wire::server_warning(code, message));
+        let body = to_wire::encode_frame(&to_wire::server_warning(code, message));
         self.outbox.push(Outgoing::Notification {
             body,
             group: None,

@@ -18,5 +18,5 @@ mod state;
 pub mod to_wire;
 
 pub use crate::store::stored_trust;
-pub use run::{ServeOptions, serve, tool_names};
+pub use run::{ServeOptions, run_server, tool_names};
 pub use state::SettingsHook;

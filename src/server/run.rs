@@ -17,7 +17,7 @@ use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
 use crate::protocol::table::method;
 use crate::provider::CallSlots;
-use crate::session::{ConfigStore, Services, SessionManager, ledger};
+use crate::session::{ConfigStore, Services, SessionManager, build_ledger};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
@@ -53,20 +53,20 @@ pub struct ServeOptions {
 
 /// The names of the tools that every session has.
 pub fn tool_names() -> Vec<String> {
-    let tools = tool::Registry::new(tool::builtin());
-    tools.names().into_iter().map(str::to_owned).collect()
+    let tools = tool::Registry::new(tool::create_builtin_tools());
+    tools.tool_names().into_iter().map(str::to_owned).collect()
 }
 
 /// Serves until the client goes or says `exit`; the process's exit code.
-pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
+pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
     let notices = ServerWarnings::default();
     let outlet = WireOutlet::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = Shared::new(&[], options.home);
-    let tools = Arc::new(tool::Registry::new(tool::builtin()));
+    let tools = Arc::new(tool::Registry::new(tool::create_builtin_tools()));
     let mut source = options.source;
-    source.tools = tools.names().into_iter().map(str::to_owned).collect();
+    source.tools = tools.tool_names().into_iter().map(str::to_owned).collect();
     let client: Arc<Mutex<Client>> = Arc::default();
     let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
     let configured = Arc::new(ConfigStore::new(
@@ -76,7 +76,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         editor.clone(),
     ));
     let services = Arc::new(Services {
-        ledger: ledger(&store),
+        ledger: build_ledger(&store),
         store,
         profiles: configured.clone(),
         slots: Arc::new(CallSlots::default()),
@@ -105,7 +105,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     });
     let store = state.sessions.services().store.writes.clone();
     let status = spawn(tell_status(
-        state.sessions.activity(),
+        state.sessions.subscribe_activity(),
         notices,
         store,
         outbox.clone(),
@@ -130,15 +130,23 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let at_end = |_| async {
         // From here on a cancelled request is not a person's cancel.
         ending.cancel();
-        state.sessions.end().await;
+        state.sessions.shut_down().await;
         // Every lock is free and every end is stored; what was stored has been passed on.
-        if state.sessions.services().store.writes.barrier().await.is_err() {
+        if state
+            .sessions
+            .services()
+            .store
+            .writes
+            .flush_writes()
+            .await
+            .is_err()
+        {
             tracing::warn!("the store ended before the server");
         }
     };
-    let ended = connection.serve(at_end).await;
+    let ended = connection.serve_until_end(at_end).await;
     drop((status, signals, state));
-    if tokio::time::timeout(LAST_COMMIT, store_thread.ended())
+    if tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended())
         .await
         .is_err()
     {

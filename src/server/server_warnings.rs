@@ -31,7 +31,7 @@ struct StandingWarnings {
 
 impl ServerWarnings {
     /// From now on the status is told.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin_reporting(&self) {
         self.0.send_modify(|standing| standing.begun = true);
     }
 
@@ -44,7 +44,7 @@ impl ServerWarnings {
     }
 
     /// A folder is of no interest any more.
-    pub(super) fn forget(&self, folder: &Path) {
+    pub(super) fn forget_folder(&self, folder: &Path) {
         self.0
             .send_if_modified(|standing| standing.folders.remove(folder).is_some());
     }
@@ -64,7 +64,7 @@ impl ServerWarnings {
 
 impl StandingWarnings {
     /// The warnings that hold, each once.
-    fn warnings(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
+    fn list_active(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
         let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
         let mut all: Vec<_> = store.map(|message| ("store", message.clone())).collect();
         let problems: BTreeSet<&String> = self.folders.values().flatten().collect();
@@ -100,16 +100,16 @@ pub(super) async fn tell_status(
             notices.set_store(None);
         }
         circuits.mark_unchanged();
-        let open = configured.accounts().circuits();
+        let open = configured.accounts().circuit_views();
         let open = open
             .iter()
-            .filter_map(|(name, view)| to_wire::circuit(name, view));
+            .filter_map(|(name, view)| to_wire::to_provider_circuit(name, view));
         let status = StatusNotification {
             circuits: open.collect(),
-            ..status(now, &said.warnings(health))
+            ..build_status(now, &said.list_active(health))
         };
         if said.begun && told.as_ref() != Some(&status) {
-            let body = to_wire::frame(&status.clone().into());
+            let body = to_wire::encode_frame(&status.clone().into());
             outbox.push(Outgoing::Notification {
                 body,
                 group: None,
@@ -127,7 +127,7 @@ pub(super) async fn tell_status(
     }
 }
 
-fn status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotification {
+fn build_status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotification {
     StatusNotification {
         state: match now.turns {
             0 => ServerState::Idle,
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_warning_stands_once_and_while_it_holds() {
         let notices = ServerWarnings::default();
-        let warnings = |health| notices.0.borrow().warnings(health);
+        let warnings = |health| notices.0.borrow().list_active(health);
         notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()]);
         notices.set_folder(Path::new("/b"), vec!["same".to_owned()]);
         notices.set_store(Some("disk full"));
@@ -158,7 +158,7 @@ mod tests {
             warnings(StoreHealth::Degraded { bytes: 1 })[0],
             ("store", "disk full".to_owned())
         );
-        notices.forget(Path::new("/a"));
+        notices.forget_folder(Path::new("/a"));
         assert_eq!(warnings(StoreHealth::Ok), [config("same")]);
         notices.set_folder(Path::new("/b"), Vec::new());
         assert_eq!(warnings(StoreHealth::Ok), []);

@@ -30,16 +30,16 @@ pub(super) struct Service {
 /// The service with its method table.
 pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSocket) {
     let service = |client| {
-        state.editor.connect(client);
+        state.editor.set_client(client);
         Service { state }
     };
     LspService::build(service)
         .custom_method(method::NEW_SESSION, Service::new_session)
-        .custom_method(method::PROMPT, Service::prompt)
-        .custom_method(method::STEER, Service::steer)
-        .custom_method(method::QUEUE, Service::queue)
+        .custom_method(method::PROMPT, Service::run_prompt)
+        .custom_method(method::STEER, Service::steer_turn)
+        .custom_method(method::QUEUE, Service::handle_queue)
         .custom_method(method::RESUME_TURN, Service::resume_turn)
-        .custom_method(method::COMPACT, Service::compact)
+        .custom_method(method::COMPACT, Service::compact_session)
         .custom_method(method::APPROVAL_RESPOND, Service::approval_respond)
         .custom_method(method::LIMIT_RESPOND, Service::limit_respond)
         .custom_method(method::QUESTION_RESPOND, Service::question_respond)
@@ -52,7 +52,7 @@ pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSock
         .custom_method(method::FORK_SESSION, Service::fork_session)
         .custom_method(method::EXPORT_SESSION, Service::export_session)
         .custom_method(method::DELETE_SESSION, Service::delete_session)
-        .custom_method(method::REVERT, Service::revert)
+        .custom_method(method::REVERT, Service::revert_turn)
         .custom_method(method::SET_MODE, Service::set_mode)
         .custom_method(method::SET_MODEL, Service::set_model)
         .custom_method(method::DESCRIBE_TRUST, Service::describe_trust)
@@ -62,10 +62,10 @@ pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSock
         .custom_method(method::LIST_COMMANDS, Service::list_commands)
         .custom_method(method::LIST_TOOLS, Service::list_tools)
         .custom_method(method::READ_CONTENT, Service::read_content)
-        .custom_method(method::METRICS, Service::metrics)
+        .custom_method(method::METRICS, Service::read_metrics)
         .custom_method(method::RESET_CIRCUIT, Service::reset_circuit)
         .custom_method(method::RELOAD_CONFIG, Service::reload_config)
-        .custom_method(method::CANCEL, Service::cancel)
+        .custom_method(method::CANCEL, Service::cancel_turn)
         .finish()
 }
 
@@ -74,7 +74,7 @@ impl LanguageServer for Service {
         let utf8 = prefers_utf8(&params);
         let root = params.root_uri_compat();
         let options = InitializationOptions::read(params.initialization_options);
-        let folders = folders(params.workspace_folders, root);
+        let folders = collect_folders(params.workspace_folders, root);
         self.state.workspace.set_folders(&folders);
         self.state.workspace.overlay().set_encoding(if utf8 {
             PositionEncoding::Utf8
@@ -82,7 +82,7 @@ impl LanguageServer for Service {
             PositionEncoding::Utf16
         });
         {
-            let mut client = self.state.client();
+            let mut client = self.state.lock_client();
             client.name = params.client_info.map(|info| info.name).unwrap_or_default();
             client.utf8 = utf8;
             let flags = ClientCapability::read(params.capabilities.experimental.as_ref()).client;
@@ -103,7 +103,7 @@ impl LanguageServer for Service {
                 name: env!("CARGO_PKG_NAME").to_owned(),
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             }),
-            capabilities: capabilities(utf8),
+            capabilities: build_capabilities(utf8),
             offset_encoding: None,
         })
     }
@@ -113,7 +113,7 @@ impl LanguageServer for Service {
             self.state.learn_trust(&folder).await;
         }
         self.state.apply_settings();
-        self.state.notices.begin();
+        self.state.notices.begin_reporting();
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -123,7 +123,7 @@ impl LanguageServer for Service {
     async fn did_open(&self, params: DidOpenTextDocumentParams) {
         let uri = params.text_document.uri.as_str().to_owned();
         documents::did_open(&self.state, params);
-        documents::settle(&self.state, uri).await;
+        documents::compare_with_file(&self.state, uri).await;
     }
 
     async fn did_change(&self, params: DidChangeTextDocumentParams) {
@@ -133,7 +133,7 @@ impl LanguageServer for Service {
     async fn did_save(&self, params: DidSaveTextDocumentParams) {
         let uri = params.text_document.uri.as_str().to_owned();
         documents::did_save(&self.state, params);
-        documents::settle(&self.state, uri).await;
+        documents::compare_with_file(&self.state, uri).await;
     }
 
     async fn did_close(&self, params: DidCloseTextDocumentParams) {
@@ -153,14 +153,14 @@ impl LanguageServer for Service {
                 .configured
                 .set_editor_settings((!nothing).then_some(settings));
         }
-        self.state.reload();
+        self.state.reload_config();
     }
 
     async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {
-        let removed = folders(Some(params.event.removed), None);
-        let added = folders(Some(params.event.added), None);
+        let removed = collect_folders(Some(params.event.removed), None);
+        let added = collect_folders(Some(params.event.added), None);
         let now = {
-            let mut client = self.state.client();
+            let mut client = self.state.lock_client();
             client
                 .folders
                 .retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
@@ -171,7 +171,7 @@ impl LanguageServer for Service {
         };
         self.state.workspace.set_folders(&now);
         for folder in &removed {
-            self.state.notices.forget(&folder.path);
+            self.state.notices.forget_folder(&folder.path);
         }
         let removed = removed.into_iter().map(|folder| folder.path);
         for folder in removed.chain(self.state.folders()) {
@@ -196,7 +196,7 @@ fn takes_edits(client: &ClientCapabilities) -> bool {
     workspace.apply_edit == Some(true) && versioned.and_then(|edit| edit.document_changes) == Some(true)
 }
 
-fn capabilities(utf8: bool) -> ServerCapabilities {
+fn build_capabilities(utf8: bool) -> ServerCapabilities {
     let agent = ServerCapability::new(vec![
         Feature::Images,
         Feature::UnsavedText,
@@ -236,7 +236,7 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
 }
 
 /// Folders as the client names them; what is no file is left out.
-fn folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Folder> {
+fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Folder> {
     let named = named.unwrap_or_default();
     let folders: Vec<Folder> = named
         .into_iter()

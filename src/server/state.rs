@@ -71,7 +71,7 @@ struct TrustDecision {
 }
 
 impl ServerState {
-    pub(super) fn client(&self) -> MutexGuard<'_, Client> {
+    pub(super) fn lock_client(&self) -> MutexGuard<'_, Client> {
         // Plain values: a panic elsewhere does not spoil them.
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,7 +79,7 @@ impl ServerState {
     /// The workspace folders' paths; the start folder where there is none.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let folders: Vec<PathBuf> = self
-            .client()
+            .lock_client()
             .folders
             .iter()
             .map(|folder| folder.path.clone())
@@ -92,7 +92,7 @@ impl ServerState {
     }
 
     /// The same, to judge paths by.
-    pub(super) fn roots(&self) -> Roots {
+    pub(super) fn build_roots(&self) -> Roots {
         let folder = |path| Folder {
             name: String::new(),
             path,
@@ -103,7 +103,7 @@ impl ServerState {
 
     /// The workspace folder that `cwd` is in, whose settings, grants and trust hold there; else itself.
     pub(super) fn folder_of(&self, cwd: &Path) -> PathBuf {
-        self.client()
+        self.lock_client()
             .folders
             .iter()
             .map(|folder| &folder.path)
@@ -116,7 +116,7 @@ impl ServerState {
     /// Takes over what concerns the server as a whole, and tells the person what is wrong in the files.
     pub(super) fn apply_settings(&self) {
         for (n, folder) in self.folders().iter().enumerate() {
-            let loaded = self.configured.folder(folder);
+            let loaded = self.configured.folder_config(folder);
             if n == 0 {
                 self.outbox
                     .set_delta_frame(loaded.loaded.settings.server.delta_frame);
@@ -127,9 +127,9 @@ impl ServerState {
     }
 
     /// Reads all configuration again that was read; what is wrong in the workspace folders' own.
-    pub(super) fn reload(&self) -> Vec<Diagnostic> {
+    pub(super) fn reload_config(&self) -> Vec<Diagnostic> {
         let folders = self.folders();
-        let problems = self.configured.reload(&folders);
+        let problems = self.configured.reload_config(&folders);
         self.apply_settings();
         for other in self.notices.folders() {
             if !folders.contains(&other) {
@@ -142,11 +142,11 @@ impl ServerState {
     /// Warns of what is wrong in a folder's configuration, once after each time it was read; it stands in the
     /// status while it holds.
     pub(super) fn tell_problems(&self, folder: &Path) {
-        let known = self.configured.folder(folder);
+        let known = self.configured.folder_config(folder);
         let lines = known.loaded.diagnostics.iter().map(ToString::to_string);
         self.notices.set_folder(folder, lines.collect());
         for problem in known.untold_problems() {
-            let body = to_wire::frame(&to_wire::server_warning("config", &problem.to_string()));
+            let body = to_wire::encode_frame(&to_wire::server_warning("config", &problem.to_string()));
             self.outbox.push(Outgoing::Notification {
                 body,
                 group: None,
@@ -160,11 +160,11 @@ impl ServerState {
     pub(super) async fn learn_trust(&self, folder: &Path) {
         loop {
             let (decisions, said) = {
-                let client = self.client();
+                let client = self.lock_client();
                 (client.decisions, client.said.get(folder).cloned())
             };
             let stored = self.stored_trust(folder).await;
-            let client = self.client();
+            let client = self.lock_client();
             if client.decisions != decisions {
                 // Something was said meanwhile, and may not have been read.
                 continue;
@@ -175,7 +175,7 @@ impl ServerState {
             });
             let trusted = match &said {
                 Some(said) => said.trusted,
-                None => stored.unwrap_or_else(|| client.trusts(folder)),
+                None => stored.unwrap_or_else(|| client.is_trusted_folder(folder)),
             };
             if let Some(said) = said {
                 if !said.keeps_stored {
@@ -193,8 +193,8 @@ impl ServerState {
         folder: &Path,
     ) -> Result<(Option<bool>, BTreeMap<String, String>), StoreError> {
         let reader = &self.sessions.services().store.reader;
-        let trusted = reader.trust(&folder.display().to_string()).await?;
-        let redirects = reader.redirects().await?;
+        let trusted = reader.read_trust(&folder.display().to_string()).await?;
+        let redirects = reader.list_redirects().await?;
         let of_folder = redirects.into_iter().filter(|(of, _, _)| of == folder);
         Ok((
             trusted,
@@ -210,7 +210,7 @@ impl ServerState {
         trusted: bool,
         redirects: Vec<(String, String)>,
     ) -> Result<(), StoreError> {
-        let number = self.client().decide_trust(folder, trusted, &redirects);
+        let number = self.lock_client().decide_trust(folder, trusted, &redirects);
         self.learn_trust(folder).await;
         if self.folders().iter().any(|known| known == folder) {
             self.apply_settings();
@@ -225,8 +225,8 @@ impl ServerState {
             at_ms: clock::wall_ms(),
         };
         writes.send(write).await?;
-        if writes.barrier().await? == StoreHealth::Ok {
-            let mut client = self.client();
+        if writes.flush_writes().await? == StoreHealth::Ok {
+            let mut client = self.lock_client();
             if client.said.get(folder).is_some_and(|last| last.number == number) {
                 client.said.remove(folder);
             }
@@ -259,7 +259,7 @@ impl Client {
     }
 
     /// Whether the editor trusts this folder: only its workspace folders are its own to speak of.
-    fn trusts(&self, folder: &Path) -> bool {
+    fn is_trusted_folder(&self, folder: &Path) -> bool {
         self.trusted == Some(true) && self.folders.iter().any(|own| own.path == folder)
     }
 }
@@ -277,14 +277,14 @@ pub(super) fn folder_param(field: &'static str, text: &str) -> Result<PathBuf, j
 /// A path from a URI or an absolute path, as clients send it.
 fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error> {
     let path = if text.contains("://") {
-        uri::path_of(text).map_err(|error| bad(field, error.to_string()))?
+        uri::path_of(text).map_err(|error| invalid_param(field, error.to_string()))?
     } else {
         PathBuf::from(text)
     };
     if path.is_absolute() {
         Ok(path)
     } else {
-        Err(bad(
+        Err(invalid_param(
             field,
             format!("{text:?} is neither a file URI nor an absolute path"),
         ))
@@ -297,6 +297,6 @@ pub(super) fn session_param(text: &str) -> SessionId {
 }
 
 /// A param that is wrong.
-pub(super) fn bad(field: &'static str, message: impl Into<String>) -> jsonrpc::Error {
-    RequestError::bad(field, message).into()
+pub(super) fn invalid_param(field: &'static str, message: impl Into<String>) -> jsonrpc::Error {
+    RequestError::invalid_param(field, message).into()
 }

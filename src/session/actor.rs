@@ -206,7 +206,7 @@ impl Actor {
         commands: mpsc::Receiver<SessionCommand>,
         stage: LoadState,
     ) -> Self {
-        let account = services.pool.account(SESSION_BYTES);
+        let account = services.pool.open_session(SESSION_BYTES);
         let metrics = SessionMetrics {
             started_at: clock::wall_ms(),
             ..SessionMetrics::default()
@@ -260,13 +260,13 @@ impl Actor {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.services.store.writes.reserve()));
             }
-            let wake = self.wake(&mut room).await;
+            let wake = self.next_event(&mut room).await;
             match wake {
-                ActorEvent::Cancel(turn) => self.cancel(turn),
+                ActorEvent::Cancel(turn) => self.cancel_turn(turn),
                 ActorEvent::Command(Some(command)) => {
                     self.taken += 1;
                     self.last_used = clock::now();
-                    self.command(command).await;
+                    self.handle_command(command).await;
                 }
                 ActorEvent::Command(None) => break,
                 ActorEvent::Room(granted) => {
@@ -274,12 +274,12 @@ impl Actor {
                     self.send_out(granted);
                 }
                 ActorEvent::Answered => {}
-                ActorEvent::Message(message) => self.message(message),
+                ActorEvent::Message(message) => self.handle_turn_message(message),
                 ActorEvent::TurnEnded(ended) => {
                     self.tell_changes().await;
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
-                        self.delete(reply).await;
+                        self.delete_session(reply).await;
                     }
                     self.queue_goes_on().await;
                 }
@@ -289,14 +289,14 @@ impl Actor {
                 ActorEvent::StopLimit => self.drop_turn(),
                 ActorEvent::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
                 ActorEvent::Idle => {
-                    if self.is_stored().await && self.roll.retire(&self.info.id, &self.commands) {
+                    if self.is_stored().await && self.roll.try_retire(&self.info.id, &self.commands) {
                         break;
                     }
                     self.last_used = clock::now();
                 }
             }
         }
-        self.leave().await;
+        self.shut_down().await;
     }
 
     /// How long a cancelled command may go on.
@@ -307,7 +307,7 @@ impl Actor {
         }
     }
 
-    async fn wake(&mut self, room: &mut Option<PendingPermit>) -> ActorEvent {
+    async fn next_event(&mut self, room: &mut Option<PendingPermit>) -> ActorEvent {
         let approval_deadline = self.approval_deadline();
         let stop_limit = self
             .turn
@@ -329,16 +329,16 @@ impl Actor {
         tokio::select! { biased;
             turn = self.cancels.next(self.taken) => ActorEvent::Cancel(turn),
             command = self.commands.recv() => ActorEvent::Command(command),
-            granted = maybe(room.as_mut()), if room_waits => ActorEvent::Room(granted),
+            granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
             Some(()) = self.answers.next(), if !self.answers.is_empty() => ActorEvent::Answered,
-            Some(message) = receive(messages), if has_messages => ActorEvent::Message(message),
-            ended = maybe(task), if has_task => ActorEvent::TurnEnded(ended),
+            Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
+            ended = await_or_pend(task), if has_task => ActorEvent::TurnEnded(ended),
             () = store.until_health(|health| matches!(health, StoreHealth::Gone(_))), if can_stop => ActorEvent::StoreGone,
-            () = at(self.partial_due) => ActorEvent::Partial,
-            () = at(approval_deadline) => ActorEvent::ApprovalTimeout,
-            () = at(clock_deadline) => ActorEvent::ClockRanOut,
-            () = at(stop_limit) => ActorEvent::StopLimit,
-            () = at(idle_at) => ActorEvent::Idle,
+            () = sleep_until_deadline(self.partial_due) => ActorEvent::Partial,
+            () = sleep_until_deadline(approval_deadline) => ActorEvent::ApprovalTimeout,
+            () = sleep_until_deadline(clock_deadline) => ActorEvent::ClockRanOut,
+            () = sleep_until_deadline(stop_limit) => ActorEvent::StopLimit,
+            () = sleep_until_deadline(idle_at) => ActorEvent::Idle,
         }
     }
 
@@ -363,7 +363,7 @@ impl Actor {
         let answering = async move {
             let answer = match stored.await {
                 Ok(()) => Ok(answer),
-                Err(_) => Err(super::load::failed(StoreError::Closed)),
+                Err(_) => Err(super::load::to_command_error(StoreError::Closed)),
             };
             // Whoever asked may have gone.
             let _ = reply.send(answer);
@@ -372,7 +372,7 @@ impl Actor {
     }
 
     /// Numbers an event, folds it, and sends it on its way.
-    pub(super) fn record(&mut self, event: Event) {
+    pub(super) fn record_event(&mut self, event: Event) {
         self.record_with(event, None, Vec::new(), Vec::new(), None);
     }
 
@@ -425,7 +425,7 @@ impl Actor {
     ) {
         if self.stage == LoadState::New {
             self.stage = LoadState::Open;
-            let row = self.row();
+            let row = self.session_row();
             self.out.push_back(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
@@ -445,10 +445,14 @@ impl Actor {
             event,
         } = stored;
         match &event {
-            Event::ApprovalRequested(approval) => self.roll.asked(&approval.id, Some(&self.info.id)),
-            Event::ApprovalResolved { approval, .. } => self.roll.asked(approval, None),
-            Event::InquiryRequested(inquiry) => self.roll.inquired(&inquiry.id, Some(&self.info.id)),
-            Event::InquiryResolved { inquiry, .. } => self.roll.inquired(&inquiry.id, None),
+            Event::ApprovalRequested(approval) => {
+                self.roll.set_approval_session(&approval.id, Some(&self.info.id))
+            }
+            Event::ApprovalResolved { approval, .. } => self.roll.set_approval_session(approval, None),
+            Event::InquiryRequested(inquiry) => {
+                self.roll.set_inquiry_session(&inquiry.id, Some(&self.info.id))
+            }
+            Event::InquiryResolved { inquiry, .. } => self.roll.set_inquiry_session(&inquiry.id, None),
             _ => {}
         }
         let envelope = Envelope {
@@ -468,7 +472,7 @@ impl Actor {
         });
     }
 
-    fn row(&self) -> SessionRow {
+    fn session_row(&self) -> SessionRow {
         let mut row = SessionRow::new(
             self.info.id.clone(),
             self.info.folder.display().to_string(),
@@ -505,7 +509,7 @@ impl Actor {
         while let Some(write) = self.out.pop_front() {
             self.services.store.writes.send(write).await?;
         }
-        self.services.store.writes.barrier().await
+        self.services.store.writes.flush_writes().await
     }
 
     /// Whether the store has all of the session: what it keeps in memory while the disk fails, or has lost,
@@ -517,12 +521,12 @@ impl Actor {
         if !matches!(self.flush().await, Ok(StoreHealth::Ok)) {
             return false;
         }
-        let row = self.services.store.reader.session(&self.info.id).await;
+        let row = self.services.store.reader.read_session(&self.info.id).await;
         matches!(row, Ok(Some(row)) if row.last_seq >= self.seq)
     }
 
     /// The session ends here: what it recorded is stored, then its lock is free.
-    async fn leave(mut self) {
+    async fn shut_down(mut self) {
         self.end_background();
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
@@ -535,14 +539,14 @@ impl Actor {
         if self.stage == LoadState::Open {
             // Before another actor can open the session: it lists them anew.
             for open in &self.state.approvals {
-                self.roll.asked(&open.approval.id, None);
+                self.roll.set_approval_session(&open.approval.id, None);
             }
             for open in &self.state.inquiries {
-                self.roll.inquired(&open.inquiry.id, None);
+                self.roll.set_inquiry_session(&open.inquiry.id, None);
             }
         }
         drop(self.lock.take());
-        self.roll.left(&self.info.id, self.number);
+        self.roll.remove_departed(&self.info.id, self.number);
     }
 
     /// Begins to end the background processes: they take as long as a turn's command may, and the server's end
@@ -582,29 +586,29 @@ impl Actor {
     }
 
     /// Refuses with `error` unless the session can be written.
-    pub(super) fn writable(&self) -> Result<(), CommandError> {
+    pub(super) fn check_writable(&self) -> Result<(), CommandError> {
         match self.services.store.writes.health() {
-            StoreHealth::Gone(loss) => Err(super::load::failed(loss.into())),
+            StoreHealth::Gone(loss) => Err(super::load::to_command_error(loss.into())),
             StoreHealth::Ok | StoreHealth::Degraded { .. } => Ok(()),
         }
     }
 }
 
-async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {
+async fn await_or_pend<F: Future + Unpin>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
-async fn receive(messages: Option<&mut mpsc::Receiver<TurnMessage>>) -> Option<TurnMessage> {
+async fn receive_turn_message(messages: Option<&mut mpsc::Receiver<TurnMessage>>) -> Option<TurnMessage> {
     match messages {
         Some(messages) => messages.recv().await,
         None => std::future::pending().await,
     }
 }
 
-async fn at(deadline: Option<Instant>) {
+async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -37,7 +37,7 @@ struct PendingCancel {
 
 impl CancelQueue {
     /// A cancel, said when `posted` commands had been posted.
-    pub(super) fn say(&self, posted: u64, turn: Option<&TurnId>) {
+    pub(super) fn request_cancel(&self, posted: u64, turn: Option<&TurnId>) {
         let mut state = self.lock();
         if turn.is_some() && state.turn.as_ref() != turn {
             return;
@@ -62,7 +62,7 @@ impl CancelQueue {
     }
 
     /// A turn has started.
-    pub(super) fn started(&self, turn: &TurnId) {
+    pub(super) fn note_turn_started(&self, turn: &TurnId) {
         self.lock().turn = Some(turn.clone());
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_cancel_waits_for_the_commands_before_it_and_no_others() {
         let cancels = CancelQueue::default();
-        cancels.say(2, None);
+        cancels.request_cancel(2, None);
         assert_eq!(cancels.take(1), None);
         assert_eq!(cancels.take(2), Some(None));
         assert_eq!(cancels.take(9), None);
@@ -110,11 +110,11 @@ mod tests {
     fn one_that_names_its_turn_waits_for_nothing_and_a_stale_one_is_none() {
         let cancels = CancelQueue::default();
         let (old, new) = (TurnId::from("turn_1"), TurnId::from("turn_2"));
-        cancels.say(0, Some(&old));
-        cancels.started(&new);
-        cancels.say(7, None);
-        cancels.say(7, Some(&old));
-        cancels.say(7, Some(&new));
+        cancels.request_cancel(0, Some(&old));
+        cancels.note_turn_started(&new);
+        cancels.request_cancel(7, None);
+        cancels.request_cancel(7, Some(&old));
+        cancels.request_cancel(7, Some(&new));
         assert_eq!(cancels.take(0), Some(Some(new)));
         assert_eq!(cancels.take(0), None);
         assert_eq!(cancels.take(7), Some(None));
@@ -124,8 +124,8 @@ mod tests {
     fn a_flood_is_two_cancels() {
         let cancels = CancelQueue::default();
         for _ in 0..1_000 {
-            cancels.say(3, None);
-            cancels.say(3, Some(&TurnId::fresh()));
+            cancels.request_cancel(3, None);
+            cancels.request_cancel(3, Some(&TurnId::new_random()));
         }
         assert_eq!(cancels.lock().due.len(), 1);
         assert_eq!(

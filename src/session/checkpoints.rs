@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::content_reader::ContentReader;
 use super::services::Services;
-use crate::base::spawn::blocking;
+use crate::base::spawn::run_blocking;
 use crate::config::Redactor;
 use crate::domain::{
     ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, SessionId, TurnDiff, TurnId,
@@ -19,8 +19,8 @@ use crate::domain::{
 use crate::store::{StoreHandle, StoreReader, StoreWrite};
 use crate::tool::{Checkpoints, PartialReason};
 use crate::workspace::Workspace;
-use crate::workspace::checkpoint::{RestoreOutcome, goes_on, look, same_content};
-use crate::workspace::diff::{Sides, unified};
+use crate::workspace::checkpoint::{RestoreOutcome, goes_on, inspect_file, same_content};
+use crate::workspace::diff::{Sides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
 
@@ -63,7 +63,7 @@ struct ChangePlace {
 
 impl TurnChanges {
     /// Takes a change in; how often somebody else came before it.
-    fn note(&mut self, change: &FileChange) -> u32 {
+    fn record_change(&mut self, change: &FileChange) -> u32 {
         let Self { list, places } = self;
         match places.get_mut(&change.path) {
             Some(place) if goes_on(&place.known, change) == RestoreOutcome::FromKnown => {
@@ -111,7 +111,7 @@ impl TurnChanges {
 }
 
 /// Under what a turn's changes are stored after somebody else came in between so often.
-fn cause(turn: &TurnId, breaks: u32) -> String {
+fn checkpoint_cause(turn: &TurnId, breaks: u32) -> String {
     match breaks {
         0 => turn.to_string(),
         breaks => format!("{turn}{BREAK}{breaks}"),
@@ -145,21 +145,23 @@ impl TurnCheckpoints {
 }
 
 impl Checkpoints for TurnCheckpoints {
-    fn keep(&self, bytes: &[u8]) -> Result<(), String> {
-        self.contents.keep(bytes).map_err(|error| error.to_string())
+    fn store_content(&self, bytes: &[u8]) -> Result<(), String> {
+        self.contents
+            .store_content(bytes)
+            .map_err(|error| error.to_string())
     }
 
-    fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
+    fn record_changes(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
         let mut by_breaks: BTreeMap<u32, Vec<FileChange>> = BTreeMap::new();
         for change in changes {
-            let breaks = self.lock().note(&change);
+            let breaks = self.lock().record_change(&change);
             by_breaks.entry(breaks).or_default().push(change);
         }
         let write = |(breaks, changes)| {
             let (done, stored) = oneshot::channel();
             let write = StoreWrite::Changes {
                 session: self.session.clone(),
-                cause: cause(&self.turn, breaks),
+                cause: checkpoint_cause(&self.turn, breaks),
                 anew: false,
                 changes,
                 done,
@@ -179,15 +181,15 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>> {
+    fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>> {
         let (reader, session) = (self.reader.clone(), self.session.clone());
         Box::pin(async move {
-            let changes = reader.changes(&session).await.unwrap_or_default();
+            let changes = reader.read_changes(&session).await.unwrap_or_default();
             changes.into_iter().map(|(_, change)| change).collect()
         })
     }
 
-    fn partial(&self, why: PartialReason) {
+    fn mark_partial(&self, why: PartialReason) {
         let flag = match why {
             PartialReason::TooMany => &self.partial,
             PartialReason::CutShort => &self.cut_short,
@@ -206,7 +208,7 @@ impl Actor {
         let partial = too_many || cut_short;
         let changes = checkpoints.lock().take();
         if partial {
-            self.record(Event::Warning {
+            self.record_event(Event::Warning {
                 code: PARTIAL.to_owned(),
                 message: if too_many { format!(
                     "there are more than {MAX_WATCHED} files; command changes to the others are unknown and cannot be reverted"
@@ -217,19 +219,19 @@ impl Actor {
         if changes.is_empty() && !partial {
             return;
         }
-        let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
-        let told = blocking(move || {
+        let (workspace, cwd) = (self.session_workspace(), self.info.cwd.clone());
+        let told = run_blocking(move || {
             let shown = ShownChange {
                 workspace: &workspace,
                 cwd: &cwd,
                 contents: &checkpoints.contents,
                 redactor: &checkpoints.redactor,
             };
-            shown.diff(id, &changes, partial)
+            shown.to_turn_diff(id, &changes, partial)
         });
         // What panicked has been told of.
         if let Ok(diff) = told.await {
-            self.record(Event::TurnDiff(Arc::new(diff)));
+            self.record_event(Event::TurnDiff(Arc::new(diff)));
         }
     }
 }
@@ -243,7 +245,7 @@ struct ShownChange<'a> {
 }
 
 impl ShownChange<'_> {
-    fn diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
+    fn to_turn_diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
         let mut room = DIFFS;
         let mut files = Vec::new();
         let mut unlisted = 0;
@@ -253,7 +255,7 @@ impl ShownChange<'_> {
                 unlisted += 1;
                 continue;
             }
-            files.push(self.file(change, kind, &mut room));
+            files.push(self.to_file_diff(change, kind, &mut room));
         }
         TurnDiff {
             turn,
@@ -264,16 +266,16 @@ impl ShownChange<'_> {
         }
     }
 
-    fn file(&self, change: &FileChange, kind: ChangeKind, room: &mut usize) -> FileDiff {
+    fn to_file_diff(&self, change: &FileChange, kind: ChangeKind, room: &mut usize) -> FileDiff {
         let mut file = FileDiff {
-            path: self.workspace.show(self.cwd, Path::new(&change.path)),
+            path: self.workspace.format_for_model(self.cwd, Path::new(&change.path)),
             kind,
             added: 0,
             removed: 0,
             diff: None,
             restorable: match &change.before {
                 FileState::Absent | FileState::Link { .. } => true,
-                FileState::File { hash, .. } => self.contents.has(hash),
+                FileState::File { hash, .. } => self.contents.has_content(hash),
                 FileState::Unknown => false,
             },
         };
@@ -291,7 +293,7 @@ impl ShownChange<'_> {
         if *room == 0 {
             return file;
         }
-        let diff = unified(&file.path, sides, &before, &after);
+        let diff = build_unified_diff(&file.path, sides, &before, &after);
         (file.added, file.removed) = (diff.added as u64, diff.removed as u64);
         match room.checked_sub(diff.text.len()) {
             Some(left) => {
@@ -307,7 +309,7 @@ impl ShownChange<'_> {
     /// The text of one side of the change; none of what is no text.
     fn text(&self, change: &FileChange, state: &FileState) -> Option<String> {
         let now = || {
-            let found = look(Path::new(&change.path)).ok()?;
+            let found = inspect_file(Path::new(&change.path)).ok()?;
             same_content(&found.state, &change.after).then_some(found.bytes)?
         };
         match state {
@@ -316,14 +318,14 @@ impl ShownChange<'_> {
             FileState::Unknown => None,
             FileState::File { hash, .. } => {
                 let bytes = (self.contents.read(hash)).or_else(|| (state == &change.after).then(now)?)?;
-                Some(TextFile::decode(bytes).ok()?.text)
+                Some(TextFile::from_bytes(bytes).ok()?.text)
             }
         }
     }
 }
 
 /// What the model is told of files that were put back.
-pub(super) fn note(told: &[(ChangeState, String)]) -> String {
+pub(super) fn format_restore_note(told: &[(ChangeState, String)]) -> String {
     const NAMED: usize = 50;
     let mut note = String::from(
         "[The user has put files back since you last spoke; read them again before you rely on them.",

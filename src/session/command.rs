@@ -194,10 +194,10 @@ pub enum InquiryAnswer {
 
 impl InquiryAnswer {
     /// In the unit of the inquiry.
-    pub(super) fn to(self, inquiry: &Inquiry) -> InquiryReply {
+    pub(super) fn into_inquiry_reply(self, inquiry: &Inquiry) -> InquiryReply {
         match (self, &inquiry.subject) {
             (Self::RaiseBy(by), RequestSubject::Limit(reached)) => {
-                InquiryReply::Raise(reached.limit.amount(by))
+                InquiryReply::Raise(reached.limit.convert_to_amount(by))
             }
             (Self::RaiseBy(_), RequestSubject::Question(_)) => InquiryReply::Raise(0),
             (Self::Reply(reply), _) => reply,
@@ -224,7 +224,7 @@ pub struct TurnHandle {
 
 impl TurnHandle {
     /// Waits for the end, until it has been passed on to the client. None when the session is gone.
-    pub async fn outcome(self) -> Option<TurnOutcome> {
+    pub async fn wait_for_outcome(self) -> Option<TurnOutcome> {
         let outcome = self.ended.await.ok()?;
         // The store ends with the server; then there is nothing to wait for.
         let _ = self.passed.await;
@@ -289,7 +289,7 @@ pub struct PartialMessage {
 
 impl PartialMessage {
     /// Of a message that begins.
-    pub(super) fn of(message: MessageId) -> Self {
+    pub(super) fn from_message_id(message: MessageId) -> Self {
         Self {
             message,
             text: String::new(),
@@ -341,13 +341,13 @@ pub struct SessionSnapshot {
 
 impl SessionSnapshot {
     /// Open approvals that wait for an answer.
-    pub fn undecided(&self) -> impl Iterator<Item = &OpenApproval> {
+    pub fn undecided_approvals(&self) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.iter();
         open.filter(|open| !self.decided.contains(&open.approval.id))
     }
 
     /// Open inquiries that wait for an answer.
-    pub fn unanswered(&self) -> impl Iterator<Item = &OpenInquiry> {
+    pub fn unanswered_inquiries(&self) -> impl Iterator<Item = &OpenInquiry> {
         let open = self.inquiries.iter();
         open.filter(|open| !self.replied.contains(&open.inquiry.id))
     }

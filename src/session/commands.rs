@@ -10,7 +10,7 @@ use super::command::{
     CommandError, LoadReply, PromptReply, Reply, SessionCommand, SessionSnapshot, TurnHandle,
 };
 use super::finish::cancel_reason;
-use super::manager::remembered;
+use super::manager::remembered_choice_write;
 use super::models::ModelVerdict;
 use crate::approval::{Rule, RuleError};
 use crate::base::random;
@@ -29,33 +29,35 @@ const TITLE_CHARS: usize = 80;
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
-    pub(super) async fn command(&mut self, command: SessionCommand) {
+    pub(super) async fn handle_command(&mut self, command: SessionCommand) {
         match command {
-            SessionCommand::Prompt { content, reply } => self.prompt(content, reply).await,
-            SessionCommand::Resume { reply } => self.resume(reply).await,
-            SessionCommand::Compact { instructions, reply } => self.compact(instructions, reply).await,
+            SessionCommand::Prompt { content, reply } => self.handle_prompt(content, reply).await,
+            SessionCommand::Resume { reply } => self.resume_turn(reply).await,
+            SessionCommand::Compact { instructions, reply } => {
+                self.start_compaction(instructions, reply).await
+            }
             SessionCommand::Steer {
                 content,
                 expected,
                 reply,
-            } => self.steer(content, expected, reply).await,
+            } => self.steer_turn(content, expected, reply).await,
             SessionCommand::Revert {
                 turn,
                 dry_run,
                 redo,
                 reply,
             } => {
-                let done = self.revert(&turn, dry_run, redo).await;
+                let done = self.revert_turn(&turn, dry_run, redo).await;
                 // Whoever asked may have gone.
                 let _ = reply.send(done);
             }
-            SessionCommand::Queue { action, reply } => self.queue(action, reply).await,
+            SessionCommand::Queue { action, reply } => self.handle_queue_action(action, reply).await,
             SessionCommand::Decide {
                 approval,
                 decision,
                 reply,
             } => {
-                self.decide(approval, decision, reply).await;
+                self.decide_approval(approval, decision, reply).await;
             }
             SessionCommand::Answer { inquiry, said, reply } => {
                 self.reply_inquiry(inquiry, said, reply).await;
@@ -71,7 +73,7 @@ impl Actor {
                     model: None,
                     effort: None,
                 };
-                self.choose(choice, event, reply).await;
+                self.apply_choice(choice, event, reply).await;
                 self.judge_again();
             }
             SessionCommand::SetModel { model, effort, reply } => {
@@ -93,7 +95,7 @@ impl Actor {
                     model,
                     effort,
                 };
-                self.choose(choice, event, reply).await;
+                self.apply_choice(choice, event, reply).await;
             }
             SessionCommand::Rename { title, reply } => {
                 let event = Event::SessionUpdated {
@@ -102,17 +104,17 @@ impl Actor {
                     model: None,
                     effort: None,
                 };
-                self.update(event, reply).await;
+                self.apply_update(event, reply).await;
             }
-            SessionCommand::Load { read_only, reply } => self.load(read_only, reply).await,
+            SessionCommand::Load { read_only, reply } => self.load_session(read_only, reply).await,
             SessionCommand::Inspect { reply } => {
-                let looked = self.look().await;
-                let _ = reply.send(looked.map(|()| self.snapshot()));
+                let looked = self.ensure_row_loaded().await;
+                let _ = reply.send(looked.map(|()| self.to_snapshot()));
             }
             SessionCommand::Measure { reply } => {
-                let looked = self.look().await;
+                let looked = self.ensure_row_loaded().await;
                 self.count_stored_events().await;
-                let _ = reply.send(looked.map(|()| self.snapshot()));
+                let _ = reply.send(looked.map(|()| self.to_snapshot()));
             }
             SessionCommand::ResetCircuit { tool, reply } => {
                 let was_open = self.reset_circuit(&tool);
@@ -123,7 +125,7 @@ impl Actor {
                 self.grants.retain(|grant| grant.id != id);
                 let _ = reply.send(self.grants.len() < before);
             }
-            SessionCommand::Delete { reply } => self.delete(reply).await,
+            SessionCommand::Delete { reply } => self.delete_session(reply).await,
             SessionCommand::End => {
                 self.ending = true;
                 self.end_background();
@@ -137,7 +139,7 @@ impl Actor {
         let circuits = self.circuits.lock();
         let open = circuits.unwrap_or_else(PoisonError::into_inner).reset(Some(tool));
         for name in &open {
-            self.record(Event::Circuit {
+            self.record_event(Event::Circuit {
                 subject: CircuitSubject::Tool,
                 name: name.clone(),
                 state: CircuitState::Closed,
@@ -147,13 +149,13 @@ impl Actor {
         !open.is_empty()
     }
 
-    async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
+    async fn handle_prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
         if let Err(refused) = self.may_start().await {
             let _ = reply.send(Err(refused));
             return;
         }
         let title = title_of(&content);
-        let content = match self.expanded(content).await {
+        let content = match self.expand_slash_command(content).await {
             Ok(content) => self.told_from_here(content),
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -174,12 +176,12 @@ impl Actor {
     ) -> TurnHandle {
         let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
         self.start_turn(TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
-            actor.record(Event::TurnStarted { by, resumes: None });
+            actor.record_event(Event::TurnStarted { by, resumes: None });
             then(actor);
             actor.deny_carried();
             actor.drop_inquiries(ResolvedBy::NewPrompt);
             if let Some(title) = title {
-                actor.record(Event::SessionUpdated {
+                actor.record_event(Event::SessionUpdated {
                     title: Some(title),
                     mode: None,
                     model: None,
@@ -194,15 +196,17 @@ impl Actor {
     pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
         for block in &mut content {
             if let Block::Reference(reference) = block {
-                reference.path = self.workspace().show(&self.info.cwd, Path::new(&reference.path));
+                reference.path = self
+                    .session_workspace()
+                    .format_for_model(&self.info.cwd, Path::new(&reference.path));
             }
         }
         content
     }
 
-    async fn resume(&mut self, reply: PromptReply) {
+    async fn resume_turn(&mut self, reply: PromptReply) {
         let resumes = match self.may_start().await {
-            Ok(()) => self.resumable(),
+            Ok(()) => self.resumable_turn(),
             Err(refused) => Err(refused),
         };
         let resumes = match resumes {
@@ -212,17 +216,17 @@ impl Actor {
                 return;
             }
         };
-        let carried = self.carried();
+        let carried = self.carried_calls();
         let model_spoke_last = carried.is_empty()
             && self
                 .state
                 .history
-                .messages()
+                .to_messages()
                 .last()
                 .is_some_and(|i| i.message.role == Role::Assistant);
         let inquiries = self.carried_inquiries();
         let handle = self.start_turn(TurnTask::Answer, carried, inquiries, |actor| {
-            actor.record(Event::TurnStarted {
+            actor.record_event(Event::TurnStarted {
                 by: TurnTrigger::Resume,
                 resumes: Some(resumes),
             });
@@ -231,13 +235,13 @@ impl Actor {
                     hidden: true,
                     ..Message::user_text(GO_ON)
                 };
-                actor.record(Event::Message(nudge.into()));
+                actor.record_event(Event::Message(nudge.into()));
             }
         });
         self.hand_over(handle, reply);
     }
 
-    async fn compact(&mut self, instructions: Option<String>, reply: PromptReply) {
+    async fn start_compaction(&mut self, instructions: Option<String>, reply: PromptReply) {
         if let Err(refused) = self.may_start().await {
             let _ = reply.send(Err(refused));
             return;
@@ -247,7 +251,7 @@ impl Actor {
             Vec::new(),
             Vec::new(),
             |actor| {
-                actor.record(Event::TurnStarted {
+                actor.record_event(Event::TurnStarted {
                     by: TurnTrigger::Compact,
                     resumes: None,
                 });
@@ -266,12 +270,12 @@ impl Actor {
             return Err(CommandError::TurnRunning(turn.id.clone()));
         }
         // What the person says now would be lost; refused, the client has it still.
-        self.writable()?;
+        self.check_writable()?;
         self.open().await?;
         self.refresh_grants().await
     }
 
-    fn resumable(&self) -> Result<TurnId, CommandError> {
+    fn resumable_turn(&self) -> Result<TurnId, CommandError> {
         match &self.state.last_end {
             Some((
                 turn,
@@ -286,7 +290,7 @@ impl Actor {
     }
 
     /// Calls that an interrupted turn left open, with their approvals.
-    fn carried(&self) -> Vec<CarriedCall> {
+    fn carried_calls(&self) -> Vec<CarriedCall> {
         let asked = |call: &crate::context::OpenCall| {
             let question = self.state.question_about(&call.id);
             question.map(|approval| approval.id.clone())
@@ -303,11 +307,13 @@ impl Actor {
 
     /// A new turn instead of a resume: what was left open is denied (R-APPR-4).
     fn deny_carried(&mut self) {
-        for carried in self.carried() {
-            let approval = carried.approval.and_then(|id| self.state.question(&id).cloned());
+        for carried in self.carried_calls() {
+            let approval = carried
+                .approval
+                .and_then(|id| self.state.open_approval(&id).cloned());
             if let Some(approval) = approval {
                 self.decisions.remove(&approval.id);
-                self.deny(&approval, ResolvedBy::NewPrompt);
+                self.deny_approval(&approval, ResolvedBy::NewPrompt);
             }
             self.answer_call(
                 &carried.call,
@@ -320,16 +326,20 @@ impl Actor {
     fn hand_over(&mut self, handle: TurnHandle, reply: PromptReply) {
         if let Err(Ok(handle)) = reply.send(Ok(handle)) {
             // Whoever asked went away before the turn began: nobody wants it.
-            self.cancel(Some(handle.turn));
+            self.cancel_turn(Some(handle.turn));
         }
     }
 
-    async fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
+    async fn steer_turn(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
         let running = match &self.turn {
             Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
             _ => {
                 // A session that does not exist is told apart from one that rests.
-                let why = self.look().await.err().unwrap_or(CommandError::NoTurn);
+                let why = self
+                    .ensure_row_loaded()
+                    .await
+                    .err()
+                    .unwrap_or(CommandError::NoTurn);
                 let _ = reply.send(Err(why));
                 return;
             }
@@ -338,14 +348,14 @@ impl Actor {
             let _ = reply.send(Err(CommandError::OtherTurn { expected, running }));
             return;
         }
-        let content = match self.expanded(content).await {
+        let content = match self.expand_slash_command(content).await {
             Ok(content) => self.told_from_here(content),
             Err(refused) => {
                 let _ = reply.send(Err(refused));
                 return;
             }
         };
-        let key = random::token(12);
+        let key = random::random_token(12);
         let pending = PendingEvent::Steer {
             key: key.clone(),
             turn: Some(running.clone()),
@@ -360,7 +370,7 @@ impl Actor {
         self.steers.push_back((key, content));
     }
 
-    pub(super) fn cancel(&mut self, only: Option<TurnId>) {
+    pub(super) fn cancel_turn(&mut self, only: Option<TurnId>) {
         let Some(turn) = &self.turn else { return };
         if only.is_some_and(|only| only != turn.id) {
             return;
@@ -368,8 +378,8 @@ impl Actor {
         self.stop_turn(cancel_reason(self.state.in_tools()));
     }
 
-    async fn decide(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
-        let decision = match self.decidable(&id, decision).await {
+    async fn decide_approval(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
+        let decision = match self.check_decision(&id, decision).await {
             Ok(decision) => decision,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -379,7 +389,7 @@ impl Actor {
         let done = self.answer_stored(reply, ());
         let waits = self.turn.as_ref().is_some_and(|turn| turn.asks.contains_key(&id));
         if waits {
-            self.resolve(&id, decision, ResolvedBy::Person, Some(done));
+            self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
             self.judge_again();
         } else {
             // The turn that asked is interrupted: kept until it is resumed.
@@ -397,12 +407,16 @@ impl Actor {
     }
 
     /// The decision with its rule, if the approval is open and undecided.
-    async fn decidable(&mut self, id: &ApprovalId, decision: Decision) -> Result<Decision, CommandError> {
+    async fn check_decision(
+        &mut self,
+        id: &ApprovalId,
+        decision: Decision,
+    ) -> Result<Decision, CommandError> {
         if self.turn.is_none() {
-            self.writable()?;
+            self.check_writable()?;
             self.open().await?;
         }
-        let approval = self.state.question(id);
+        let approval = self.state.open_approval(id);
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
         if self.decisions.contains_key(id) {
@@ -416,7 +430,7 @@ impl Actor {
     fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
         let fresh = match &self.turn {
             Some(_) => None,
-            None => Some(self.services.profiles.profile(&self.info)),
+            None => Some(self.services.profiles.turn_settings(&self.info)),
         };
         let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.profile));
         let names = profile.map(|profile| self.services.tool_names(profile));
@@ -424,14 +438,14 @@ impl Actor {
     }
 
     /// Acts upon a decision: the grant, the event, the answer to the waiting call.
-    pub(super) fn resolve(
+    pub(super) fn resolve_approval(
         &mut self,
         id: &ApprovalId,
         decision: Decision,
         by: ResolvedBy,
         done: Option<oneshot::Sender<()>>,
     ) {
-        let Some(approval) = self.state.question(id).cloned() else {
+        let Some(approval) = self.state.open_approval(id).cloned() else {
             return;
         };
         let answer = match decision.kind {
@@ -439,13 +453,13 @@ impl Actor {
                 input: decision.input.clone(),
             },
             DecisionKind::AllowSession => {
-                self.grant(&decision, GrantScope::Session);
+                self.record_grant(&decision, GrantScope::Session);
                 ApprovalOutcome::Allow {
                     input: decision.input.clone(),
                 }
             }
             DecisionKind::AllowAlways => {
-                self.grant(&decision, GrantScope::Workspace);
+                self.record_grant(&decision, GrantScope::Workspace);
                 ApprovalOutcome::Allow {
                     input: decision.input.clone(),
                 }
@@ -462,7 +476,7 @@ impl Actor {
                 by,
             },
             None,
-            vec![PendingKey::decision(id)],
+            vec![PendingKey::for_decision(id)],
             Vec::new(),
             done,
         );
@@ -473,10 +487,10 @@ impl Actor {
         self.run_clock();
     }
 
-    fn grant(&mut self, decision: &Decision, scope: GrantScope) {
+    fn record_grant(&mut self, decision: &Decision, scope: GrantScope) {
         let Some(rule) = decision.rule.clone() else { return };
         let grant = Grant {
-            id: format!("grant_{}", random::token(12)),
+            id: format!("grant_{}", random::random_token(12)),
             rule,
             scope,
             folder: self.info.folder.display().to_string(),
@@ -499,12 +513,17 @@ impl Actor {
             .collect();
         let mut allowed: Vec<_> = asks
             .into_iter()
-            .filter(|(id, tool, effect)| !insists(id) && self.judge(tool, effect) == Judgement::Allow)
+            .filter(|(id, tool, effect)| !insists(id) && self.judge_effect(tool, effect) == Judgement::Allow)
             .map(|(id, _, _)| id)
             .collect();
         allowed.sort();
         for id in allowed {
-            self.resolve(&id, Decision::of(DecisionKind::Allow), ResolvedBy::Rule, None);
+            self.resolve_approval(
+                &id,
+                Decision::from_kind(DecisionKind::Allow),
+                ResolvedBy::Rule,
+                None,
+            );
         }
     }
 
@@ -522,15 +541,15 @@ impl Actor {
         for id in late {
             let decision = Decision {
                 feedback: Some("no answer in time".to_owned()),
-                ..Decision::of(DecisionKind::Deny)
+                ..Decision::from_kind(DecisionKind::Deny)
             };
-            self.resolve(&id, decision, ResolvedBy::Timeout, None);
+            self.resolve_approval(&id, decision, ResolvedBy::Timeout, None);
         }
     }
 
     /// Whether a name can be a model here. Asks nobody: a session's commands wait for no network.
     async fn check_model(&mut self, model: Option<&str>) -> Result<(), CommandError> {
-        self.look().await?;
+        self.ensure_row_loaded().await?;
         let verdict = model.map(|model| self.services.profiles.judge_model(&self.info, model));
         match verdict {
             None | Some(ModelVerdict::Accept) => Ok(()),
@@ -540,12 +559,12 @@ impl Actor {
     }
 
     /// Changes the session as a person chose, and remembers that for new sessions of the folder.
-    async fn choose(&mut self, choice: ContentChoice, event: Event, reply: Reply<()>) {
-        self.update_with(remembered(&self.info, choice), event, reply)
+    async fn apply_choice(&mut self, choice: ContentChoice, event: Event, reply: Reply<()>) {
+        self.update_with(remembered_choice_write(&self.info, choice), event, reply)
             .await;
     }
 
-    async fn update(&mut self, event: Event, reply: Reply<()>) {
+    async fn apply_update(&mut self, event: Event, reply: Reply<()>) {
         self.update_with(None, event, reply).await;
     }
 
@@ -555,7 +574,7 @@ impl Actor {
             Some(_) => Ok(()),
             None => self.open().await,
         };
-        if let Err(refused) = ready.and_then(|()| self.writable()) {
+        if let Err(refused) = ready.and_then(|()| self.check_writable()) {
             let _ = reply.send(Err(refused));
             return;
         }
@@ -565,13 +584,13 @@ impl Actor {
         self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
 
-    async fn load(&mut self, read_only: bool, reply: Reply<LoadReply>) {
+    async fn load_session(&mut self, read_only: bool, reply: Reply<LoadReply>) {
         let ready = if read_only {
-            self.look().await
+            self.ensure_row_loaded().await
         } else {
             // What mends the session stands in the page; it is not sent as well.
             self.in_page = true;
-            let opened = self.hold().await;
+            let opened = self.load_for_display().await;
             self.in_page = false;
             opened
         };
@@ -582,7 +601,7 @@ impl Actor {
         let (tell, passed) = oneshot::channel();
         self.out.push_back(StoreWrite::Barrier(tell));
         let _ = reply.send(Ok(LoadReply {
-            snapshot: self.snapshot(),
+            snapshot: self.to_snapshot(),
             partial: self.partial.clone(),
             skipped: std::mem::take(&mut self.skipped),
             passed,
@@ -590,19 +609,19 @@ impl Actor {
     }
 
     /// The running turn, and the one that can be gone on with. One that a crash has cut has no end yet.
-    fn turns(&self) -> (Option<TurnId>, Option<TurnId>) {
+    fn running_and_resumable_turns(&self) -> (Option<TurnId>, Option<TurnId>) {
         if let Some(turn) = &self.turn {
             return (Some(turn.id.clone()), None);
         }
         match &self.state.open_turn {
             Some(open) if self.elsewhere => (Some(open.clone()), None),
             Some(open) => (None, Some(open.clone())),
-            None => (None, self.resumable().ok()),
+            None => (None, self.resumable_turn().ok()),
         }
     }
 
-    fn snapshot(&self) -> SessionSnapshot {
-        let (turn, resumable) = self.turns();
+    fn to_snapshot(&self) -> SessionSnapshot {
+        let (turn, resumable) = self.running_and_resumable_turns();
         let mut metrics = self.metrics.clone();
         metrics.usage = self.state.usage;
         metrics.cost = self.state.cost;
@@ -641,15 +660,15 @@ impl Actor {
             metrics,
             circuits: {
                 let circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
-                circuits.views(clock::now(), clock::wall_ms())
+                circuits.open_circuit_views(clock::now(), clock::wall_ms())
             },
         }
     }
 
     /// Deletes the session; a running turn is cancelled first, and its end awaited.
-    pub(super) async fn delete(&mut self, reply: Reply<()>) {
+    pub(super) async fn delete_session(&mut self, reply: Reply<()>) {
         if self.turn.is_some() {
-            self.cancel(None);
+            self.cancel_turn(None);
             self.deleting.push(reply);
             return;
         }
@@ -663,16 +682,22 @@ impl Actor {
         }
         let flushed = self.flush().await.map(|_| ());
         let deleted = match flushed {
-            Ok(()) => self.services.store.writes.delete(self.info.id.clone()).await,
+            Ok(()) => {
+                self.services
+                    .store
+                    .writes
+                    .delete_session(self.info.id.clone())
+                    .await
+            }
             Err(error) => Err(error),
         };
         if deleted.is_ok() {
             if let Some(workspace) = self.workspace.take() {
                 workspace.background().end_all().await;
             }
-            self.forget();
+            self.mark_deleted();
         }
-        let deleted = deleted.map_err(super::load::failed);
+        let deleted = deleted.map_err(super::load::to_command_error);
         for waiting in self.deleting.drain(..).chain([reply]) {
             let _ = waiting.send(deleted.clone());
         }
@@ -680,13 +705,13 @@ impl Actor {
 
     /// The session is deleted. Whoever asks for it before this actor is off the list is told by the store that
     /// there is none; to leave at once would drop what they asked.
-    fn forget(&mut self) {
+    fn mark_deleted(&mut self) {
         let state = std::mem::take(&mut self.state);
         for open in &state.approvals {
-            self.roll.asked(&open.approval.id, None);
+            self.roll.set_approval_session(&open.approval.id, None);
         }
         for open in &state.inquiries {
-            self.roll.inquired(&open.inquiry.id, None);
+            self.roll.set_inquiry_session(&open.inquiry.id, None);
         }
         self.stage = LoadState::Stored;
         self.lock = None;
@@ -716,7 +741,7 @@ pub(super) fn title_of(content: &[Block]) -> String {
             _ => None,
         })
         .collect();
-    text::one_line(&text::neutralise(&said.join(" ")), TITLE_CHARS)
+    text::one_line(&text::strip_control_characters(&said.join(" ")), TITLE_CHARS)
 }
 
 /// "Session" and "always" need a rule: the person's, else the one that was offered.

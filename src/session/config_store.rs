@@ -148,17 +148,17 @@ impl ConfigStore {
     }
 
     /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
-    pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
+    pub fn reload_config(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
         let mut state = self.lock();
         state.loaded.clear();
         // What `pass_env` names now counts from here on.
         state.stripped.clear();
         drop(state);
-        self.windows.forget();
-        self.keys.forget();
+        self.windows.forget_all();
+        self.keys.forget_keys();
         let mut problems: Vec<Diagnostic> = Vec::new();
         for folder in folders {
-            for problem in &self.folder(folder).loaded.diagnostics {
+            for problem in &self.folder_config(folder).loaded.diagnostics {
                 if !problems.contains(problem) {
                     problems.push(problem.clone());
                 }
@@ -168,12 +168,12 @@ impl ConfigStore {
     }
 
     /// A folder's configuration.
-    pub fn folder(&self, folder: &Path) -> Arc<FolderConfig> {
+    pub fn folder_config(&self, folder: &Path) -> Arc<FolderConfig> {
         let mut state = self.lock();
         if let Some(known) = state.loaded.get(folder) {
             return known.clone();
         }
-        let loaded = state.source.load(Some(folder), &state.trust);
+        let loaded = state.source.load_settings(Some(folder), &state.trust);
         self.redactor.learn_all(&loaded.settings);
         // Sessions of several folders share the launcher: what any of them names is kept from children.
         let secret = loaded.settings.secret_env_names(&state.source.env);
@@ -198,7 +198,7 @@ impl ConfigStore {
         );
         let models = Arc::new(models);
         let made = Arc::new(FolderConfig {
-            tools: tools(&loaded.settings),
+            tools: build_tools(&loaded.settings),
             loaded,
             models,
             told: AtomicBool::new(false),
@@ -215,8 +215,8 @@ impl ConfigStore {
     }
 
     /// The workspace folders: name and path.
-    pub(super) fn roots(&self) -> Vec<(String, PathBuf)> {
-        let folders = self.shared.folders();
+    pub(super) fn workspace_roots(&self) -> Vec<(String, PathBuf)> {
+        let folders = self.shared.workspace_folders();
         folders
             .iter()
             .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
@@ -240,7 +240,7 @@ impl ConfigStore {
 }
 
 /// The tools that settings set up, and the person's own.
-fn tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
+fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
     let web = WebFetch::new(settings.network.clone(), settings.tools.private_hosts.clone());
     let own = settings.tools.commands.iter().cloned();
     std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
@@ -248,17 +248,17 @@ fn tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
         .collect()
 }
 
-fn agent<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
-    name.and_then(|name| settings.agent(name))
+fn agent_settings<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
+    name.and_then(|name| settings.find_agent(name))
         .unwrap_or_else(|| settings.default_agent())
 }
 
 impl SettingsSource for ConfigStore {
-    fn profile(&self, session: &SessionInfo) -> TurnSettings {
-        let folder = self.folder(&session.folder);
+    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings {
+        let folder = self.folder_config(&session.folder);
         let settings = folder.loaded.settings.clone();
-        let agent = agent(&settings, session.agent.as_deref());
-        let system = self.briefing(session, agent);
+        let agent = agent_settings(&settings, session.agent.as_deref());
+        let system = self.system_prompt_source(session, agent);
         let limits = Limits {
             max_steps: agent.max_steps,
             max_escalations: match agent.output_escalation {
@@ -293,9 +293,9 @@ impl SettingsSource for ConfigStore {
             budgets,
             wall_time: agent.max_wall_time,
             rules: Rules {
-                require_approval: rules(&settings.approvals.require_approval),
-                allow: rules(&settings.approvals.allow),
-                deny: rules(&settings.approvals.deny),
+                require_approval: parse_rules(&settings.approvals.require_approval),
+                allow: parse_rules(&settings.approvals.allow),
+                deny: parse_rules(&settings.approvals.deny),
                 unreadable: settings.approvals.unreadable.clone(),
             },
             context: ContextPolicy {
@@ -311,9 +311,9 @@ impl SettingsSource for ConfigStore {
             },
             tool_timeouts: Arc::new({
                 let tools = tools.clone();
-                move |tool| Some(tools.timeout(tool))
+                move |tool| Some(tools.timeout_for(tool))
             }),
-            tool_cooldowns: Arc::new(move |tool| tools.cooldown(tool)),
+            tool_cooldowns: Arc::new(move |tool| tools.cooldown_for(tool)),
             hooks: Hooks::new(&settings.hooks, Arc::new(HookCommands)),
             conducts: AgentPolicy {
                 planning: agent.planning,
@@ -325,36 +325,36 @@ impl SettingsSource for ConfigStore {
         }
     }
 
-    fn agents(&self, session: &SessionInfo) -> Vec<String> {
-        let folder = self.folder(&session.folder);
+    fn agent_names(&self, session: &SessionInfo) -> Vec<String> {
+        let folder = self.folder_config(&session.folder);
         folder.loaded.settings.agents.keys().cloned().collect()
     }
 
-    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
-        Some(self.sources(session))
+    fn command_sources(&self, session: &SessionInfo) -> Option<Sources> {
+        Some(self.prompt_sources(session))
     }
 
     fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {
-        agent(&self.folder(folder).loaded.settings, name).mode
+        agent_settings(&self.folder_config(folder).loaded.settings, name).mode
     }
 
     fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {
-        let folder = self.folder(&session.folder);
+        let folder = self.folder_config(&session.folder);
         folder.models.judge_model(session.agent.as_deref(), model)
     }
 
     fn full_model_name(&self, session: &SessionInfo, model: &str) -> String {
-        let folder = self.folder(&session.folder);
+        let folder = self.folder_config(&session.folder);
         folder.models.full_name(session.agent.as_deref(), model)
     }
 
-    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+    fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
         Arc::new(Workspace::new(self.shared.clone()))
     }
 }
 
 /// Rules as written. The configuration has left out those that cannot be read, and lists them as unreadable.
-fn rules(written: &[String]) -> Vec<Rule> {
+fn parse_rules(written: &[String]) -> Vec<Rule> {
     written
         .iter()
         .filter_map(|rule| match Rule::parse(rule) {

@@ -28,20 +28,21 @@ impl ContentReader {
     ///
     /// # Errors
     /// The disk fails.
-    pub(super) fn keep(&self, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn store_content(&self, bytes: &[u8]) -> Result<(), StoreError> {
         let name = hash::sha256(bytes);
-        self.kept.keep(&self.session, &name, &self.redactor.mask(bytes))
+        self.kept
+            .save_file(&self.session, &name, &self.redactor.mask_keys(bytes))
     }
 
     /// Whether something is kept under that hash.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.kept.has(&self.session, name)
+    pub(super) fn has_content(&self, name: &str) -> bool {
+        self.kept.has_file(&self.session, name)
     }
 
     /// What is kept under `hash`; none when nothing is, or it is not what it was: a key in it is not known any more, say.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let bytes = self.kept.read(&self.session, name).ok()??;
-        let bytes = self.redactor.unmask(bytes);
+        let bytes = self.redactor.unmask_keys(bytes);
         (hash::sha256(&bytes) == name).then_some(bytes)
     }
 }

@@ -8,7 +8,7 @@ use crate::store::{Store, StoreReader};
 use crate::turn::{DailySpendSource, Ledger, SpendSheet};
 
 /// The ledger of a server with this store.
-pub fn ledger(store: &Store) -> Arc<Ledger> {
+pub fn build_ledger(store: &Store) -> Arc<Ledger> {
     Ledger::new(Arc::new(StoredDailySpend(store.reader.clone())))
 }
 
@@ -16,7 +16,7 @@ pub fn ledger(store: &Store) -> Arc<Ledger> {
 struct StoredDailySpend(StoreReader);
 
 impl DailySpendSource for StoredDailySpend {
-    fn others(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>> {
+    fn load_other_spend(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>> {
         let reader = self.0.clone();
         async move {
             match reader.spent_elsewhere(day).await {

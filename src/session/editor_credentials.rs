@@ -44,13 +44,13 @@ impl EditorKeys {
     }
 
     /// The key of a provider, if the editor gave one.
-    pub(super) fn given(&self, provider: &str) -> Option<SecretString> {
+    pub(super) fn known_key(&self, provider: &str) -> Option<SecretString> {
         self.lock().get(provider)?.get()?.as_ref().ok()?.clone()
     }
 
     /// Asks for the key of a provider, unless the answer is known. Dropping the future is safe.
-    pub(super) async fn ask(&self, provider: &str) -> CredentialAnswer {
-        if let Some(Err(_)) = self.cell(provider).get() {
+    pub(super) async fn request_key(&self, provider: &str) -> CredentialAnswer {
+        if let Some(Err(_)) = self.answer_cell(provider).get() {
             self.lock().remove(provider);
         }
         self.ask_once(provider).await
@@ -61,16 +61,16 @@ impl EditorKeys {
         if !self.can_ask() {
             return Ok(None);
         }
-        let cell = self.cell(provider);
-        cell.get_or_init(|| self.fetch(provider)).await.clone()
+        let cell = self.answer_cell(provider);
+        cell.get_or_init(|| self.fetch_key(provider)).await.clone()
     }
 
-    fn cell(&self, provider: &str) -> Arc<OnceCell<CredentialAnswer>> {
+    fn answer_cell(&self, provider: &str) -> Arc<OnceCell<CredentialAnswer>> {
         self.lock().entry(provider.to_owned()).or_default().clone()
     }
 
-    async fn fetch(&self, provider: &str) -> CredentialAnswer {
-        let asked = self.editor.credential(provider.to_owned()).await;
+    async fn fetch_key(&self, provider: &str) -> CredentialAnswer {
+        let asked = self.editor.request_credential(provider.to_owned()).await;
         let key = asked.inspect_err(|error| tracing::warn!(provider, %error, "no key from the editor"))?;
         let key = key.filter(|key| !key.expose_secret().trim().is_empty());
         if let Some(key) = &key {
@@ -80,7 +80,7 @@ impl EditorKeys {
     }
 
     /// The provider refused this key: the editor is asked again when one is needed.
-    pub(super) fn refused(&self, provider: &str, key: &SecretString) {
+    pub(super) fn forget_refused_key(&self, provider: &str, key: &SecretString) {
         let is_it = |cell: &OnceCell<CredentialAnswer>| {
             let known = cell.get().and_then(|answer| answer.as_ref().ok()?.as_ref());
             known.is_some_and(|known| known.expose_secret() == key.expose_secret())
@@ -89,7 +89,7 @@ impl EditorKeys {
     }
 
     /// The editor is asked again for all of them.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget_keys(&self) {
         self.lock().clear();
     }
 
@@ -125,11 +125,11 @@ mod tests {
             unreachable!("nothing is edited")
         }
 
-        fn save(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+        fn save_document(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
             unreachable!("nothing is saved")
         }
 
-        fn credential(&self, provider: String) -> BoxFuture<'static, CredentialAnswer> {
+        fn request_credential(&self, provider: String) -> BoxFuture<'static, CredentialAnswer> {
             let number = self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 tokio::task::yield_now().await;
@@ -155,36 +155,36 @@ mod tests {
     #[tokio::test]
     async fn one_question_serves_all_and_a_missing_key_is_remembered() {
         let (keys, safe, redactor) = keys();
-        let (one, two) = futures::join!(keys.ask("anthropic"), keys.ask("anthropic"));
+        let (one, two) = futures::join!(keys.request_key("anthropic"), keys.request_key("anthropic"));
         assert_eq!(exposed(one), Some("sk-canary-0".to_owned()));
         assert_eq!(exposed(two), Some("sk-canary-0".to_owned()));
         assert_eq!(redactor.redact_text("is sk-canary-0 there"), "is *** there");
         for _ in 0..2 {
-            assert_eq!(exposed(keys.ask("openai").await), None);
-            assert_eq!(exposed(keys.ask("blank").await), None);
+            assert_eq!(exposed(keys.request_key("openai").await), None);
+            assert_eq!(exposed(keys.request_key("blank").await), None);
         }
         assert_eq!(safe.0.load(Ordering::Relaxed), 3);
-        assert!(keys.given("openai").is_none() && keys.given("never asked").is_none());
+        assert!(keys.known_key("openai").is_none() && keys.known_key("never asked").is_none());
     }
 
     #[tokio::test]
     async fn silence_is_not_remembered_and_a_refused_key_is_asked_for_again() {
         let (keys, safe, _) = keys();
-        assert!(keys.ask("slow").await.is_err() && keys.ask("slow").await.is_err());
+        assert!(keys.request_key("slow").await.is_err() && keys.request_key("slow").await.is_err());
         assert!(keys.ask_once("slow").await.is_err());
         assert_eq!(safe.0.load(Ordering::Relaxed), 2);
-        let first = keys.ask("anthropic").await.unwrap().unwrap();
-        keys.refused("anthropic", &"another".into());
-        assert!(keys.given("anthropic").is_some());
-        keys.refused("anthropic", &first);
-        assert!(keys.given("anthropic").is_none());
+        let first = keys.request_key("anthropic").await.unwrap().unwrap();
+        keys.forget_refused_key("anthropic", &"another".into());
+        assert!(keys.known_key("anthropic").is_some());
+        keys.forget_refused_key("anthropic", &first);
+        assert!(keys.known_key("anthropic").is_none());
         assert_eq!(
-            exposed(keys.ask("anthropic").await),
+            exposed(keys.request_key("anthropic").await),
             Some("sk-canary-3".to_owned())
         );
-        keys.forget();
+        keys.forget_keys();
         assert_eq!(
-            exposed(keys.ask("anthropic").await),
+            exposed(keys.request_key("anthropic").await),
             Some("sk-canary-4".to_owned())
         );
     }

@@ -24,7 +24,7 @@ impl Actor {
     /// The turn's task has returned.
     pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, Stopped>, TaskError>) {
         while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
-            self.message(message);
+            self.handle_turn_message(message);
         }
         let stopping = self.turn.as_ref().and_then(|turn| turn.stopping);
         let (mut degraded, mut summed_up) = (false, false);
@@ -39,30 +39,30 @@ impl Actor {
                 self.tell_stop(reason);
                 (reason, self.stop_error(reason))
             }
-            (None, Ok(Err(Stopped))) => internal("the turn stopped without a reason"),
-            (None, Err(TaskError::Panicked(why))) => internal(&why),
-            (None, Err(TaskError::Aborted)) => internal("the turn's task was dropped"),
+            (None, Ok(Err(Stopped))) => internal_error_end("the turn stopped without a reason"),
+            (None, Err(TaskError::Panicked(why))) => internal_error_end(&why),
+            (None, Err(TaskError::Aborted)) => internal_error_end("the turn's task was dropped"),
         };
-        let state = reason.state(summed_up);
+        let state = reason.to_turn_state(summed_up);
         let state = if degraded { state.after_failure() } else { state };
-        self.settle(reason, state, error);
+        self.settle_turn(reason, state, error);
     }
 
     fn stop_error(&self, reason: TerminalReason) -> Option<AgentError> {
-        let code = reason.code()?;
+        let code = reason.to_error_code()?;
         Some(match (reason, self.services.store.writes.health()) {
             (TerminalReason::StoreFailed, StoreHealth::Gone(loss @ Loss::Newer { .. })) => {
                 StoreError::from(loss).into()
             }
             (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
-                .action("free disk space; unsaved data is kept in memory as far as it fits"),
+                .with_user_action("free disk space; unsaved data is kept in memory as far as it fits"),
             (TerminalReason::WallTime, _) => self.wall_time_error(),
             _ => AgentError::new(code, "cancelled by the user"),
         })
     }
 
     /// Ends the running turn for `reason`.
-    fn settle(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
+    fn settle_turn(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
         self.keep_partial();
         let turn = self.turn.as_ref().map(|turn| turn.id.clone());
         self.settle_subagents(turn);
@@ -85,17 +85,17 @@ impl Actor {
             error,
             unused_steers,
         };
-        self.count(&end);
+        self.count_turn_end(&end);
         let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
-        self.roll.running(&self.info.id, false);
+        self.roll.set_running(&self.info.id, false);
         if let Some(turn) = self.turn.take() {
-            tell(turn, end);
+            send_turn_end(turn, end);
         }
         self.partial_due = None;
     }
 
-    fn count(&mut self, end: &TurnEnd) {
+    fn count_turn_end(&mut self, end: &TurnEnd) {
         if matches!(
             end.reason,
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
@@ -121,7 +121,7 @@ impl Actor {
         let (id, text) = (partial.message.clone(), partial.text.clone());
         let tool_calls = partial.tool_calls.clone();
         let Some(message) = incomplete_message(partial) else {
-            return self.record(Event::MessageRetracted {
+            return self.record_event(Event::MessageRetracted {
                 message: id,
                 tool_calls,
             });
@@ -129,7 +129,7 @@ impl Actor {
         if let Some(turn) = self.turn.as_mut() {
             turn.answer.push_message(&text);
         }
-        self.record(Event::Message(Arc::new(message)));
+        self.record_event(Event::Message(Arc::new(message)));
     }
 
     /// Every call gets its result, except one whose approval stays open over the server's end (R-APPR-4).
@@ -149,7 +149,7 @@ impl Actor {
             }
             match asked {
                 Some(_) if stays_open => continue,
-                Some(approval) => self.deny(&approval, ResolvedBy::Cancel),
+                Some(approval) => self.deny_approval(&approval, ResolvedBy::Cancel),
                 None => {}
             }
             self.answer_call(&call, status, text);
@@ -187,13 +187,13 @@ impl Actor {
         let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
         let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
         let nested = asked.filter(|inquiry| is_below(&above(&inquiry.parent)));
-        let mut settled: Vec<Event> = nested.map(unanswered).collect();
+        let mut settled: Vec<Event> = nested.map(unanswered_inquiry_event).collect();
         for call in open {
             if let Some(approval) = self.state.question_about(&call.id) {
                 settled.push(Event::ApprovalResolved {
                     approval: approval.id.clone(),
                     tool_call: approval.tool_call.clone(),
-                    decision: Decision::of(DecisionKind::Deny),
+                    decision: Decision::from_kind(DecisionKind::Deny),
                     by: ResolvedBy::Cancel,
                 });
             }
@@ -219,11 +219,11 @@ impl Actor {
     }
 
     /// Settles an open question with no.
-    pub(super) fn deny(&mut self, approval: &Approval, by: ResolvedBy) {
-        self.record(Event::ApprovalResolved {
+    pub(super) fn deny_approval(&mut self, approval: &Approval, by: ResolvedBy) {
+        self.record_event(Event::ApprovalResolved {
             approval: approval.id.clone(),
             tool_call: approval.tool_call.clone(),
-            decision: Decision::of(DecisionKind::Deny),
+            decision: Decision::from_kind(DecisionKind::Deny),
             by,
         });
     }
@@ -235,7 +235,7 @@ impl Actor {
             .calls
             .get(&call.id)
             .map_or_else(|| call.name.clone(), |c| c.title.clone());
-        self.record(Event::ToolCall(ToolCallUpdate {
+        self.record_event(Event::ToolCall(ToolCallUpdate {
             id: call.id.clone(),
             name: call.name.clone(),
             title,
@@ -251,7 +251,7 @@ impl Actor {
     }
 
     /// What a crash has cut, or a store that lost records has torn, is made whole.
-    pub(super) fn mend(&mut self, partials: Vec<PartialMessage>) {
+    pub(super) fn repair_after_crash(&mut self, partials: Vec<PartialMessage>) {
         self.mend_turn(partials);
         self.mend_strays();
     }
@@ -290,7 +290,7 @@ impl Actor {
             .collect();
         for approval in over {
             self.decisions.remove(&approval.id);
-            self.deny(&approval, ResolvedBy::Cancel);
+            self.deny_approval(&approval, ResolvedBy::Cancel);
         }
         // Only the server's end leaves an inquiry open.
         let stopped = (self.state.last_end.as_ref()).map(|(_, reason)| *reason);
@@ -335,7 +335,7 @@ impl Actor {
         let (usage, cost) = self.state.turn_spent;
         let end = TurnEnd {
             reason,
-            state: reason.state(false),
+            state: reason.to_turn_state(false),
             usage,
             cost,
             error: None,
@@ -352,7 +352,7 @@ impl Actor {
         for inquiry in open {
             self.replies.remove(&inquiry.id);
             let resolved = Event::InquiryResolved {
-                reply: inquiry.unanswered(),
+                reply: inquiry.default_reply(),
                 inquiry,
                 by: ResolvedBy::Rule,
             };
@@ -391,15 +391,15 @@ impl Actor {
 }
 
 /// What an inquiry comes to that is dropped with whoever asked.
-fn unanswered(inquiry: &Arc<Inquiry>) -> Event {
+fn unanswered_inquiry_event(inquiry: &Arc<Inquiry>) -> Event {
     Event::InquiryResolved {
         inquiry: inquiry.clone(),
-        reply: inquiry.unanswered(),
+        reply: inquiry.default_reply(),
         by: ResolvedBy::Cancel,
     }
 }
 
-fn tell(turn: ActiveTurn, end: TurnEnd) {
+fn send_turn_end(turn: ActiveTurn, end: TurnEnd) {
     if let Some(waiter) = turn.waiter {
         // Whoever asked may be gone; the event has told everyone else.
         let _ = waiter.send(TurnOutcome {
@@ -432,10 +432,10 @@ fn incomplete_message(partial: PartialMessage) -> Option<Message> {
     })
 }
 
-fn internal(why: &str) -> (TerminalReason, Option<AgentError>) {
+fn internal_error_end(why: &str) -> (TerminalReason, Option<AgentError>) {
     let error = AgentError::new(ErrorCode::Internal, "a bug in agentls ended the turn")
-        .cause(why)
-        .action("send the prompt again; if it happens twice, please report it with the log");
+        .with_cause(why)
+        .with_user_action("send the prompt again; if it happens twice, please report it with the log");
     (TerminalReason::InternalError, Some(error))
 }
 

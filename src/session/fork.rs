@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::SessionManager;
 use super::checkpoints::is_of;
 use super::command::{CommandError, SessionCommand};
-use super::load::{failed, written};
+use super::load::{to_command_error, wait_until_stored};
 use crate::base::{clock, text};
 use crate::domain::{
     ApprovalId, Envelope, Event, FileChange, SessionId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnId,
@@ -22,7 +22,7 @@ impl SessionManager {
     ///
     /// # Errors
     /// There is no such session, it has no such turn or none that has ended, or the store fails.
-    pub async fn fork(
+    pub async fn fork_session(
         &self,
         id: &SessionId,
         turn: Option<TurnId>,
@@ -31,17 +31,21 @@ impl SessionManager {
             read_only: true,
             reply,
         };
-        let loaded = self.ask(id, load).await?;
+        let loaded = self.send_request(id, load).await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let store = &self.services().store;
         // What only the memory has would be missing in the new session, and that would be missing with it.
-        written(&store.writes).await?;
-        let row = store.reader.session(id).await.map_err(failed)?;
+        wait_until_stored(&store.writes).await?;
+        let row = store.reader.read_session(id).await.map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
         let last = self.last_event(id, turn).await?;
-        let fork = SessionId::fresh();
-        store.content.share(id, &fork).await.map_err(failed)?;
+        let fork = SessionId::new_random();
+        store
+            .content
+            .share_files(id, &fork)
+            .await
+            .map_err(to_command_error)?;
         let title = row
             .title
             .as_ref()
@@ -58,8 +62,8 @@ impl SessionManager {
         writes
             .send(StoreWrite::CreateSession(Box::new(new)))
             .await
-            .map_err(failed)?;
-        let settled = self.settled(id, last).await?;
+            .map_err(to_command_error)?;
+        let settled = self.settled_approvals(id, last).await?;
         let mut turns = Vec::new();
         let mut open = BTreeMap::new();
         let mut seq = 0;
@@ -71,10 +75,13 @@ impl SessionManager {
                 at_ms,
                 event,
             };
-            writes.send(append(&fork, stored)).await.map_err(failed)
+            writes
+                .send(append_event_write(&fork, stored))
+                .await
+                .map_err(to_command_error)
         };
-        let mut pages = store.reader.walk(id, 0);
-        while let Some(page) = pages.next().await.map_err(failed)? {
+        let mut pages = store.reader.walk_events(id, 0);
+        while let Some(page) = pages.next().await.map_err(to_command_error)? {
             for stored in page.events.into_iter().filter(|stored| stored.seq <= last) {
                 match (&stored.event, &stored.turn) {
                     (Event::TurnStarted { .. }, Some(turn)) => turns.push(turn.clone()),
@@ -100,15 +107,19 @@ impl SessionManager {
             put(None, clock::wall_ms(), named).await?;
         }
         self.take_changes_along(id, &fork, &turns).await?;
-        written(writes).await?;
+        wait_until_stored(writes).await?;
         Ok((fork, title))
     }
 
     /// The approvals that are settled up to an event.
-    async fn settled(&self, id: &SessionId, last: u64) -> Result<HashSet<ApprovalId>, CommandError> {
+    async fn settled_approvals(
+        &self,
+        id: &SessionId,
+        last: u64,
+    ) -> Result<HashSet<ApprovalId>, CommandError> {
         let mut settled = HashSet::new();
-        let mut pages = self.services().store.reader.walk(id, 0);
-        while let Some(page) = pages.next().await.map_err(failed)? {
+        let mut pages = self.services().store.reader.walk_events(id, 0);
+        while let Some(page) = pages.next().await.map_err(to_command_error)? {
             let events = page.events.into_iter().filter(|stored| stored.seq <= last);
             settled.extend(events.filter_map(|stored| match stored.event {
                 Event::ApprovalResolved { approval, .. } => Some(approval),
@@ -122,11 +133,11 @@ impl SessionManager {
     async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, CommandError> {
         let reader = &self.services().store.reader;
         let Some(turn) = turn else {
-            let end = reader.last_end(id).await.map_err(failed)?;
+            let end = reader.last_end(id).await.map_err(to_command_error)?;
             let end = end.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
             return Ok(end.seq);
         };
-        let page = reader.turn(id, &turn).await.map_err(failed)?;
+        let page = reader.read_turn(id, &turn).await.map_err(to_command_error)?;
         let end = page
             .events
             .iter()
@@ -142,7 +153,7 @@ impl SessionManager {
         turns: &[TurnId],
     ) -> Result<(), CommandError> {
         let store = &self.services().store;
-        let changes = store.reader.changes(id).await.map_err(failed)?;
+        let changes = store.reader.read_changes(id).await.map_err(to_command_error)?;
         for turn in turns {
             let mut parts: BTreeMap<&str, Vec<FileChange>> = BTreeMap::new();
             for (of, change) in changes.iter().filter(|(of, _)| is_of(of, turn)) {
@@ -157,7 +168,7 @@ impl SessionManager {
                     changes,
                     done,
                 };
-                store.writes.send(write).await.map_err(failed)?;
+                store.writes.send(write).await.map_err(to_command_error)?;
                 // It is told once the store has it; where the store ends, the barrier after it says so.
                 let _ = stored.await;
             }
@@ -196,7 +207,7 @@ fn taken_along(mut event: Event, settled: &HashSet<ApprovalId>) -> Option<Event>
     Some(event)
 }
 
-fn append(fork: &SessionId, stored: StoredEvent) -> StoreWrite {
+fn append_event_write(fork: &SessionId, stored: StoredEvent) -> StoreWrite {
     StoreWrite::Append {
         envelope: Envelope {
             session: fork.clone(),

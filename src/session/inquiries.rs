@@ -12,13 +12,13 @@ use crate::store::{PendingEvent, PendingKey, StoreWrite};
 use crate::turn::Inquire;
 
 fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
-    let id = InquiryId::fresh();
+    let id = InquiryId::new_random();
     Arc::new(Inquiry { id, subject, parent })
 }
 
 impl Actor {
     /// The turn wants to ask. Where the client takes no questions it is told so at once.
-    pub(super) fn inquire(&mut self, asked: Inquire, reply: oneshot::Sender<Option<InquiryReply>>) {
+    pub(super) fn open_inquiry(&mut self, asked: Inquire, reply: oneshot::Sender<Option<InquiryReply>>) {
         let (inquiry, again) = match asked {
             Inquire::Again(inquiry) => (inquiry, true),
             Inquire::New(subject) => match self.left_open(&subject) {
@@ -30,7 +30,7 @@ impl Actor {
         let decided = self.replies.remove(&inquiry.id);
         if !(self.services.questions)() && decided.is_none() {
             if again {
-                self.settle_inquiry(inquiry.clone(), inquiry.unanswered(), ResolvedBy::Rule, None);
+                self.settle_inquiry(inquiry.clone(), inquiry.default_reply(), ResolvedBy::Rule, None);
             }
             let _ = reply.send(None);
             return;
@@ -38,7 +38,7 @@ impl Actor {
         let Some(turn) = self.turn.as_mut() else { return };
         turn.inquiries.insert(inquiry.id.clone(), reply);
         self.pause_clock();
-        self.record(Event::InquiryRequested(inquiry.clone()));
+        self.record_event(Event::InquiryRequested(inquiry.clone()));
         // Answered while the turn was interrupted: acted upon now.
         if let Some(decided) = decided {
             self.settle_inquiry(inquiry, decided, ResolvedBy::Person, None);
@@ -58,7 +58,7 @@ impl Actor {
 
     /// A person has answered.
     pub(super) async fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
-        let (inquiry, said) = match self.answerable(&id, said).await {
+        let (inquiry, said) = match self.check_answer(&id, said).await {
             Ok(answer) => answer,
             Err(refused) => {
                 let _ = reply.send(Err(refused));
@@ -87,22 +87,22 @@ impl Actor {
     }
 
     /// The inquiry, if it is open and unanswered, and the answer fits.
-    async fn answerable(
+    async fn check_answer(
         &mut self,
         id: &InquiryId,
         said: InquiryAnswer,
     ) -> Result<(Arc<Inquiry>, InquiryReply), CommandError> {
         if self.turn.is_none() {
-            self.writable()?;
+            self.check_writable()?;
             self.open().await?;
         }
         let unknown = || CommandError::UnknownInquiry(id.clone());
-        let inquiry = self.state.inquiry(id).cloned().ok_or_else(unknown)?;
+        let inquiry = self.state.open_inquiry(id).cloned().ok_or_else(unknown)?;
         if self.replies.contains_key(id) {
             return Err(unknown());
         }
-        let said = said.to(&inquiry);
-        match inquiry.problem(&said) {
+        let said = said.into_inquiry_reply(&inquiry);
+        match inquiry.find_reply_problem(&said) {
             Some(problem) => Err(CommandError::BadReply(problem)),
             None => Ok((inquiry, said)),
         }
@@ -127,7 +127,7 @@ impl Actor {
             reply: said.clone(),
             by,
         };
-        self.record_with(event, None, vec![PendingKey::reply(&id)], Vec::new(), done);
+        self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
         let waiting = self.turn.as_mut().and_then(|turn| turn.inquiries.remove(&id));
         if let Some(waiting) = waiting {
             // The turn may be stopping meanwhile.
@@ -143,7 +143,7 @@ impl Actor {
             .map(|open| open.inquiry.clone())
             .collect();
         for inquiry in open {
-            let unanswered = inquiry.unanswered();
+            let unanswered = inquiry.default_reply();
             self.settle_inquiry(inquiry, unanswered, by, None);
         }
     }

@@ -34,18 +34,18 @@ impl Actor {
         self.take_lock().await?;
         match self.stage {
             LoadState::New | LoadState::Open => {}
-            LoadState::Stored | LoadState::Held => self.fold().await?,
+            LoadState::Stored | LoadState::Held => self.fold_events().await?,
         }
         let skipped = std::mem::take(&mut self.skipped);
-        if let Some(message) = Skipped::warning(&self.info.id, &skipped) {
-            self.warn(Skipped::CODE, message);
+        if let Some(message) = Skipped::format_warning(&self.info.id, &skipped) {
+            self.emit_warning(Skipped::CODE, message);
         }
         Ok(())
     }
 
     /// Takes the session over to show it. Its events are folded only if there is something to mend, which has to
     /// stand in the page: a long session is shown at once (R-SESS-2). What could not be read is left in `skipped`.
-    pub(super) async fn hold(&mut self) -> Result<(), CommandError> {
+    pub(super) async fn load_for_display(&mut self) -> Result<(), CommandError> {
         self.take_lock().await?;
         if self.stage != LoadState::Stored {
             return Ok(());
@@ -55,7 +55,7 @@ impl Actor {
                 self.stage = LoadState::Held;
                 Ok(())
             }
-            Ok(HistoryRest::Unsettled) => self.fold().await,
+            Ok(HistoryRest::Unsettled) => self.fold_events().await,
             Err(refused) => {
                 self.lock = None;
                 Err(refused)
@@ -67,7 +67,7 @@ impl Actor {
         if self.lock.is_some() {
             return Ok(());
         }
-        let holder = Holder::me((self.services.client_name)());
+        let holder = Holder::for_this_process((self.services.client_name)());
         // Nobody else can know a session that was just made.
         let wait = if self.stage == LoadState::Stored {
             LOCK_WAIT
@@ -78,7 +78,7 @@ impl Actor {
             .services
             .store
             .locks
-            .acquire(&self.info.id, &holder, wait)
+            .acquire_session(&self.info.id, &holder, wait)
             .await
         {
             Ok(lock) => self.lock = Some(lock),
@@ -97,17 +97,17 @@ impl Actor {
             "session {} continues without its lock; do not open it in another server: {error}",
             self.info.id
         );
-        self.warn("session_unlocked", message);
+        self.emit_warning("session_unlocked", message);
     }
 
     /// Tells of what is not stored with the session.
-    fn warn(&mut self, code: &'static str, message: String) {
+    fn emit_warning(&mut self, code: &'static str, message: String) {
         tracing::warn!(session = %self.info.id, code, "{message}");
         self.out.push_back(StoreWrite::Warn { code, message });
     }
 
     /// Reads the session's own data without taking it over.
-    pub(super) async fn look(&mut self) -> Result<(), CommandError> {
+    pub(super) async fn ensure_row_loaded(&mut self) -> Result<(), CommandError> {
         if self.stage == LoadState::Stored {
             self.read_row().await?;
         }
@@ -120,7 +120,7 @@ impl Actor {
             return;
         }
         let reader = self.services.store.reader.clone();
-        let mut pages = reader.walk(&self.info.id, self.state.counts.through);
+        let mut pages = reader.walk_events(&self.info.id, self.state.counts.through);
         loop {
             match pages.next().await {
                 Ok(Some(page)) => {
@@ -140,13 +140,19 @@ impl Actor {
     /// What can be told without the events, but for the last that matter.
     async fn read_row(&mut self) -> Result<HistoryRest, CommandError> {
         let reader = self.services.store.reader.clone();
-        let row = reader.session(&self.info.id).await.map_err(failed)?;
+        let row = reader
+            .read_session(&self.info.id)
+            .await
+            .map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
         self.take_row(&row);
         self.seq = row.last_seq;
-        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        let (pending, torn) = reader
+            .read_pending(&self.info.id)
+            .await
+            .map_err(to_command_error)?;
         self.skipped = torn;
-        let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
+        let last_end = reader.last_end(&self.info.id).await.map_err(to_command_error)?;
         self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
             (Some(turn), Event::TurnEnded(end)) => {
                 self.state.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
@@ -158,11 +164,11 @@ impl Actor {
         self.elsewhere = self.state.open_turn.is_some()
             && self.lock.is_none()
             && self.services.store.locks.is_held(&self.info.id).unwrap_or(false);
-        self.state.approvals = approvals(&pending);
-        self.state.inquiries = inquiries(&pending);
-        self.decisions = decisions(&pending);
-        self.replies = replies(&pending);
-        self.partial = partials(&pending, self.state.open_turn.as_ref()).pop();
+        self.state.approvals = open_approvals(&pending);
+        self.state.inquiries = open_inquiries(&pending);
+        self.decisions = recorded_decisions(&pending);
+        self.replies = recorded_replies(&pending);
+        self.partial = partial_messages(&pending, self.state.open_turn.as_ref()).pop();
         self.take_queue(&pending);
         // What waits for its turn needs no mending.
         let settled = pending
@@ -194,7 +200,7 @@ impl Actor {
     }
 
     /// Folds all events, then mends what a crash has cut. Where that fails, the session is let go.
-    async fn fold(&mut self) -> Result<(), CommandError> {
+    async fn fold_events(&mut self) -> Result<(), CommandError> {
         let folded = self.read_all().await;
         if folded.is_err() {
             self.stage = LoadState::Stored;
@@ -205,14 +211,17 @@ impl Actor {
 
     async fn read_all(&mut self) -> Result<(), CommandError> {
         let reader = self.services.store.reader.clone();
-        let row = reader.session(&self.info.id).await.map_err(failed)?;
+        let row = reader
+            .read_session(&self.info.id)
+            .await
+            .map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
         self.state = SessionState::default();
         self.take_row(&row);
         self.state.open_turn = None;
         let mut skipped = Vec::new();
-        let mut pages = reader.walk(&self.info.id, 0);
-        while let Some(page) = pages.next().await.map_err(failed)? {
+        let mut pages = reader.walk_events(&self.info.id, 0);
+        while let Some(page) = pages.next().await.map_err(to_command_error)? {
             for stored in &page.events {
                 self.state.apply(stored);
             }
@@ -226,28 +235,33 @@ impl Actor {
         self.state.cost = row.cost;
         self.state.known_cost = self.state.known_cost.max(row.cost.unwrap_or_default());
         self.seq = row.last_seq;
-        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        let (pending, torn) = reader
+            .read_pending(&self.info.id)
+            .await
+            .map_err(to_command_error)?;
         skipped.extend(torn);
-        self.state.approvals = approvals(&pending);
-        self.state.inquiries = inquiries(&pending);
+        self.state.approvals = open_approvals(&pending);
+        self.state.inquiries = open_inquiries(&pending);
         let folder = self.info.folder.display().to_string();
         self.grants = reader
-            .grants(&folder, Some(&self.info.id))
+            .list_grants(&folder, Some(&self.info.id))
             .await
-            .map_err(failed)?;
+            .map_err(to_command_error)?;
         self.stage = LoadState::Open;
         for open in &self.state.approvals {
-            self.roll.asked(&open.approval.id, Some(&self.info.id));
+            self.roll
+                .set_approval_session(&open.approval.id, Some(&self.info.id));
         }
         for open in &self.state.inquiries {
-            self.roll.inquired(&open.inquiry.id, Some(&self.info.id));
+            self.roll
+                .set_inquiry_session(&open.inquiry.id, Some(&self.info.id));
         }
-        self.decisions = decisions(&pending);
-        self.replies = replies(&pending);
+        self.decisions = recorded_decisions(&pending);
+        self.replies = recorded_replies(&pending);
         self.partial = None;
-        self.steers = steers(&pending);
+        self.steers = pending_steers(&pending);
         self.take_queue(&pending);
-        self.mend(partials(&pending, self.state.open_turn.as_ref()));
+        self.repair_after_crash(partial_messages(&pending, self.state.open_turn.as_ref()));
         self.skipped = skipped;
         Ok(())
     }
@@ -269,11 +283,11 @@ impl Actor {
             .services
             .store
             .reader
-            .grants(&folder, Some(&self.info.id))
+            .list_grants(&folder, Some(&self.info.id))
             .await
         {
             Ok(grants) => self.grants = grants,
-            Err(error @ StoreError::NewerSchema { .. }) => return Err(failed(error)),
+            Err(error @ StoreError::NewerSchema { .. }) => return Err(to_command_error(error)),
             Err(error) => tracing::warn!(%error, "grants were not read"),
         }
         Ok(())
@@ -286,12 +300,12 @@ impl Actor {
                 holder,
             },
             LockError::Store(StoreError::BadName(_)) => CommandError::UnknownSession(self.info.id.clone()),
-            LockError::Store(error) => failed(error),
+            LockError::Store(error) => to_command_error(error),
         }
     }
 
     /// Where this session's long outputs are kept.
-    pub(super) fn keep(&self) -> Arc<dyn ContentSink> {
+    pub(super) fn content_sink(&self) -> Arc<dyn ContentSink> {
         Arc::new(SessionSink {
             content: self.services.store.content.clone(),
             session: self.info.id.clone(),
@@ -301,7 +315,7 @@ impl Actor {
 
 /// The messages in progress of the open turn. Rows of others are left over where the store was full and has lost the
 /// record that settled them.
-fn partials(pending: &[PendingEvent], open: Option<&TurnId>) -> Vec<PartialMessage> {
+fn partial_messages(pending: &[PendingEvent], open: Option<&TurnId>) -> Vec<PartialMessage> {
     let mut partials = Vec::new();
     for row in pending {
         if let PendingEvent::Partial {
@@ -319,7 +333,7 @@ fn partials(pending: &[PendingEvent], open: Option<&TurnId>) -> Vec<PartialMessa
     partials
 }
 
-fn steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
+fn pending_steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
     let steer = |row: &PendingEvent| match row {
         PendingEvent::Steer { key, content, .. } => Some((key.clone(), content.clone())),
         _ => None,
@@ -331,7 +345,7 @@ fn steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
 fn join(partials: &mut Vec<PartialMessage>, message: MessageId, before: u64, text: &str, reasoning: &str) {
     let place = partials.iter().position(|partial| partial.message == message);
     let place = place.unwrap_or_else(|| {
-        partials.push(PartialMessage::of(message));
+        partials.push(PartialMessage::from_message_id(message));
         partials.len() - 1
     });
     let partial = &mut partials[place];
@@ -341,7 +355,7 @@ fn join(partials: &mut Vec<PartialMessage>, message: MessageId, before: u64, tex
     }
 }
 
-fn approvals(pending: &[PendingEvent]) -> Vec<OpenApproval> {
+fn open_approvals(pending: &[PendingEvent]) -> Vec<OpenApproval> {
     pending
         .iter()
         .filter_map(|row| match row {
@@ -351,7 +365,7 @@ fn approvals(pending: &[PendingEvent]) -> Vec<OpenApproval> {
         .collect()
 }
 
-fn decisions(pending: &[PendingEvent]) -> HashMap<ApprovalId, Decision> {
+fn recorded_decisions(pending: &[PendingEvent]) -> HashMap<ApprovalId, Decision> {
     pending
         .iter()
         .filter_map(|row| match row {
@@ -361,7 +375,7 @@ fn decisions(pending: &[PendingEvent]) -> HashMap<ApprovalId, Decision> {
         .collect()
 }
 
-fn inquiries(pending: &[PendingEvent]) -> Vec<OpenInquiry> {
+fn open_inquiries(pending: &[PendingEvent]) -> Vec<OpenInquiry> {
     pending
         .iter()
         .filter_map(|row| match row {
@@ -371,7 +385,7 @@ fn inquiries(pending: &[PendingEvent]) -> Vec<OpenInquiry> {
         .collect()
 }
 
-fn replies(pending: &[PendingEvent]) -> HashMap<InquiryId, InquiryReply> {
+fn recorded_replies(pending: &[PendingEvent]) -> HashMap<InquiryId, InquiryReply> {
     pending
         .iter()
         .filter_map(|row| match row {
@@ -381,7 +395,7 @@ fn replies(pending: &[PendingEvent]) -> HashMap<InquiryId, InquiryReply> {
         .collect()
 }
 
-pub(super) fn failed(error: StoreError) -> CommandError {
+pub(super) fn to_command_error(error: StoreError) -> CommandError {
     CommandError::Store(Box::new(error.into()))
 }
 
@@ -389,16 +403,16 @@ pub(super) fn failed(error: StoreError) -> CommandError {
 ///
 /// # Errors
 /// It does not get there: the disk fails, or the store has ended.
-pub(super) async fn written(writes: &StoreHandle) -> Result<(), CommandError> {
-    all_stored(writes.barrier().await.map_err(failed)?)
+pub(super) async fn wait_until_stored(writes: &StoreHandle) -> Result<(), CommandError> {
+    all_stored(writes.flush_writes().await.map_err(to_command_error)?)
 }
 
 /// What a person is told who wants what is on the disk, while not all of it gets there.
 pub(super) fn all_stored(health: StoreHealth) -> Result<(), CommandError> {
     match health {
         StoreHealth::Ok => Ok(()),
-        StoreHealth::Degraded { .. } => Err(failed(StoreError::NotWritable)),
-        StoreHealth::Gone(loss) => Err(failed(loss.into())),
+        StoreHealth::Degraded { .. } => Err(to_command_error(StoreError::NotWritable)),
+        StoreHealth::Gone(loss) => Err(to_command_error(loss.into())),
     }
 }
 
@@ -408,8 +422,8 @@ struct SessionSink {
 }
 
 impl ContentSink for SessionSink {
-    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
-        match self.content.spool(&self.session, name) {
+    fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
+        match self.content.open_spool(&self.session, name) {
             Ok(spool) => Ok(Box::new(SpoolWriter(spool))),
             Err(error) => Err(error.to_string()),
         }
@@ -419,8 +433,8 @@ impl ContentSink for SessionSink {
 struct SpoolWriter(Spool);
 
 impl ContentWriter for SpoolWriter {
-    fn append(&mut self, text: &str) -> Result<(), String> {
-        self.0.append(text).map_err(|error| error.to_string())
+    fn append_text(&mut self, text: &str) -> Result<(), String> {
+        self.0.append_text(text).map_err(|error| error.to_string())
     }
 
     fn finish(self: Box<Self>) -> Result<ContentRef, String> {

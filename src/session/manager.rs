@@ -18,7 +18,7 @@ use crate::store::{ContentChoice, StoreError, StoreWrite};
 
 /// The write that remembers a choice for new sessions; none where nothing is to be remembered. The mode `full` holds for
 /// the session alone that it was chosen for.
-pub(super) fn remembered(info: &SessionInfo, mut choice: ContentChoice) -> Option<StoreWrite> {
+pub(super) fn remembered_choice_write(info: &SessionInfo, mut choice: ContentChoice) -> Option<StoreWrite> {
     choice.mode = choice.mode.filter(|mode| *mode != Mode::Full);
     if choice == ContentChoice::default() {
         return None;
@@ -96,7 +96,7 @@ impl SessionManager {
     }
 
     /// A new session, with what is chosen for it. The store learns of it when something happens in it.
-    pub fn create(&self, info: SessionInfo, choice: ContentChoice) -> (SessionId, Mode) {
+    pub fn create_session(&self, info: SessionInfo, choice: ContentChoice) -> (SessionId, Mode) {
         let mode = choice.mode.unwrap_or_else(|| {
             self.services
                 .profiles
@@ -115,10 +115,10 @@ impl SessionManager {
     }
 
     /// Remembers what a person chose for new sessions of a folder. While the store cannot take it, it is forgotten.
-    pub fn remember(&self, info: &SessionInfo, mut choice: ContentChoice) {
+    pub fn remember_choice(&self, info: &SessionInfo, mut choice: ContentChoice) {
         let profiles = &self.services.profiles;
         choice.model = choice.model.map(|model| profiles.full_model_name(info, &model));
-        if let Some(write) = remembered(info, choice)
+        if let Some(write) = remembered_choice_write(info, choice)
             && self.services.store.writes.try_send(write).is_err()
         {
             tracing::warn!("a choice for new sessions was not stored");
@@ -126,7 +126,7 @@ impl SessionManager {
     }
 
     /// Posts a command; a session that is not live is made so, and says itself if it does not exist.
-    pub fn post(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
+    pub fn post_command(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
         let mut roll = self.roll.lock();
         if roll.ended {
             return Err(CommandError::Ending);
@@ -153,29 +153,32 @@ impl SessionManager {
 
     /// Stops the running turn (only `turn`, if that is given); a second cancel stops it without patience.
     /// Never refused and never lost, however many commands wait. Does nothing where nothing runs.
-    pub fn cancel(&self, id: &SessionId, turn: Option<&TurnId>) {
+    pub fn cancel_turn(&self, id: &SessionId, turn: Option<&TurnId>) {
         if let Some(live) = self.roll.lock().live.get(id) {
-            live.cancels.say(live.posted, turn);
+            live.cancels.request_cancel(live.posted, turn);
         }
     }
 
     /// Posts a command and waits for its answer.
-    pub async fn ask<T>(
+    pub async fn send_request<T>(
         &self,
         id: &SessionId,
         command: impl FnOnce(oneshot::Sender<Result<T, CommandError>>) -> SessionCommand,
     ) -> Result<T, CommandError> {
         let (reply, answer) = oneshot::channel();
-        self.post(id, command(reply))?;
+        self.post_command(id, command(reply))?;
         answer.await.unwrap_or(Err(CommandError::Ending))
     }
 
     /// Where every live session stands.
-    pub async fn snapshots(&self) -> Vec<SessionSnapshot> {
+    pub async fn collect_snapshots(&self) -> Vec<SessionSnapshot> {
         let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut snapshots = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Ok(snapshot) = self.ask(&id, |reply| SessionCommand::Inspect { reply }).await {
+            if let Ok(snapshot) = self
+                .send_request(&id, |reply| SessionCommand::Inspect { reply })
+                .await
+            {
                 snapshots.push(snapshot);
             }
         }
@@ -189,7 +192,7 @@ impl SessionManager {
         let mut was_open = false;
         for id in ids {
             let tool = tool.to_owned();
-            let reset = self.ask(&id, |reply| SessionCommand::ResetCircuit { tool, reply });
+            let reset = self.send_request(&id, |reply| SessionCommand::ResetCircuit { tool, reply });
             // One that is being unloaded takes its circuits along.
             was_open |= reset.await.unwrap_or(false);
         }
@@ -201,7 +204,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
-        let live = whole(&self.roll.asked).get(approval).cloned();
+        let live = lock_ignoring_poison(&self.roll.asked).get(approval).cloned();
         match live {
             Some(session) => Ok(Some(session)),
             // An interrupted turn's question outlives its session's unloading (R-APPR-4).
@@ -214,7 +217,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
-        let live = whole(&self.roll.inquired).get(inquiry).cloned();
+        let live = lock_ignoring_poison(&self.roll.inquired).get(inquiry).cloned();
         match live {
             Some(session) => Ok(Some(session)),
             None => self.services.store.reader.inquired_by(inquiry).await,
@@ -226,7 +229,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn open_inquiries(&self) -> Result<Vec<(SessionId, OpenInquiry)>, StoreError> {
-        let live = self.snapshots().await;
+        let live = self.collect_snapshots().await;
         let store = &self.services.store;
         let mut stored = store.reader.open_inquiries().await?;
         stored.retain(|(session, _)| {
@@ -235,7 +238,7 @@ impl SessionManager {
         });
         let live = live.into_iter().flat_map(|snapshot| {
             let id = snapshot.info.id.clone();
-            let open: Vec<_> = snapshot.unanswered().cloned().collect();
+            let open: Vec<_> = snapshot.unanswered_inquiries().cloned().collect();
             open.into_iter().map(move |open| (id.clone(), open))
         });
         let mut open: Vec<_> = live.chain(stored).collect();
@@ -249,7 +252,7 @@ impl SessionManager {
     /// # Errors
     /// The store cannot be read.
     pub async fn open_approvals(&self) -> Result<Vec<(SessionId, OpenApproval)>, StoreError> {
-        let live = self.snapshots().await;
+        let live = self.collect_snapshots().await;
         let store = &self.services.store;
         let mut stored = store.reader.open_approvals().await?;
         stored.retain(|(session, _)| {
@@ -258,7 +261,7 @@ impl SessionManager {
         });
         let live = live.into_iter().flat_map(|snapshot| {
             let id = snapshot.info.id.clone();
-            let open: Vec<_> = snapshot.undecided().cloned().collect();
+            let open: Vec<_> = snapshot.undecided_approvals().cloned().collect();
             open.into_iter().map(move |open| (id.clone(), open))
         });
         let mut open: Vec<_> = live.chain(stored).collect();
@@ -267,23 +270,23 @@ impl SessionManager {
     }
 
     /// Sessions with a running turn.
-    pub fn running(&self) -> Vec<SessionId> {
-        whole(&self.roll.running).iter().cloned().collect()
+    pub fn running_sessions(&self) -> Vec<SessionId> {
+        lock_ignoring_poison(&self.roll.running).iter().cloned().collect()
     }
 
     /// Tells of turns and approvals as they come and go.
-    pub fn activity(&self) -> watch::Receiver<ServerActivity> {
+    pub fn subscribe_activity(&self) -> watch::Receiver<ServerActivity> {
         self.roll.activity.subscribe()
     }
 
     /// Takes a grant back in every live session; whether one of them had it.
-    pub async fn revoke(&self, grant: &str) -> bool {
+    pub async fn revoke_grant(&self, grant: &str) -> bool {
         let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut had = false;
         for id in ids {
             let (reply, answer) = oneshot::channel();
             if self
-                .post(
+                .post_command(
                     &id,
                     SessionCommand::RevokeGrant {
                         id: grant.to_owned(),
@@ -299,12 +302,12 @@ impl SessionManager {
     }
 
     /// How many sessions are live.
-    pub fn live(&self) -> usize {
+    pub fn live_session_count(&self) -> usize {
         self.roll.lock().live.len()
     }
 
     /// Interrupts all turns, stores their ends, releases the locks.
-    pub async fn end(&self) {
+    pub async fn shut_down(&self) {
         let ending = {
             let mut roll = self.roll.lock();
             roll.ended = true;
@@ -349,25 +352,25 @@ impl SessionManager {
 
 impl LiveSessions {
     fn lock(&self) -> MutexGuard<'_, LiveSessionTable> {
-        whole(&self.live)
+        lock_ignoring_poison(&self.live)
     }
 
     /// An approval is open, or settled.
-    pub(super) fn asked(&self, approval: &ApprovalId, session: Option<&SessionId>) {
-        let mut asked = whole(&self.asked);
+    pub(super) fn set_approval_session(&self, approval: &ApprovalId, session: Option<&SessionId>) {
+        let mut asked = lock_ignoring_poison(&self.asked);
         match session {
             Some(session) => asked.insert(approval.clone(), session.clone()),
             None => asked.remove(approval),
         };
-        let approvals = asked.len() + whole(&self.inquired).len();
+        let approvals = asked.len() + lock_ignoring_poison(&self.inquired).len();
         self.activity
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
 
     /// An inquiry is open, or settled.
-    pub(super) fn inquired(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
-        let asked = whole(&self.asked);
-        let mut inquired = whole(&self.inquired);
+    pub(super) fn set_inquiry_session(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
+        let asked = lock_ignoring_poison(&self.asked);
+        let mut inquired = lock_ignoring_poison(&self.inquired);
         match session {
             Some(session) => inquired.insert(inquiry.clone(), session.clone()),
             None => inquired.remove(inquiry),
@@ -378,8 +381,8 @@ impl LiveSessions {
     }
 
     /// A session's turn runs, or has ended.
-    pub(super) fn running(&self, session: &SessionId, runs: bool) {
-        let mut running = whole(&self.running);
+    pub(super) fn set_running(&self, session: &SessionId, runs: bool) {
+        let mut running = lock_ignoring_poison(&self.running);
         if runs {
             running.insert(session.clone())
         } else {
@@ -391,7 +394,7 @@ impl LiveSessions {
     }
 
     /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
-    pub(super) fn retire(&self, id: &SessionId, commands: &mpsc::Receiver<SessionCommand>) -> bool {
+    pub(super) fn try_retire(&self, id: &SessionId, commands: &mpsc::Receiver<SessionCommand>) -> bool {
         let mut roll = self.lock();
         if !commands.is_empty() {
             return false;
@@ -405,7 +408,7 @@ impl LiveSessions {
 
     /// An actor that left (its session was deleted) is no longer listed. Not so one that was started for the
     /// same session while this one was leaving.
-    pub(super) fn left(&self, id: &SessionId, number: u64) {
+    pub(super) fn remove_departed(&self, id: &SessionId, number: u64) {
         let mut roll = self.lock();
         if roll.live.get(id).is_some_and(|live| live.number == number)
             && let Some(gone) = roll.live.remove(id)
@@ -416,6 +419,6 @@ impl LiveSessions {
 }
 
 /// These values are whole after every statement, so that a panic elsewhere does not spoil them.
-fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

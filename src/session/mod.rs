@@ -36,7 +36,7 @@ pub use command::{
     SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle, TurnOutcome,
 };
 pub use config_store::{ConfigStore, FolderConfig};
-pub use daily_spend::ledger;
+pub use daily_spend::build_ledger;
 pub use manager::{ServerActivity, SessionManager};
 pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
 pub use queue::MAX_QUEUED;

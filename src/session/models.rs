@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, FutureExt};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::check::ModelVerdict;
-use self::credentials::{explained, same};
+use self::credentials::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings};
@@ -40,7 +40,7 @@ pub struct LearntWindows(Mutex<HashMap<(String, String), u64>>);
 
 impl LearntWindows {
     /// The least that was named counts.
-    fn learn(&self, provider: &str, model: &str, window: u64) {
+    fn record_window(&self, provider: &str, model: &str, window: u64) {
         let mut known = self.lock();
         let known = known
             .entry((provider.to_owned(), model.to_owned()))
@@ -48,13 +48,13 @@ impl LearntWindows {
         *known = window.min(*known);
     }
 
-    fn of(&self, provider: &str, model: &str) -> Option<u64> {
+    fn window_for(&self, provider: &str, model: &str) -> Option<u64> {
         let key = (provider.to_owned(), model.to_owned());
         self.lock().get(&key).copied()
     }
 
     /// Forgets them all.
-    pub fn forget(&self) {
+    pub fn forget_all(&self) {
         self.lock().clear();
     }
 
@@ -121,7 +121,7 @@ pub struct ListedProvider {
 
 impl ListedProvider {
     /// One whose settings cannot be used.
-    fn broken(name: &str, why: &str) -> Self {
+    fn from_broken_settings(name: &str, why: &str) -> Self {
         Self {
             name: name.to_owned(),
             kind: String::new(),
@@ -158,13 +158,13 @@ impl Models {
     }
 
     /// What can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
-    pub async fn list(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> ModelListing {
-        self.gather(agent, current).await;
+    pub async fn list_models(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> ModelListing {
+        self.gather_credentials(agent, current).await;
         if live {
             self.read_lists().await;
         }
-        let now = self.now();
-        let chosen = self.choose(agent, current);
+        let now = self.current_settings();
+        let chosen = self.choose_model(agent, current);
         let in_use = match &chosen {
             Ok(ChosenModel::Known {
                 provider,
@@ -180,12 +180,12 @@ impl Models {
             .values()
             .filter(|p| p.configured || p.api_key.is_some())
         {
-            providers.push(self.listed(settings));
+            providers.push(self.to_listed_provider(settings));
             let in_use = in_use.filter(|(provider, _)| *provider == settings.name);
             models.extend(self.models_of(settings, in_use.map(|(_, model)| model)));
         }
         let broken = self.settings.broken_providers.iter();
-        providers.extend(broken.map(|(name, why)| ListedProvider::broken(name, why)));
+        providers.extend(broken.map(|(name, why)| ListedProvider::from_broken_settings(name, why)));
         ModelListing { models, providers }
     }
 
@@ -195,34 +195,38 @@ impl Models {
         let chat = list.as_ref().map(|list| list.chat.as_slice());
         let mut names: Vec<String> = in_use.map(str::to_owned).into_iter().collect();
         names.extend(settings.model.clone());
-        names.extend(models::offered(&settings.name, chat, models::today()));
+        names.extend(models::list_offered_models(
+            &settings.name,
+            chat,
+            models::current_day(),
+        ));
         names.extend(chat.unwrap_or_default().iter().take(LISTED).cloned());
-        let spec = self.spec(settings);
+        let spec = self.provider_spec(settings);
         let mut seen = std::collections::BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         let listed = |name: String| ListedModel {
             provider: settings.name.clone(),
             current: in_use == Some(name.as_str()),
             listed: list.as_ref().map(|list| list.names.contains(&name)),
-            info: Some(self.info(settings, &name)),
+            info: Some(self.model_info(settings, &name)),
             price_source: spec.price_source(&name),
             model: name,
         };
         names.into_iter().map(listed).collect()
     }
 
-    fn listed(&self, settings: &ProviderSettings) -> ListedProvider {
+    fn to_listed_provider(&self, settings: &ProviderSettings) -> ListedProvider {
         let missing = settings.needs_key && settings.api_key.is_none();
         let health = self
             .lock()
             .get(&settings.name)
             .map_or(Health::Unknown, |built| built.provider.health());
-        let spec = self.spec(settings);
+        let spec = self.provider_spec(settings);
         ListedProvider {
             name: settings.name.clone(),
             kind: spec.kind.name().to_owned(),
             health: (!missing).then_some(health),
-            circuit: spec.standing.circuit(),
+            circuit: spec.standing.circuit_view(),
             message: if missing {
                 Some("an API key is missing".to_owned())
             } else {
@@ -232,12 +236,12 @@ impl Models {
     }
 
     /// Which provider and model a session asks, by its own choice, its agent's, and the configuration.
-    fn choose(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
+    fn choose_model(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
         let agent = agent
-            .and_then(|name| self.settings.agent(name))
+            .and_then(|name| self.settings.find_agent(name))
             .unwrap_or_else(|| self.settings.default_agent());
         if let Some(named) = model {
-            return self.named(named, agent);
+            return self.choose_by_name(named, agent);
         }
         match self.default_choice(agent) {
             DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
@@ -256,7 +260,11 @@ impl Models {
     }
 
     /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
-    fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<ChosenModel, AgentError> {
+    fn choose_by_name(
+        &self,
+        named: &str,
+        agent: &crate::config::AgentSettings,
+    ) -> Result<ChosenModel, AgentError> {
         let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
         if let Some(why) = self.settings.broken_providers.get(provider) {
             // Nobody else is asked for a model of that name.
@@ -299,7 +307,7 @@ impl Models {
         }
     }
 
-    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
+    fn open_provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
         if settings.needs_key && settings.api_key.is_none() {
             return Err(not_configured(format!(
                 "the provider {:?} has no API key",
@@ -308,11 +316,11 @@ impl Models {
         }
         let mut built = self.lock();
         if let Some(known) = built.get(&settings.name)
-            && same(known.key.as_ref(), settings.api_key.as_ref())
+            && is_same_key(known.key.as_ref(), settings.api_key.as_ref())
         {
             return Ok(known.provider.clone());
         }
-        let spec = self.spec(settings);
+        let spec = self.provider_spec(settings);
         let made = provider::build(&spec).map_err(|error| error.to_agent_error())?;
         let made = Arc::new(WatchedProvider::new(made, spec.standing));
         let now = BuiltProvider {
@@ -323,23 +331,25 @@ impl Models {
         Ok(made)
     }
 
-    fn spec(&self, settings: &ProviderSettings) -> ProviderSpec {
+    fn provider_spec(&self, settings: &ProviderSettings) -> ProviderSpec {
         let policy = CircuitPolicy {
             rest: settings.circuit_cooldown,
             ..CircuitPolicy::default()
         };
         let key = settings.api_key.as_ref().map(ExposeSecret::expose_secret);
         ProviderSpec {
-            standing: self.accounts.of(&settings.name, &settings.base_url, key, policy),
+            standing: self
+                .accounts
+                .get_or_create(&settings.name, &settings.base_url, key, policy),
             // Knows the editor's keys too.
             redactor: self.keys.redactor().clone(),
-            ..provider::spec(&self.settings, settings)
+            ..provider::build_spec(&self.settings, settings)
         }
     }
 
-    fn info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
-        let mut info = self.spec(settings).model_info(model);
-        if let Some(learnt) = self.windows.of(&settings.name, model) {
+    fn model_info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
+        let mut info = self.provider_spec(settings).model_info(model);
+        if let Some(learnt) = self.windows.window_for(&settings.name, model) {
             info.window = info.window.min(learnt);
         }
         info
@@ -350,7 +360,11 @@ impl Models {
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn resolved(&self, chosen: ChosenModel, choice: &ModelChoice) -> Result<ResolvedModel, AgentError> {
+    fn to_resolved_model(
+        &self,
+        chosen: ChosenModel,
+        choice: &ModelChoice,
+    ) -> Result<ResolvedModel, AgentError> {
         let ChosenModel::Known {
             provider: name,
             model,
@@ -363,25 +377,25 @@ impl Models {
             let why = self.settings.broken_providers.get(&name).cloned();
             not_configured(why.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
         })?;
-        let settings = &self.keyed(settings);
+        let settings = &self.with_editor_key(settings);
         let model = model.ok_or_else(|| {
-            not_configured(format!("no model is set for the provider {name:?}")).action(format!(
+            not_configured(format!("no model is set for the provider {name:?}")).with_user_action(format!(
                 "set `model` under [provider.{name}], or choose one with agent/setModel"
             ))
         })?;
         let agent = choice
             .agent
             .as_deref()
-            .and_then(|agent| self.settings.agent(agent));
+            .and_then(|agent| self.settings.find_agent(agent));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
         let configured = agent
             .reasoning_effort
             .and_then(|effort| Effort::from_name(effort.name()));
         Ok(ResolvedModel {
-            provider: self.provider(settings)?,
-            info: self.info(settings, &model),
+            provider: self.open_provider(settings)?,
+            info: self.model_info(settings, &model),
             model,
-            retry: self.spec(settings).retry,
+            retry: self.provider_spec(settings).retry,
             effort: choice.effort.or(configured),
             why,
             fallbacks: Fallbacks {
@@ -396,19 +410,19 @@ impl Models {
     /// Who takes over from `first` for this agent: its own route, else the provider's.
     fn route_of(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
         let Some(route) = &agent.route else {
-            return self.route(first);
+            return self.fallback_route(first);
         };
         let names = route.iter().map(|step| step.provider.clone());
         names.filter(|name| *name != first.name).collect()
     }
 
-    fn agent(&self, name: Option<&str>) -> &AgentSettings {
-        name.and_then(|name| self.settings.agent(name))
+    fn agent_settings(&self, name: Option<&str>) -> &AgentSettings {
+        name.and_then(|name| self.settings.find_agent(name))
             .unwrap_or_else(|| self.settings.default_agent())
     }
 
     /// Who takes over, in order: the provider's own list, then the lists of those, each name once.
-    fn route(&self, first: &ProviderSettings) -> Vec<String> {
+    fn fallback_route(&self, first: &ProviderSettings) -> Vec<String> {
         let mut route: Vec<String> = first.fallback.clone();
         let mut at = 0;
         while let Some(name) = route.get(at) {
@@ -439,19 +453,19 @@ enum ChosenModel {
 }
 
 impl ModelSource for Arc<Models> {
-    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+    fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let (models, choice) = (self.clone(), choice.clone());
         async move {
             let (agent, model) = (choice.agent.as_deref(), choice.model.as_deref());
-            let unanswered = models.gather(agent, model).await;
-            let chosen = match models.choose(agent, model) {
-                Ok(ChosenModel::Probe { model }) => models.probe(model).await,
+            let unanswered = models.gather_credentials(agent, model).await;
+            let chosen = match models.choose_model(agent, model) {
+                Ok(ChosenModel::Probe { model }) => models.probe_model(model).await,
                 known => known,
             };
-            let chosen = chosen.map_err(|error| explained(error, &unanswered))?;
-            models.gather_route(models.agent(agent), &chosen).await;
-            let resolved = models.resolved(chosen, &choice);
-            resolved.map_err(|error| explained(error, &unanswered))
+            let chosen = chosen.map_err(|error| explain_missing_key(error, &unanswered))?;
+            models.gather_route(models.agent_settings(agent), &chosen).await;
+            let resolved = models.to_resolved_model(chosen, &choice);
+            resolved.map_err(|error| explain_missing_key(error, &unanswered))
         }
         .boxed()
     }
@@ -462,9 +476,12 @@ impl ModelSource for Arc<Models> {
         provider: &str,
         model: Option<&str>,
     ) -> Result<ResolvedModel, AgentError> {
-        let agent = choice.agent.as_deref().and_then(|name| self.settings.agent(name));
+        let agent = choice
+            .agent
+            .as_deref()
+            .and_then(|name| self.settings.find_agent(name));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
-        let mut chosen = self.named(provider, agent)?;
+        let mut chosen = self.choose_by_name(provider, agent)?;
         let steps = agent.route.iter().flatten();
         let of_route = steps
             .filter(|step| step.provider == provider)
@@ -472,7 +489,7 @@ impl ModelSource for Arc<Models> {
         if let (ChosenModel::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
             *its = Some(other.to_owned());
         }
-        let mut resolved = self.resolved(chosen, choice)?;
+        let mut resolved = self.to_resolved_model(chosen, choice)?;
         if model.is_some() {
             // It stands in itself.
             resolved.fallbacks.model = None;
@@ -482,19 +499,20 @@ impl ModelSource for Arc<Models> {
 
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         tracing::info!(model = %model.label(), window, "an overflow named the window");
-        self.windows.learn(model.provider.name(), &model.model, window);
+        self.windows
+            .record_window(model.provider.name(), &model.model, window);
     }
 }
 
 impl Models {
-    async fn probe(&self, wanted: Option<String>) -> Result<ChosenModel, AgentError> {
+    async fn probe_model(&self, wanted: Option<String>) -> Result<ChosenModel, AgentError> {
         let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
         let found = provider::list_models("ollama", &ollama.base_url, PROBE)
             .await
             .ok_or_else(nothing_found)?;
         let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
             not_configured("Ollama is running but has no model".to_owned())
-                .action("get one: `ollama pull qwen3`")
+                .with_user_action("get one: `ollama pull qwen3`")
         })?;
         let why = format!("using Ollama with {model}: no API key is set and Ollama is running");
         Ok(ChosenModel::Known {
@@ -510,5 +528,5 @@ fn nothing_found() -> AgentError {
 }
 
 fn not_configured(message: String) -> AgentError {
-    AgentError::new(ErrorCode::Config, message).action(WAYS)
+    AgentError::new(ErrorCode::Config, message).with_user_action(WAYS)
 }

@@ -21,7 +21,7 @@ const SHOWN: usize = 200;
 
 impl Actor {
     /// What a person wants of the prompts that wait.
-    pub(super) async fn queue(&mut self, action: QueueAction, reply: Reply<QueueReply>) {
+    pub(super) async fn handle_queue_action(&mut self, action: QueueAction, reply: Reply<QueueReply>) {
         if let Err(refused) = self.queue_ready(&action).await {
             let _ = reply.send(Err(refused));
             return;
@@ -30,15 +30,15 @@ impl Actor {
             QueueAction::List => {
                 let _ = reply.send(Ok(self.queue_reply()));
             }
-            QueueAction::Add(content) => self.enqueue(content, reply).await,
+            QueueAction::Add(content) => self.enqueue_prompt(content, reply).await,
             QueueAction::Edit(id, content) => {
-                let content = match self.expanded(content).await {
+                let content = match self.expand_slash_command(content).await {
                     Ok(content) => self.told_from_here(content),
-                    Err(refused) => return refuse(reply, refused),
+                    Err(refused) => return send_refusal(reply, refused),
                 };
                 match self.queue.iter_mut().find(|(known, _)| *known == id) {
                     Some((_, kept)) => kept.clone_from(&content),
-                    None => return refuse(reply, CommandError::UnknownPrompt(id)),
+                    None => return send_refusal(reply, CommandError::UnknownPrompt(id)),
                 }
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
@@ -50,12 +50,12 @@ impl Actor {
             }
             QueueAction::Remove(id) => {
                 let Some(at) = self.queue.iter().position(|(known, _)| *known == id) else {
-                    return refuse(reply, CommandError::UnknownPrompt(id));
+                    return send_refusal(reply, CommandError::UnknownPrompt(id));
                 };
                 self.queue.remove(at);
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
-                self.tell_queue(vec![PendingKey::queued(&id)], Vec::new(), Some(done));
+                self.tell_queue(vec![PendingKey::for_queued(&id)], Vec::new(), Some(done));
             }
             QueueAction::SendNow(id) => self.send_now(id, reply).await,
         }
@@ -63,28 +63,28 @@ impl Actor {
 
     async fn queue_ready(&mut self, action: &QueueAction) -> Result<(), CommandError> {
         if *action == QueueAction::List {
-            return self.look().await;
+            return self.ensure_row_loaded().await;
         }
         if self.ending {
             return Err(CommandError::Ending);
         }
-        self.writable()?;
+        self.check_writable()?;
         if self.turn.is_none() {
             self.open().await?;
         }
         Ok(())
     }
 
-    async fn enqueue(&mut self, content: Vec<Block>, reply: Reply<QueueReply>) {
+    async fn enqueue_prompt(&mut self, content: Vec<Block>, reply: Reply<QueueReply>) {
         if self.queue.len() >= MAX_QUEUED {
-            return refuse(reply, CommandError::QueueFull);
+            return send_refusal(reply, CommandError::QueueFull);
         }
         // A slash command is read now: whoever typed it is there to hear that it is none.
-        let content = match self.expanded(content).await {
+        let content = match self.expand_slash_command(content).await {
             Ok(content) => self.told_from_here(content),
-            Err(refused) => return refuse(reply, refused),
+            Err(refused) => return send_refusal(reply, refused),
         };
-        let key = format!("queued_{}", random::token(12));
+        let key = format!("queued_{}", random::random_token(12));
         self.queue.push_back((key.clone(), content.clone()));
         self.services.totals.queued_prompts.add(1);
         self.metrics.queued_prompts += 1;
@@ -110,7 +110,7 @@ impl Actor {
             None => (!self.queue.is_empty()).then_some(0),
         };
         let Some((key, content)) = at.and_then(|at| self.queue.remove(at)) else {
-            return refuse(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
+            return send_refusal(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
         };
         self.state.queue_paused = false;
         let listens = |turn: &super::actor::ActiveTurn| !turn.closing && turn.stopping.is_none();
@@ -129,7 +129,7 @@ impl Actor {
                 ..self.queue_reply()
             };
             let done = self.answer_stored(reply, answer);
-            return self.tell_queue(vec![PendingKey::queued(&key)], vec![steer], Some(done));
+            return self.tell_queue(vec![PendingKey::for_queued(&key)], vec![steer], Some(done));
         }
         self.queue.push_front((key, content));
         self.next_is_due = true;
@@ -164,7 +164,7 @@ impl Actor {
         self.state.queue_paused = false;
         // Its end is told by `turnEnded`; nobody waits for an answer.
         let handle = self.start_prompt(TurnTrigger::Queue, title_of(&content), content, |actor| {
-            actor.tell_queue(vec![PendingKey::queued(&key)], Vec::new(), None);
+            actor.tell_queue(vec![PendingKey::for_queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)
     }
@@ -183,7 +183,10 @@ impl Actor {
     pub(super) fn queue_state(&self) -> PromptQueue {
         let shown = |(id, content): &(String, Vec<Block>)| QueuedPrompt {
             id: id.clone(),
-            text: text::one_line(&text::neutralise(&user_message(content.clone()).text()), SHOWN),
+            text: text::one_line(
+                &text::strip_control_characters(&user_message(content.clone()).text()),
+                SHOWN,
+            ),
         };
         PromptQueue {
             paused: self.state.queue_paused,
@@ -210,7 +213,7 @@ impl Actor {
     }
 }
 
-fn refuse(reply: Reply<QueueReply>, refused: CommandError) {
+fn send_refusal(reply: Reply<QueueReply>, refused: CommandError) {
     // Whoever asked may have gone.
     let _ = reply.send(Err(refused));
 }

@@ -12,16 +12,18 @@ use super::actor::Actor;
 use super::checkpoints::is_of;
 use super::command::{CommandError, RevertReply};
 use super::content_reader::ContentReader;
-use super::load::{all_stored, failed};
+use super::load::{all_stored, to_command_error};
 use crate::base::CancellationToken;
-use crate::base::spawn::blocking;
+use crate::base::spawn::run_blocking;
 use crate::domain::{
     ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, ToolCallId, TurnDiff, TurnId,
 };
 use crate::store::{StoreError, StoreWrite};
-use crate::tool::restore::{Current, current, restore};
+use crate::tool::restore::{Current, read_current_file, restore_file};
 use crate::tool::{NoCheckpoints, NoSpawner, NoUser, ToolContext};
-use crate::workspace::checkpoint::{self, DesiredState, FoundFile, RestoreVerdict, same_content, wishes};
+use crate::workspace::checkpoint::{
+    self, DesiredState, FoundFile, RestoreVerdict, collect_desired_states, same_content,
+};
 
 /// So many files are named in the event.
 const LISTED: usize = 300;
@@ -41,7 +43,7 @@ struct RevertItem {
 }
 
 impl RevertItem {
-    fn change(&self) -> FileChange {
+    fn to_file_change(&self) -> FileChange {
         FileChange {
             path: self.path.display().to_string(),
             before: self.from.clone(),
@@ -60,7 +62,7 @@ struct RevertPlan {
 
 impl Actor {
     /// Puts the files of `turn` and of later ones back, or takes the last revert of it back.
-    pub(super) async fn revert(
+    pub(super) async fn revert_turn(
         &mut self,
         turn: &TurnId,
         dry_run: bool,
@@ -68,10 +70,13 @@ impl Actor {
     ) -> Result<RevertReply, CommandError> {
         self.may_start().await?;
         // What only the memory has would be missing in what is put back.
-        all_stored(self.flush().await.map_err(failed)?)?;
+        all_stored(self.flush().await.map_err(to_command_error)?)?;
         let reader = self.services.store.reader.clone();
-        let turns = reader.turns(&self.info.id).await.map_err(failed)?;
-        let changes = reader.changes(&self.info.id).await.map_err(failed)?;
+        let turns = reader.list_turns(&self.info.id).await.map_err(to_command_error)?;
+        let changes = reader
+            .read_changes(&self.info.id)
+            .await
+            .map_err(to_command_error)?;
         let first = turns.iter().position(|known| known == turn);
         let turns = &turns[first.ok_or_else(|| CommandError::UnknownTurn(turn.clone()))?..];
         let cause = format!("revert of {turn}");
@@ -90,7 +95,7 @@ impl Actor {
         if redo && wanted.is_empty() {
             return Err(CommandError::NothingToRedo(turn.clone()));
         }
-        let wishes = wishes(wanted.iter().map(|(_, change)| *change));
+        let wishes = collect_desired_states(wanted.iter().map(|(_, change)| *change));
         let concerned: Vec<TurnId> = if redo {
             vec![turn.clone()]
         } else {
@@ -109,14 +114,14 @@ impl Actor {
         let cx = self.revert_context();
         let plan = self.plan_revert(&cx, wishes, earlier, !dry_run).await?;
         if dry_run {
-            return Ok(self.reverted(concerned, &plan.items, plan.conflicts));
+            return Ok(self.record_revert(concerned, &plan.items, plan.conflicts));
         }
         // What is there is kept by now, and written down before anything is changed.
         if !plan.items.is_empty() {
             let changes = plan
                 .items
                 .iter()
-                .map(RevertItem::change)
+                .map(RevertItem::to_file_change)
                 .chain(plan.earlier.iter().cloned());
             self.write_down(&cause, changes.collect()).await?;
         }
@@ -126,7 +131,7 @@ impl Actor {
         } else {
             ChangeState::Reverted
         };
-        let reply = self.reverted(concerned, &done, conflicts);
+        let reply = self.record_revert(concerned, &done, conflicts);
         if !reply.files.is_empty() {
             self.services.totals.reverts.add(1);
             self.metrics.reverts += 1;
@@ -134,7 +139,7 @@ impl Actor {
             if redo && reply.conflicts.is_empty() {
                 self.write_down(&cause, Vec::new()).await?;
             }
-            self.flush().await.map_err(failed)?;
+            self.flush().await.map_err(to_command_error)?;
         }
         Ok(reply)
     }
@@ -147,10 +152,10 @@ impl Actor {
         keep: bool,
     ) -> Result<RevertPlan, CommandError> {
         let (cx, contents) = (cx.clone(), ContentReader::new(&self.services, &self.info.id));
-        let planned = blocking(move || {
+        let planned = run_blocking(move || {
             let mut plan = RevertPlan::default();
             let mut add = |plan: &mut RevertPlan, wish: DesiredState, now: Result<Current, String>| match now
-                .and_then(|now| item(&cx, &wish, now, &contents, keep))
+                .and_then(|now| plan_revert_item(&cx, &wish, now, &contents, keep))
             {
                 Ok(Some(item)) => plan.items.push(item),
                 Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
@@ -158,7 +163,7 @@ impl Actor {
             };
             let mut in_the_way = Vec::new();
             for wish in wishes {
-                match current(&cx, Path::new(&wish.path)) {
+                match read_current_file(&cx, Path::new(&wish.path)) {
                     Ok(Current::Disk(FoundFile {
                         state: FileState::Unknown,
                         ..
@@ -180,7 +185,7 @@ impl Actor {
             });
             plan
         });
-        planned.await.map_err(|_| failed(StoreError::Closed))
+        planned.await.map_err(|_| to_command_error(StoreError::Closed))
     }
 
     async fn write_down(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), CommandError> {
@@ -192,8 +197,13 @@ impl Actor {
             changes,
             done,
         };
-        self.services.store.writes.send(write).await.map_err(failed)?;
-        stored.await.map_err(|_| failed(StoreError::Closed))
+        self.services
+            .store
+            .writes
+            .send(write)
+            .await
+            .map_err(to_command_error)?;
+        stored.await.map_err(|_| to_command_error(StoreError::Closed))
     }
 
     /// Puts them back, those that are open in the editor there. What was changed meanwhile is left.
@@ -224,7 +234,7 @@ impl Actor {
                 only_writer.push(cx.workspace.lock(path).await);
             }
             let contents = contents.clone();
-            let put = blocking(move || {
+            let put = run_blocking(move || {
                 some.into_iter()
                     .map(|item| (on_disk(&item, &contents), item))
                     .collect::<Vec<_>>()
@@ -245,14 +255,14 @@ impl Actor {
         (done, conflicts)
     }
 
-    fn reverted(
+    fn record_revert(
         &mut self,
         turns: Vec<TurnId>,
         items: &[RevertItem],
         conflicts: Vec<(String, String)>,
     ) -> RevertReply {
-        let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
-        let shown = |path: &Path| workspace.show(&cwd, path);
+        let (workspace, cwd) = (self.session_workspace(), self.info.cwd.clone());
+        let shown = |path: &Path| workspace.format_for_model(&cwd, path);
         let file = |item: &RevertItem| {
             let kind = match (&item.from, &item.to) {
                 (FileState::Absent, _) => ChangeKind::Created,
@@ -303,10 +313,10 @@ impl Actor {
     }
 
     fn revert_context(&mut self) -> ToolContext {
-        let workspace = self.workspace();
+        let workspace = self.session_workspace();
         ToolContext {
             session: self.info.id.clone(),
-            call: ToolCallId::fresh(),
+            call: ToolCallId::new_random(),
             cwd: self.info.cwd.clone(),
             workspace,
             skills: Arc::default(),
@@ -317,7 +327,7 @@ impl Actor {
             hurry: CancellationToken::new(),
             time_limit: None,
             news: mpsc::channel(1).0,
-            keep: self.keep(),
+            keep: self.content_sink(),
             checkpoints: Arc::new(NoCheckpoints),
             unkept: true,
             judged: None,
@@ -339,7 +349,7 @@ fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, S
 }
 
 /// What is to be done for a wish where `now` is there; none when nothing is. Keeps what is there, if it is to `keep` it.
-fn item(
+fn plan_revert_item(
     cx: &ToolContext,
     wish: &DesiredState,
     now: Current,
@@ -350,20 +360,20 @@ fn item(
     // What is no text is judged by the disk, unless it was changed in the editor, which alone knows its code page.
     let now = match &now {
         Current::Shown(..) => {
-            let on_disk = |state: &FileState| now.is(state, |_| None);
+            let on_disk = |state: &FileState| now.is_in_state(state, |_| None);
             let bytes = on_disk(&wish.to) || wish.known.iter().any(on_disk);
             now.told_apart(!bytes)
         }
         Current::Disk(_) | Current::Unsaved(_) => now,
     };
-    let is = |state: &FileState| now.is(state, |hash| contents.read(hash));
+    let is = |state: &FileState| now.is_in_state(state, |hash| contents.read(hash));
     let exactly = match (&now, &wish.to) {
         (Current::Disk(found), FileState::File { mode, .. }) => {
             *mode == 0 || matches!(&found.state, FileState::File { mode: has, .. } if has == mode)
         }
         _ => true,
     };
-    match wish.judge(is, exactly) {
+    match wish.evaluate_restore(is, exactly) {
         RestoreVerdict::Done => return Ok(None),
         RestoreVerdict::Conflict(why) => return Err(why.to_owned()),
         RestoreVerdict::PutBack => {}
@@ -374,19 +384,20 @@ fn item(
         return Err("its old content was not kept".to_owned());
     }
     if keep && let Some(bytes) = now.bytes() {
-        (contents.keep(bytes)).map_err(|error| format!("its current content could not be kept: {error}"))?;
+        (contents.store_content(bytes))
+            .map_err(|error| format!("its current content could not be kept: {error}"))?;
     }
     Ok(Some(RevertItem {
-        open: cx.workspace.overlay().opened(&path).is_some(),
+        open: cx.workspace.overlay().find_open_document(&path).is_some(),
         unsaved: matches!(now, Current::Unsaved(_)),
-        from: now.state(),
+        from: now.to_file_state(),
         to: wish.to.clone(),
         path,
     }))
 }
 
 fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
-    let now = checkpoint::look(&item.path).map_err(|error| error.to_string())?;
+    let now = checkpoint::inspect_file(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
         return Err("it has just changed".to_owned());
     }
@@ -402,18 +413,18 @@ async fn in_editor(cx: &ToolContext, item: &RevertItem, contents: &ContentReader
     let unsaved = item.unsaved;
     let looked = {
         let cx = cx.clone();
-        blocking(move || {
+        run_blocking(move || {
             let bytes = match &to {
                 FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
             };
-            Ok::<_, String>((current(&cx, &path)?.told_apart(unsaved), bytes))
+            Ok::<_, String>((read_current_file(&cx, &path)?.told_apart(unsaved), bytes))
         })
     };
     let (now, bytes) = looked.await.map_err(|error| error.to_string())??;
-    let same = now.state() == item.from && matches!(now, Current::Unsaved(_)) == unsaved;
+    let same = now.to_file_state() == item.from && matches!(now, Current::Unsaved(_)) == unsaved;
     if !same {
         return Err("it has just changed".to_owned());
     }
-    restore(cx, &item.path, now, item.to.clone(), bytes).await
+    restore_file(cx, &item.path, now, item.to.clone(), bytes).await
 }

@@ -55,7 +55,7 @@ impl Services {
     /// The names of tools that rules may name.
     pub fn tool_names<'a>(&'a self, profile: &'a TurnSettings) -> Vec<&'a str> {
         let own = profile.own_tools.iter().map(|tool| tool.name());
-        self.tools.names().into_iter().chain(own).collect()
+        self.tools.tool_names().into_iter().chain(own).collect()
     }
 
     /// The tools that a session can have with this client and `own` of its configuration: where nobody answers, nobody
@@ -63,7 +63,7 @@ impl Services {
     pub fn client_tools(&self, own: &[Arc<dyn DynTool>]) -> Arc<Registry> {
         let tools = match own {
             [] => self.tools.clone(),
-            own => Arc::new(self.tools.with(own)),
+            own => Arc::new(self.tools.with_tools(own)),
         };
         let mut missing = Vec::new();
         if !(self.questions)() {
@@ -73,7 +73,7 @@ impl Services {
             missing.push(Diagnostics::NAME);
         }
         if missing.iter().any(|name| tools.get(name).is_some()) {
-            Arc::new(tools.select(|tool| !missing.contains(&tool)))
+            Arc::new(tools.filter_by_name(|tool| !missing.contains(&tool)))
         } else {
             tools
         }
@@ -134,16 +134,16 @@ pub struct Rules {
 /// Where sessions find their settings and their files.
 pub trait SettingsSource: Send + Sync {
     /// The settings for a session.
-    fn profile(&self, session: &SessionInfo) -> TurnSettings;
+    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings;
 
     /// The names of the agents that there are.
-    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+    fn agent_names(&self, session: &SessionInfo) -> Vec<String> {
         let _ = session;
         Vec::new()
     }
 
     /// Where the session's slash commands are looked for; nowhere when there is none.
-    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+    fn command_sources(&self, session: &SessionInfo) -> Option<Sources> {
         let _ = session;
         None
     }
@@ -164,5 +164,5 @@ pub trait SettingsSource: Send + Sync {
     fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;
 
     /// The session's view of files and processes; asked for once while it is live.
-    fn workspace(&self, session: &SessionInfo) -> Arc<Workspace>;
+    fn open_workspace(&self, session: &SessionInfo) -> Arc<Workspace>;
 }

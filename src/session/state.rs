@@ -135,7 +135,7 @@ impl SessionState {
                 }
             }
             Event::InquiryResolved { inquiry, reply, .. } => {
-                self.settled(inquiry, reply);
+                self.apply_limit_reply(inquiry, reply);
                 self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
             Event::TurnDiff(diff) if diff.standing != ChangeState::Made => {
@@ -227,7 +227,7 @@ impl SessionState {
     }
 
     /// The open question of that id.
-    pub fn question(&self, id: &ApprovalId) -> Option<&Approval> {
+    pub fn open_approval(&self, id: &ApprovalId) -> Option<&Approval> {
         let mut open = self.approvals.iter().map(|open| &open.approval);
         open.find(|approval| approval.id == *id)
     }
@@ -239,7 +239,7 @@ impl SessionState {
     }
 
     /// What a person said to a limit holds for the session.
-    fn settled(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
+    fn apply_limit_reply(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
         let RequestSubject::Limit(reached) = &inquiry.subject else {
             return;
         };
@@ -251,7 +251,7 @@ impl SessionState {
     }
 
     /// The open inquiry of that id.
-    pub fn inquiry(&self, id: &InquiryId) -> Option<&Arc<Inquiry>> {
+    pub fn open_inquiry(&self, id: &InquiryId) -> Option<&Arc<Inquiry>> {
         let mut open = self.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.id == *id)
     }

@@ -25,8 +25,8 @@ use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Job, Registry, Report, Spawner, Tool};
 use crate::turn::{
-    Limits, ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnTask, brief,
-    run_turn, wrap_up,
+    Limits, ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnTask,
+    load_system_prompt, run_turn, wrap_up,
 };
 
 /// The turn itself is at depth 0; at this depth nothing is delegated any more.
@@ -63,7 +63,7 @@ impl SubagentFactory {
     }
 
     /// Lets a turn that knows its system prompt delegate.
-    pub(super) fn equip(self, cx: &mut TurnContext) {
+    pub(super) fn install_subagent_tools(self, cx: &mut TurnContext) {
         let parent = cx.clone();
         cx.spawner = Arc::new(SubagentSpawner {
             family: self,
@@ -80,28 +80,28 @@ struct SubagentSpawner {
 }
 
 impl Spawner for SubagentSpawner {
-    fn agents(&self) -> Vec<String> {
-        self.family.services.profiles.agents(&self.family.info)
+    fn agent_names(&self) -> Vec<String> {
+        self.family.services.profiles.agent_names(&self.family.info)
     }
 
-    fn run(&self, mut job: Job) -> BoxFuture<'static, Report> {
+    fn run_job(&self, mut job: Job) -> BoxFuture<'static, Report> {
         let most = self.cx.limits.max_subagents;
         if self.cx.budget.count_subagent() > most {
             let why = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
                  (the person can raise `max_subagents` in [agent.NAME])"
             );
-            return Box::pin(std::future::ready(Report::nothing(ChildState::Failed, why)));
+            return Box::pin(std::future::ready(Report::new_empty(ChildState::Failed, why)));
         }
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
         let cut = job.cancel.child_token();
         let work = cut.child_token();
         let (messages, inbox) = mpsc::channel(QUEUE);
-        let account = ByteBudget::new(QUEUE_BYTES).account(QUEUE_BYTES);
+        let account = ByteBudget::new(QUEUE_BYTES).open_session(QUEUE_BYTES);
         let port = SessionLink::new(messages, account, work.clone());
-        let child = self.child(&mut job, port, work.clone(), parent);
+        let child = self.start_child(&mut job, port, work.clone(), parent);
         let relay = SubagentBridge::new(&job, up, child.read_only);
-        Box::pin(async move { live(child, relay, inbox, Tokens { work, cut }, job).await })
+        Box::pin(async move { run_child(child, relay, inbox, Tokens { work, cut }, job).await })
     }
 }
 
@@ -121,7 +121,7 @@ struct Tokens {
 }
 
 impl SubagentSpawner {
-    fn child(
+    fn start_child(
         &self,
         job: &mut Job,
         port: SessionLink,
@@ -153,10 +153,10 @@ impl SubagentSpawner {
                 agent: Some(name.clone()),
                 ..family.info.clone()
             };
-            let profile = family.services.profiles.profile(&info);
+            let profile = family.services.profiles.turn_settings(&info);
             family.denied.extend(profile.tools.never.iter().cloned());
             read_only = profile.read_only;
-            cx.tools = tools(&family, &profile);
+            cx.tools = build_child_tools(&family, &profile);
             cx.choice = if profile.names_model {
                 ModelChoice {
                     agent: info.agent,
@@ -185,7 +185,7 @@ impl SubagentSpawner {
             cx.conducts = profile.conducts;
         }
         if cx.depth >= DEEPEST {
-            cx.tools = Arc::new(cx.tools.select(|tool| tool != Delegate::NAME));
+            cx.tools = Arc::new(cx.tools.filter_by_name(|tool| tool != Delegate::NAME));
         }
         RunningSubagent {
             cx,
@@ -196,13 +196,13 @@ impl SubagentSpawner {
 }
 
 /// The tools of a named agent, less those that an agent above it must not have.
-fn tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Registry> {
+fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Registry> {
     let above = ToolChoice {
         only: None,
         never: family.denied.clone(),
     };
     let all = family.services.client_tools(&profile.own_tools);
-    Arc::new(all.select(|tool| profile.tools.allows(tool) && above.allows(tool)))
+    Arc::new(all.filter_by_name(|tool| profile.tools.is_allowed(tool) && above.is_allowed(tool)))
 }
 
 /// What a child's task came to.
@@ -210,23 +210,23 @@ type SubagentResult = Result<TurnFinish, Stopped>;
 
 /// Runs a child to its end. When its time is up it has a last step; when that is too long, or it is cancelled, it is
 /// cut.
-async fn live(
+async fn run_child(
     child: RunningSubagent,
     mut relay: SubagentBridge,
     mut inbox: mpsc::Receiver<crate::turn::TurnMessage>,
     tokens: Tokens,
     job: Job,
 ) -> Report {
-    relay.hears(Message::user_text(job.prompt + ABOUT));
+    relay.push_user_message(Message::user_text(job.prompt + ABOUT));
     let RunningSubagent { mut cx, family, .. } = child;
     let cut = tokens.cut.clone();
     let mut task = spawn(async move {
-        brief(&mut cx).await?;
-        family.equip(&mut cx);
+        load_system_prompt(&mut cx).await?;
+        family.install_subagent_tools(&mut cx);
         let ended = run_turn(&cx).await;
         if ended.is_err() && !cut.is_cancelled() {
             let last = TurnContext {
-                port: cx.port.until(cut.clone()),
+                port: cx.port.with_cancel_token(cut.clone()),
                 cancel: cut,
                 ..cx
             };
@@ -237,14 +237,14 @@ async fn live(
     let ended = loop {
         let deadline = relay.deadline();
         tokio::select! { biased;
-            () = at(deadline) => if !tokens.work.is_cancelled() {
+            () = sleep_until_deadline(deadline) => if !tokens.work.is_cancelled() {
                 tokens.work.cancel();
                 relay.wraps_up(WRAP_UP);
             } else {
                 tokens.cut.cancel();
                 relay.is_cut();
             },
-            () = relay.answered() => {}
+            () = relay.wait_for_answer() => {}
             Some(message) = inbox.recv() => relay.take(message).await,
             ended = &mut task => break ended,
         }
@@ -252,12 +252,12 @@ async fn live(
     while let Ok(message) = inbox.try_recv() {
         relay.take(message).await;
     }
-    relay.settle().await;
-    let (state, why) = state(ended, relay.timed_out(), job.cancel.is_cancelled());
-    relay.report(state, why)
+    relay.settle_open_items().await;
+    let (state, why) = final_child_state(ended, relay.timed_out(), job.cancel.is_cancelled());
+    relay.into_report(state, why)
 }
 
-async fn at(deadline: Option<Instant>) {
+async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -265,7 +265,7 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// How a child ended, and why.
-fn state(
+fn final_child_state(
     ended: Result<SubagentResult, TaskError>,
     timed_out: bool,
     cancelled: bool,
@@ -280,7 +280,7 @@ fn state(
             return (ChildState::Failed, Some(format!("internal error: {error}")));
         }
     };
-    let mut state = finish.reason.state(finish.summed_up);
+    let mut state = finish.reason.to_turn_state(finish.summed_up);
     if finish.degraded {
         state = state.after_failure();
     }
@@ -378,7 +378,7 @@ mod tests {
                 Some("internal error: task panicked: oh"),
             ),
         ] {
-            let told = super::state(ended, timed_out, cancelled);
+            let told = super::final_child_state(ended, timed_out, cancelled);
             assert_eq!((told.0, told.1.as_deref()), (state, says));
         }
     }

@@ -14,22 +14,26 @@ use crate::domain::Block;
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
 use crate::turn::{SystemPrompt, SystemPromptSource};
-use crate::workspace::prompts::{Commands, SourceFolder, Sources, call};
+use crate::workspace::prompts::{Commands, SourceFolder, Sources, parse_command_call};
 
 /// How long the files of commands may take to be read.
 const READING: Duration = Duration::from_secs(2);
 
 impl ConfigStore {
     /// Gives the system prompt of a session, from files as they are when it is asked.
-    pub(super) fn briefing(&self, session: &SessionInfo, agent: &AgentSettings) -> SystemPromptSource {
-        let roots = self.roots();
-        let mut sources = self.sources(session);
+    pub(super) fn system_prompt_source(
+        &self,
+        session: &SessionInfo,
+        agent: &AgentSettings,
+    ) -> SystemPromptSource {
+        let roots = self.workspace_roots();
+        let mut sources = self.prompt_sources(session);
         sources.prompt_file.clone_from(&agent.prompt_file);
         let agent_prompt = agent.system_prompt.clone();
         let cwd = session.cwd.clone();
-        let agents = self.others(session, agent);
+        let agents = self.delegable_agents(session, agent);
         SystemPromptSource::Files(Arc::new(move || {
-            let found = sources.instructions();
+            let found = sources.load_instructions();
             let system = system_prompt(&SystemInputs {
                 agent_prompt: found.prompt.clone().or_else(|| agent_prompt.clone()),
                 cwd: cwd.clone(),
@@ -47,11 +51,11 @@ impl ConfigStore {
     }
 
     /// The agents that one may delegate to: those that are set up for something.
-    fn others(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
-        if !agent.tools.allows(Delegate::NAME) {
+    fn delegable_agents(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
+        if !agent.tools.is_allowed(Delegate::NAME) {
             return Vec::new();
         }
-        let folder = self.folder(&session.folder);
+        let folder = self.folder_config(&session.folder);
         let agents = folder.loaded.settings.agents.values();
         agents
             .filter(|other| other.name != "default" && other.name != agent.name)
@@ -64,18 +68,18 @@ impl ConfigStore {
 
     /// The slash commands of a session, as they are now.
     pub async fn written_commands(&self, session: &SessionInfo) -> Commands {
-        let sources = self.sources(session);
-        let read = tokio::task::spawn_blocking(move || sources.commands());
+        let sources = self.prompt_sources(session);
+        let read = tokio::task::spawn_blocking(move || sources.load_commands());
         read.await.unwrap_or_default()
     }
 
     /// Where a session's files for the agent are looked for: the session's own folder is the nearest.
-    pub(super) fn sources(&self, session: &SessionInfo) -> Sources {
-        let mut folders: Vec<PathBuf> = self.roots().into_iter().map(|(_, path)| path).collect();
+    pub(super) fn prompt_sources(&self, session: &SessionInfo) -> Sources {
+        let mut folders: Vec<PathBuf> = self.workspace_roots().into_iter().map(|(_, path)| path).collect();
         folders.retain(|folder| *folder != session.folder);
         folders.push(session.folder.clone());
         let source = |path: PathBuf| SourceFolder {
-            trusted: self.folder(&path).loaded.trusted,
+            trusted: self.folder_config(&path).loaded.trusted,
             path,
         };
         Sources {
@@ -90,16 +94,20 @@ impl ConfigStore {
 
 impl Actor {
     /// What a person said, with a slash command of theirs in full; what is no command stays as it is.
-    pub(super) async fn expanded(&mut self, mut content: Vec<Block>) -> Result<Vec<Block>, CommandError> {
+    pub(super) async fn expand_slash_command(
+        &mut self,
+        mut content: Vec<Block>,
+    ) -> Result<Vec<Block>, CommandError> {
         let Some(Block::Text(text)) = content.first_mut() else {
             return Ok(content);
         };
-        let sources = call(text).and_then(|_| self.services.profiles.commands(&self.info));
+        let sources =
+            parse_command_call(text).and_then(|_| self.services.profiles.command_sources(&self.info));
         let Some(sources) = sources else {
             return Ok(content);
         };
         let said = text.clone();
-        let read = tokio::task::spawn_blocking(move || sources.commands().expand(&said));
+        let read = tokio::task::spawn_blocking(move || sources.load_commands().expand_prompt(&said));
         // The session hears nothing meanwhile: a folder that does not answer must not hold it.
         let read = tokio::time::timeout(READING, read).await;
         match read {

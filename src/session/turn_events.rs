@@ -11,7 +11,7 @@ use super::command::{PartialMessage, TurnHandle};
 use super::services::TurnSettings;
 use super::subagent::SubagentFactory;
 use super::wall_time::PausableDeadline;
-use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::CancellationToken;
 use crate::base::backpressure::Permit;
 use crate::base::clock;
@@ -26,7 +26,7 @@ use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
     ApprovalOutcome, ApprovalQuestion, CarriedCall, Heard, Judgement, MODEL_CHOSEN, ModelChoice,
     PendingInput, SessionLink, StepInput, TurnContext, TurnMessage, TurnRequest, TurnSpend, TurnTask,
-    UNKNOWN_PRICE, brief, run_turn,
+    UNKNOWN_PRICE, load_system_prompt, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -35,10 +35,10 @@ const TURN_QUEUE: usize = 64;
 
 impl Actor {
     /// The session's workspace, which it has from the first thing on that needs it.
-    pub(super) fn workspace(&mut self) -> Arc<Workspace> {
+    pub(super) fn session_workspace(&mut self) -> Arc<Workspace> {
         let (profiles, info) = (&self.services.profiles, &self.info);
         self.workspace
-            .get_or_insert_with(|| profiles.workspace(info))
+            .get_or_insert_with(|| profiles.open_workspace(info))
             .clone()
     }
 
@@ -49,7 +49,7 @@ impl Actor {
         if choice.is_all() {
             tools
         } else {
-            Arc::new(tools.select(|tool| choice.allows(tool)))
+            Arc::new(tools.filter_by_name(|tool| choice.is_allowed(tool)))
         }
     }
 
@@ -61,11 +61,11 @@ impl Actor {
         inquiries: Vec<Arc<Inquiry>>,
         begin: impl FnOnce(&mut Self),
     ) -> TurnHandle {
-        let id = TurnId::fresh();
+        let id = TurnId::new_random();
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
-        let profile = self.services.profiles.profile(&self.info);
-        let workspace = self.workspace();
+        let profile = self.services.profiles.turn_settings(&self.info);
+        let workspace = self.session_workspace();
         workspace.set_on_cancel(profile.on_cancel);
         let answers = task == TurnTask::Answer;
         let tree = TurnSpend {
@@ -93,7 +93,7 @@ impl Actor {
             workspace,
             editor: self.services.editor.clone(),
             cwd: self.info.cwd.clone(),
-            keep: self.keep(),
+            keep: self.content_sink(),
             checkpoints: checkpoints.clone(),
             redactor: self.services.redactor.clone(),
             briefing: profile.system.clone(),
@@ -121,15 +121,15 @@ impl Actor {
             inquiries,
         };
         let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
-        let judges = context.hooks.any(HookMoment::Prompt);
+        let judges = context.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, ended) = oneshot::channel();
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(ActiveTurn {
             id: id.clone(),
             task: spawn(async move {
-                brief(&mut context).await?;
-                subagents.equip(&mut context);
+                load_system_prompt(&mut context).await?;
+                subagents.install_subagent_tools(&mut context);
                 run_turn(&context).await
             }),
             messages: inbox,
@@ -145,7 +145,7 @@ impl Actor {
             passed: Some(tell_passed),
             asks: HashMap::new(),
             inquiries: HashMap::new(),
-            clock: PausableDeadline::started(wall_time),
+            clock: PausableDeadline::start_with_limit(wall_time),
             checkpoints,
             usage: Default::default(),
             cost: None,
@@ -153,8 +153,8 @@ impl Actor {
             answer: FinalAnswer::default(),
             compacted: None,
         });
-        self.cancels.started(&id);
-        self.roll.running(&self.info.id, true);
+        self.cancels.note_turn_started(&id);
+        self.roll.set_running(&self.info.id, true);
         let before = self.out.len();
         begin(self);
         // All or none: a crash must not leave a turn without its prompt (I16).
@@ -182,9 +182,9 @@ impl Actor {
     }
 
     /// Takes in what the turn tells.
-    pub(super) fn message(&mut self, message: TurnMessage) {
+    pub(super) fn handle_turn_message(&mut self, message: TurnMessage) {
         match message.body {
-            TurnRequest::Event(event) => self.event(event, message.permit),
+            TurnRequest::Event(event) => self.handle_turn_event(event, message.permit),
             TurnRequest::BeginStep(reply) => {
                 if let Some(reply) = self.hold_step(reply) {
                     self.begin_step(reply);
@@ -195,9 +195,9 @@ impl Actor {
             // The turn's own time stands with the question.
             TurnRequest::WaitsBeside(_) => {}
             TurnRequest::Hear(reply) => {
-                let _ = reply.send(self.unheard());
+                let _ = reply.send(self.unreviewed_inputs());
             }
-            TurnRequest::InputVerdict { key, heard } => self.heard(&key, heard),
+            TurnRequest::InputVerdict { key, heard } => self.apply_input_verdict(&key, heard),
             TurnRequest::MayEnd(reply) => {
                 let may_end = self.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
@@ -211,15 +211,15 @@ impl Actor {
                 approval,
                 reply,
             } => {
-                let judgement = self.judge(&tool, &effect);
+                let judgement = self.judge_effect(&tool, &effect);
                 let judgement = match approval {
                     Some(open) => self.judge_carried(&open, judgement),
                     None => judgement,
                 };
                 let _ = reply.send(judgement);
             }
-            TurnRequest::Ask { question, reply } => self.ask(*question, reply),
-            TurnRequest::PersonRequest { asked, reply } => self.inquire(asked, reply),
+            TurnRequest::Ask { question, reply } => self.open_approval(*question, reply),
+            TurnRequest::PersonRequest { asked, reply } => self.open_inquiry(asked, reply),
         }
     }
 
@@ -236,12 +236,12 @@ impl Actor {
         }
         // The turn may have been stopped meanwhile; then nobody wants the answer.
         let _ = reply.send(StepInput {
-            items: self.state.history.messages(),
+            items: self.state.history.to_messages(),
             failed_compactions: self.state.failed_compactions,
         });
     }
 
-    fn event(&mut self, event: Event, permit: Option<Permit>) {
+    fn handle_turn_event(&mut self, event: Event, permit: Option<Permit>) {
         let event = self.of_subagent(event);
         match &event {
             Event::Delta(Delta::Text { message, text, .. }) => {
@@ -372,7 +372,7 @@ impl Actor {
             self.partial = None;
         }
         self.partial
-            .get_or_insert_with(|| PartialMessage::of(message.clone()))
+            .get_or_insert_with(|| PartialMessage::from_message_id(message.clone()))
     }
 
     fn drop_partial(&mut self) {
@@ -403,9 +403,9 @@ impl Actor {
     /// The person's prompt: it joins the history, or waits for hooks as a steer does. Kept either way (I16).
     pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.judges) else {
-            return self.record(Event::Message(super::commands::user_message(content).into()));
+            return self.record_event(Event::Message(super::commands::user_message(content).into()));
         };
-        let key = crate::base::random::token(12);
+        let key = crate::base::random::random_token(12);
         turn.prompt = Some(key.clone());
         let pending = PendingEvent::Steer {
             key: key.clone(),
@@ -421,7 +421,7 @@ impl Actor {
     }
 
     /// What was said and no model has seen.
-    fn unheard(&self) -> Vec<PendingInput> {
+    fn unreviewed_inputs(&self) -> Vec<PendingInput> {
         let prompt = self.turn.as_ref().and_then(|turn| turn.prompt.as_ref());
         let waiting = |(key, content): &(String, Vec<Block>)| PendingInput {
             key: key.clone(),
@@ -432,7 +432,7 @@ impl Actor {
     }
 
     /// Hooks have judged something that was said.
-    fn heard(&mut self, key: &str, heard: Heard) {
+    fn apply_input_verdict(&mut self, key: &str, heard: Heard) {
         let Some(at) = self.steers.iter().position(|(known, _)| known == key) else {
             return;
         };
@@ -443,7 +443,7 @@ impl Actor {
             Heard::Joins(content) => self.record_with(
                 Event::Message(super::commands::user_message(content).into()),
                 None,
-                vec![PendingKey::steer(&key)],
+                vec![PendingKey::for_steer(&key)],
                 Vec::new(),
                 None,
             ),
@@ -460,7 +460,7 @@ impl Actor {
             self.record_with(
                 Event::Message(super::commands::user_message(content).into()),
                 None,
-                vec![PendingKey::steer(&key)],
+                vec![PendingKey::for_steer(&key)],
                 Vec::new(),
                 None,
             );
@@ -475,13 +475,13 @@ impl Actor {
         }
         let note = crate::domain::Message {
             hidden: true,
-            ..crate::domain::Message::user_text(super::checkpoints::note(&told))
+            ..crate::domain::Message::user_text(super::checkpoints::format_restore_note(&told))
         };
-        self.record(Event::Message(note.into()));
+        self.record_event(Event::Message(note.into()));
     }
 
     /// What rules, grants and the mode say now.
-    pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
+    pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Judgement {
         let Some(turn) = &self.turn else {
             return Judgement::Deny("the turn has ended".to_owned());
         };
@@ -503,7 +503,7 @@ impl Actor {
                 .flatten()
                 .collect(),
         };
-        match judge(&policy, tool, effect) {
+        match judge_tool_call(&policy, tool, effect) {
             Verdict::Allow { .. } => Judgement::Allow,
             Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
             Verdict::Deny { why } => Judgement::Deny(why),
@@ -513,7 +513,7 @@ impl Actor {
     /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
     /// stands before what rules allow, and a question that rules answer now is settled.
     fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
-        let approval = self.state.question(open);
+        let approval = self.state.open_approval(open);
         let (kind, settled) = match (&judgement, approval) {
             (Judgement::Ask { .. }, _) | (_, None) => return judgement,
             (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
@@ -527,7 +527,7 @@ impl Actor {
             (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
         };
         self.decisions.remove(open);
-        self.resolve(open, Decision::of(kind), ResolvedBy::Rule, None);
+        self.resolve_approval(open, Decision::from_kind(kind), ResolvedBy::Rule, None);
         settled
     }
 
@@ -538,11 +538,11 @@ impl Actor {
             if let Some(turn) = self.turn.as_mut() {
                 turn.asks.remove(&approval.id);
             }
-            self.deny(&approval, ResolvedBy::Cancel);
+            self.deny_approval(&approval, ResolvedBy::Cancel);
             self.run_clock();
         }
         if let Some(inquiry) = self.state.inquiry_of(call).cloned() {
-            let unanswered = inquiry.unanswered();
+            let unanswered = inquiry.default_reply();
             self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
         }
     }
@@ -561,25 +561,25 @@ impl Actor {
         asks.sort();
         inquiries.sort();
         for id in asks {
-            if let Some(approval) = self.state.question(&id).cloned() {
-                self.deny(&approval, ResolvedBy::Cancel);
+            if let Some(approval) = self.state.open_approval(&id).cloned() {
+                self.deny_approval(&approval, ResolvedBy::Cancel);
             }
             if let Some(turn) = self.turn.as_mut() {
                 turn.asks.remove(&id);
             }
         }
         for id in inquiries {
-            if let Some(inquiry) = self.state.inquiry(&id).cloned() {
-                let unanswered = inquiry.unanswered();
+            if let Some(inquiry) = self.state.open_inquiry(&id).cloned() {
+                let unanswered = inquiry.default_reply();
                 self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
             }
         }
         self.run_clock();
     }
 
-    fn ask(&mut self, question: ApprovalQuestion, reply: oneshot::Sender<ApprovalOutcome>) {
+    fn open_approval(&mut self, question: ApprovalQuestion, reply: oneshot::Sender<ApprovalOutcome>) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let id = question.approval.unwrap_or_else(ApprovalId::fresh);
+        let id = question.approval.unwrap_or_else(ApprovalId::new_random);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
         let insists = question.insists;
         let (tool, effect) = (question.name.clone(), question.effect.clone());
@@ -604,13 +604,18 @@ impl Actor {
             rule: question.rule,
         };
         self.pause_clock();
-        self.record(Event::ApprovalRequested(approval));
+        self.record_event(Event::ApprovalRequested(approval));
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
-            self.resolve(&id, decision, ResolvedBy::Person, None);
-        } else if !insists && self.judge(&tool, &effect) == Judgement::Allow {
+            self.resolve_approval(&id, decision, ResolvedBy::Person, None);
+        } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
             // Granted since the call was judged: a call beside it was answered "always", say.
-            self.resolve(&id, Decision::of(DecisionKind::Allow), ResolvedBy::Rule, None);
+            self.resolve_approval(
+                &id,
+                Decision::from_kind(DecisionKind::Allow),
+                ResolvedBy::Rule,
+                None,
+            );
         }
     }
 
@@ -630,7 +635,7 @@ impl Actor {
         let held_back = self.held_back.drain(..);
         held_back
             .chain(self.steers.drain(..))
-            .map(|(key, content)| (PendingKey::steer(&key), content))
+            .map(|(key, content)| (PendingKey::for_steer(&key), content))
             .unzip()
     }
 }

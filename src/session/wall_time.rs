@@ -32,7 +32,7 @@ pub(super) struct PausableDeadline {
 
 impl PausableDeadline {
     /// One that runs from now on.
-    pub(super) fn started(limit: Option<Duration>) -> Self {
+    pub(super) fn start_with_limit(limit: Option<Duration>) -> Self {
         Self {
             limit,
             since: Some(clock::now()),
@@ -50,7 +50,7 @@ impl PausableDeadline {
         }
     }
 
-    pub(super) fn run(&mut self) {
+    pub(super) fn resume(&mut self) {
         self.since.get_or_insert_with(clock::now);
     }
 }
@@ -76,7 +76,7 @@ impl Actor {
             && turn.inquiries.is_empty()
             && turn.clock.asked.is_none()
         {
-            turn.clock.run();
+            turn.clock.resume();
         }
     }
 
@@ -91,7 +91,7 @@ impl Actor {
             self.stop_turn(TerminalReason::WallTime);
             return;
         }
-        let id = InquiryId::fresh();
+        let id = InquiryId::new_random();
         turn.clock.asked = Some(id.clone());
         let message = self.time_is_up();
         let Some(turn) = self.turn.as_mut() else { return };
@@ -105,7 +105,7 @@ impl Actor {
         };
         let subject = RequestSubject::Limit(reached);
         let parent = None;
-        self.record(Event::InquiryRequested(Arc::new(Inquiry { id, subject, parent })));
+        self.record_event(Event::InquiryRequested(Arc::new(Inquiry { id, subject, parent })));
     }
 
     /// The turn was stopped at its time, not by a cancel: that is a decision of the loop.
@@ -115,7 +115,7 @@ impl Actor {
             TerminalReason::StoppedByUser => "stopped by the user: max_wall_time_s".to_owned(),
             _ => return,
         };
-        self.record(Event::Transition {
+        self.record_event(Event::Transition {
             transition: Transition::Terminal(reason),
             detail: Some(detail),
         });
@@ -124,7 +124,7 @@ impl Actor {
     /// The error of a turn that has run for too long.
     pub(super) fn wall_time_error(&self) -> AgentError {
         AgentError::new(ErrorCode::WallTimeExceeded, self.time_is_up())
-            .action("continue with agent/resumeTurn, or raise max_wall_time_s in the configuration")
+            .with_user_action("continue with agent/resumeTurn, or raise max_wall_time_s in the configuration")
     }
 
     fn time_is_up(&self) -> String {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::exemptions::{RULES, excuse, falls, never};
+use super::exemptions::{RULES, can_fall_in, find_exemption, why_never_met};
 use crate::domain::{ContinueReason, TerminalReason, Transition};
 
 /// What a turn was doing when the decision fell.
@@ -128,12 +128,12 @@ pub(super) struct Met {
 }
 
 impl Met {
-    pub(super) fn fault(&mut self, fault: Fault) {
+    pub(super) fn add_fault(&mut self, fault: Fault) {
         self.faults |= 1 << fault as u16;
     }
 
     /// A phase begins, which is seen at once: what is shown may lag behind.
-    pub(super) fn enters(&mut self, phase: Phase) {
+    pub(super) fn enter_phase(&mut self, phase: Phase) {
         self.before = Some((self.phase, self.faults));
         self.phase = phase;
     }
@@ -143,7 +143,7 @@ impl Met {
     fn take(&mut self, decision: Transition) -> Self {
         let met = *self;
         match met.before {
-            Some((phase, faults)) if !falls(decision, met.phase) && falls(decision, phase) => {
+            Some((phase, faults)) if !can_fall_in(decision, met.phase) && can_fall_in(decision, phase) => {
                 *self = Self {
                     phase: met.phase,
                     faults: met.faults & !faults,
@@ -160,7 +160,7 @@ impl Met {
     }
 
     /// The loop has decided to end the turn.
-    pub(super) fn closes(&mut self, reason: TerminalReason) {
+    pub(super) fn note_closing(&mut self, reason: TerminalReason) {
         let met = self.take(Transition::Terminal(reason));
         *self = Self {
             closing: Some((reason, met.phase, met.faults)),
@@ -169,7 +169,7 @@ impl Met {
     }
 
     /// The turn has ended: what it had met when that was decided.
-    pub(super) fn ended(&mut self, reason: TerminalReason) {
+    pub(super) fn note_end(&mut self, reason: TerminalReason) {
         if let Some((decided, phase, faults)) = self.closing
             && decided == reason
         {
@@ -178,7 +178,7 @@ impl Met {
     }
 
     /// The faults, or that there was none.
-    fn faults(self) -> impl Iterator<Item = Fault> {
+    fn faults_or_none(self) -> impl Iterator<Item = Fault> {
         let faults = match self.faults {
             0 => 1 << Fault::None as u16,
             some => some,
@@ -195,15 +195,18 @@ pub struct Coverage(BTreeMap<(&'static str, Phase, Fault), u64>);
 
 impl Coverage {
     /// A decision fell; what was met begins anew.
-    pub(super) fn decided(&mut self, decision: Transition, met: &mut Met) {
+    pub(super) fn record_decision(&mut self, decision: Transition, met: &mut Met) {
         let met = met.take(decision);
-        for fault in met.faults() {
-            *self.0.entry((decision.reason(), met.phase, fault)).or_default() += 1;
+        for fault in met.faults_or_none() {
+            *self
+                .0
+                .entry((decision.reason_name(), met.phase, fault))
+                .or_default() += 1;
         }
     }
 
     /// Adds another run's.
-    pub fn add(&mut self, other: &Self) {
+    pub fn merge_run(&mut self, other: &Self) {
         for (cell, count) in &other.0 {
             *self.0.entry(*cell).or_default() += count;
         }
@@ -211,7 +214,7 @@ impl Coverage {
 }
 
 /// All reasons, in the order of R-LOOP-1's table.
-fn reasons() -> impl Iterator<Item = Transition> {
+fn all_reasons() -> impl Iterator<Item = Transition> {
     let continues = ContinueReason::ALL
         .iter()
         .map(|reason| Transition::Continue(*reason));
@@ -222,19 +225,26 @@ fn reasons() -> impl Iterator<Item = Transition> {
 }
 
 impl Coverage {
-    fn count(&self, reason: Transition, phase: Phase, fault: Fault) -> u64 {
-        let cell = (reason.reason(), phase, fault);
+    fn cell_count(&self, reason: Transition, phase: Phase, fault: Fault) -> u64 {
+        let cell = (reason.reason_name(), phase, fault);
         self.0.get(&cell).copied().unwrap_or_default()
     }
 
     /// Cells that are empty without an excuse.
-    pub fn gaps(&self) -> Vec<String> {
+    pub fn unexplained_gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
-        for reason in reasons() {
-            for phase in Phase::ALL.into_iter().filter(|phase| falls(reason, *phase)) {
+        for reason in all_reasons() {
+            for phase in Phase::ALL.into_iter().filter(|phase| can_fall_in(reason, *phase)) {
                 for fault in Fault::ALL {
-                    if self.count(reason, phase, fault) == 0 && excuse(reason, phase, fault).is_none() {
-                        gaps.push(format!("{}/{}/{}", reason.reason(), phase.name(), fault.name()));
+                    if self.cell_count(reason, phase, fault) == 0
+                        && find_exemption(reason, phase, fault).is_none()
+                    {
+                        gaps.push(format!(
+                            "{}/{}/{}",
+                            reason.reason_name(),
+                            phase.name(),
+                            fault.name()
+                        ));
                     }
                 }
             }
@@ -252,21 +262,21 @@ impl fmt::Display for Coverage {
             write!(f, "{:>8}", fault.name())?;
         }
         writeln!(f)?;
-        for reason in reasons() {
-            if let Some(why) = never(reason) {
-                writeln!(f, "{:<26} never: {why}", reason.reason())?;
+        for reason in all_reasons() {
+            if let Some(why) = why_never_met(reason) {
+                writeln!(f, "{:<26} never: {why}", reason.reason_name())?;
             }
             for phase in Phase::ALL {
-                let cells = Fault::ALL.map(|fault| (self.count(reason, phase, fault), fault));
-                let can_be = falls(reason, phase);
+                let cells = Fault::ALL.map(|fault| (self.cell_count(reason, phase, fault), fault));
+                let can_be = can_fall_in(reason, phase);
                 if !can_be && cells.iter().all(|(count, _)| *count == 0) {
                     continue;
                 }
-                write!(f, "{:<26} {:<11}", reason.reason(), phase.name())?;
+                write!(f, "{:<26} {:<11}", reason.reason_name(), phase.name())?;
                 for (count, fault) in cells {
-                    let cell = match (count, excuse(reason, phase, fault)) {
+                    let cell = match (count, find_exemption(reason, phase, fault)) {
                         (0, _) if !can_be => "-".to_owned(),
-                        (0, Some(why)) => format!("-{}", letter(why)),
+                        (0, Some(why)) => format!("-{}", rule_letter(why)),
                         (0, None) => "0!".to_owned(),
                         (count, _) => count.to_string(),
                     };
@@ -276,19 +286,19 @@ impl fmt::Display for Coverage {
             }
         }
         for why in RULES {
-            writeln!(f, "-{} {why}", letter(why))?;
+            writeln!(f, "-{} {why}", rule_letter(why))?;
         }
         writeln!(
             f,
             "late: the decision falls before this phase and was shown after it had begun"
         )?;
-        let gaps = self.gaps();
+        let gaps = self.unexplained_gaps();
         write!(f, "{} cells are empty without an excuse", gaps.len())
     }
 }
 
 /// The letter of a rule in the table.
-fn letter(why: &str) -> char {
+fn rule_letter(why: &str) -> char {
     let at = RULES.iter().position(|rule| *rule == why);
     at.and_then(|at| u8::try_from(at).ok())
         .map_or('?', |at| char::from(b'a' + at))
@@ -305,12 +315,12 @@ mod tests {
             phase: Phase::Streaming,
             ..Met::default()
         };
-        coverage.decided(Transition::Continue(ContinueReason::NextTurn), &mut met);
-        met.fault(Fault::Broken);
-        met.fault(Fault::Cancelled);
-        coverage.decided(Transition::Terminal(TerminalReason::AbortedStreaming), &mut met);
+        coverage.record_decision(Transition::Continue(ContinueReason::NextTurn), &mut met);
+        met.add_fault(Fault::Broken);
+        met.add_fault(Fault::Cancelled);
+        coverage.record_decision(Transition::Terminal(TerminalReason::AbortedStreaming), &mut met);
         let mut twice = coverage.clone();
-        twice.add(&coverage);
+        twice.merge_run(&coverage);
         let table = twice.to_string();
         let line = |reason: &str, phase: &str| {
             let fits = |line: &&str| line.split_whitespace().take(2).eq([reason, phase]);
@@ -329,8 +339,12 @@ mod tests {
             line("internal_error", "never:")[2..5],
             ["it", "would", "be"].map(str::to_owned)
         );
-        assert!(table.contains(&format!("{} cells are empty", twice.gaps().len())));
-        assert!(twice.gaps().contains(&"completed/streaming/none".to_owned()));
+        assert!(table.contains(&format!("{} cells are empty", twice.unexplained_gaps().len())));
+        assert!(
+            twice
+                .unexplained_gaps()
+                .contains(&"completed/streaming/none".to_owned())
+        );
     }
 
     #[test]
@@ -338,13 +352,13 @@ mod tests {
         let mut coverage = Coverage::default();
         let (mut met, end) = (Met::default(), TerminalReason::Completed);
         met.phase = Phase::Streaming;
-        met.closes(end);
-        met.fault(Fault::Crashed);
+        met.note_closing(end);
+        met.add_fault(Fault::Crashed);
         let mut stopped = met;
-        met.ended(end);
-        coverage.decided(Transition::Terminal(end), &mut met);
-        stopped.ended(TerminalReason::ServerStopped);
-        coverage.decided(Transition::Terminal(TerminalReason::ServerStopped), &mut stopped);
+        met.note_end(end);
+        coverage.record_decision(Transition::Terminal(end), &mut met);
+        stopped.note_end(TerminalReason::ServerStopped);
+        coverage.record_decision(Transition::Terminal(TerminalReason::ServerStopped), &mut stopped);
         let cells: Vec<_> = coverage.0.into_keys().collect();
         assert_eq!(
             cells,

@@ -37,7 +37,7 @@ pub(super) const RULES: [&str; 10] = [
 ];
 
 /// Why a reason is never met at all.
-pub(super) fn never(reason: Transition) -> Option<&'static str> {
+pub(super) fn why_never_met(reason: Transition) -> Option<&'static str> {
     match reason {
         Transition::Terminal(End::InternalError) => Some(A_BUG),
         Transition::Continue(_) | Transition::Terminal(_) => None,
@@ -45,7 +45,7 @@ pub(super) fn never(reason: Transition) -> Option<&'static str> {
 }
 
 /// Whether the decision can fall in the phase; a run may show others where what is shown lags behind what is asked.
-pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
+pub(super) fn can_fall_in(reason: Transition, phase: Phase) -> bool {
     use Phase::{Asking, Compacting, Hook, Question, Starting, Streaming, Tools, Waiting};
     match reason {
         Transition::Continue(reason) => match reason {
@@ -98,8 +98,8 @@ pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
 }
 
 /// Why the decision need not have fallen in the phase after the fault.
-pub(super) fn excuse(reason: Transition, phase: Phase, fault: Fault) -> Option<&'static str> {
-    if let Some(why) = never(reason) {
+pub(super) fn find_exemption(reason: Transition, phase: Phase, fault: Fault) -> Option<&'static str> {
+    if let Some(why) = why_never_met(reason) {
         return Some(why);
     }
     let stops = |ends: &[End]| matches!(reason, Transition::Terminal(end) if ends.contains(&end));

@@ -10,7 +10,7 @@ use super::world::World;
 use crate::base::hash;
 use crate::domain::{FileChange, FileState, SessionId, ToolCallId};
 use crate::tool::ToolContext;
-use crate::workspace::checkpoint::{FoundFile, look};
+use crate::workspace::checkpoint::{FoundFile, inspect_file};
 
 /// The files that there may be.
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -46,12 +46,12 @@ impl Files {
         }
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn lock_known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is there now.
-    pub(super) fn contents(&self) -> Contents {
+    pub(super) fn current_contents(&self) -> Contents {
         let read = |name| {
             let path = self.folder.join(name);
             let text = fs::read_to_string(&path).ok();
@@ -61,12 +61,12 @@ impl Files {
     }
 
     /// One of them.
-    fn any(&self, world: &World) -> PathBuf {
-        self.folder.join(world.rng.pick(&NAMES))
+    fn pick_path(&self, world: &World) -> PathBuf {
+        self.folder.join(world.rng.pick_one(&NAMES))
     }
 
     fn write(&self, path: &Path, content: Option<&str>) {
-        let mut known = self.known();
+        let mut known = self.lock_known();
         known.moves += 1;
         known.written.extend(content.map(str::to_owned));
         // A disk that fails here is no disk of the simulated ones.
@@ -79,19 +79,21 @@ impl Files {
 
 /// A person writes a file, or deletes it.
 pub(super) fn person_writes(world: &World) {
-    let path = world.files.any(world);
-    let content = format!("a person's {}", world.rng.any());
+    let path = world.files.pick_path(world);
+    let content = format!("a person's {}", world.rng.next_u64());
     let content = world.rng.chance(850).then_some(content);
-    world.check().note(format!("a person writes {content:?}"));
+    world
+        .lock_checker()
+        .log_line(format!("a person writes {content:?}"));
     world.files.write(&path, content.as_deref());
 }
 
 /// A tool changes a file as `edit_file` does: kept and recorded before it is made, left alone if somebody was faster.
 pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
-    let path = world.files.any(world);
+    let path = world.files.pick_path(world);
     let _only_writer = cx.workspace.lock(&path).await;
-    let Ok(before) = look(&path) else { return };
-    let content = format!("{} {}", cx.call, world.rng.any());
+    let Ok(before) = inspect_file(&path) else { return };
+    let content = format!("{} {}", cx.call, world.rng.next_u64());
     let content = world.rng.chance(850).then_some(content);
     let after = match &content {
         Some(text) => crate::workspace::checkpoint::of_bytes(text.as_bytes(), 0o644),
@@ -106,25 +108,27 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     if kept
         .into_iter()
         .flatten()
-        .any(|bytes| cx.checkpoints.keep(bytes).is_err())
+        .any(|bytes| cx.checkpoints.store_content(bytes).is_err())
     {
         return;
     }
-    note(world, cx, &before, content.as_deref());
-    if cx.checkpoints.record(vec![change.clone()]).await.is_err() {
+    record_change(world, cx, &before, content.as_deref());
+    if cx.checkpoints.record_changes(vec![change.clone()]).await.is_err() {
         return;
     }
-    let same = look(&path).is_ok_and(|now| now.state == before.state);
+    let same = inspect_file(&path).is_ok_and(|now| now.state == before.state);
     if same && !crate::base::sim_schedule::is_frozen() {
-        world.check().note(format!("{} writes {content:?}", cx.call));
+        world
+            .lock_checker()
+            .log_line(format!("{} writes {content:?}", cx.call));
         world.files.write(&path, content.as_deref());
         let made = (cx.session.clone(), cx.call.clone(), change);
-        world.files.known().changed.push(made);
+        world.files.lock_known().changed.push(made);
     }
 }
 
-fn note(world: &World, cx: &ToolContext, before: &FoundFile, after: Option<&str>) {
-    let mut known = world.files.known();
+fn record_change(world: &World, cx: &ToolContext, before: &FoundFile, after: Option<&str>) {
+    let mut known = world.files.lock_known();
     let recorded = known.recorded.entry(cx.session.clone()).or_default();
     recorded.extend(before.bytes.as_deref().map(hash::sha256));
     recorded.extend(after.map(|text| hash::sha256(text.as_bytes())));

@@ -21,7 +21,7 @@ const MOMENTS: [HookMoment; 4] = [
 ];
 
 /// The hooks of a world's sessions: at none, some or all moments.
-pub(super) fn hooks(world: &Arc<World>) -> Hooks {
+pub(super) fn build_hooks(world: &Arc<World>) -> Hooks {
     let moments = MOMENTS.iter().zip(0..);
     let hooks: Vec<HookSettings> = moments
         .filter(|(_, at)| world.knobs.hooks_at & (1 << at) != 0)
@@ -39,7 +39,7 @@ pub(super) fn hooks(world: &Arc<World>) -> Hooks {
 struct SimHooks(Arc<World>);
 
 impl HookRunner for SimHooks {
-    fn run<'a>(
+    fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
         hook: &'a HookSettings,
@@ -47,13 +47,13 @@ impl HookRunner for SimHooks {
     ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
         async move {
             let world = &self.0;
-            world.check().hooks(&cx.session, &cx.turn);
+            world.lock_checker().note_hook_run(&cx.session, &cx.turn);
             let _runs = Runs { world, cx };
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => return Err(Stopped),
-                () = tokio::time::sleep(world.rng.pause(world.knobs.tool_ms)) => {}
+                () = tokio::time::sleep(world.rng.draw_pause(world.knobs.tool_ms)) => {}
             }
-            Ok(self.says(cx, hook.on, &input))
+            Ok(self.run_hook(cx, hook.on, &input))
         }
         .boxed()
     }
@@ -67,42 +67,44 @@ struct Runs<'a> {
 
 impl Drop for Runs<'_> {
     fn drop(&mut self) {
-        self.world.check().hook_ended(&self.cx.session, &self.cx.turn);
+        self.world
+            .lock_checker()
+            .hook_ended(&self.cx.session, &self.cx.turn);
     }
 }
 
 impl SimHooks {
-    fn says(&self, cx: &TurnContext, on: HookMoment, input: &[u8]) -> HookExit {
+    fn run_hook(&self, cx: &TurnContext, on: HookMoment, input: &[u8]) -> HookExit {
         let (rng, knobs) = (&self.0.rng, &self.0.knobs);
         if !rng.chance(knobs.hooks_meddle) {
-            return exited(0, "");
+            return hook_exit(0, "");
         }
         let told: Value = serde_json::from_slice(input).unwrap_or_default();
-        let meddling = if knobs.hooks_object { 1 } else { rng.below(6) };
+        let meddling = if knobs.hooks_object { 1 } else { rng.next_below(6) };
         if meddling != 0 {
-            self.0.check().befalls(&cx.session, Fault::Hook);
+            self.0.lock_checker().note_fault(&cx.session, Fault::Hook);
         }
         match (meddling, on) {
             (0, HookMoment::Prompt) => {
                 let prompt = format!("{} and more", told["prompt"].as_str().unwrap_or_default());
-                exited(0, &json!({ "prompt": prompt }).to_string())
+                hook_exit(0, &json!({ "prompt": prompt }).to_string())
             }
             (0, HookMoment::PreTool) if tools::NAMES.iter().any(|name| told["tool"] == *name) => {
-                let input = tools::arguments(rng, knobs.bad_tools, knobs.tool_ms);
+                let input = tools::draw_arguments(rng, knobs.bad_tools, knobs.tool_ms);
                 let call = told["toolCallId"].as_str().unwrap_or_default();
-                self.0.check().hook_changes(call, &input);
-                exited(0, &json!({ "input": input }).to_string())
+                self.0.lock_checker().hook_changes(call, &input);
+                hook_exit(0, &json!({ "input": input }).to_string())
             }
-            (0, _) => exited(0, "words that mean nothing"),
-            (1 | 2, _) => exited(2, ""),
-            (3, _) => exited(0, "{\"endTurn\": true}"),
-            (4, _) => exited(0, "{"),
+            (0, _) => hook_exit(0, "words that mean nothing"),
+            (1 | 2, _) => hook_exit(2, ""),
+            (3, _) => hook_exit(0, "{\"endTurn\": true}"),
+            (4, _) => hook_exit(0, "{"),
             _ => HookExit::Failed("simulated".to_owned()),
         }
     }
 }
 
-fn exited(code: i32, stdout: &str) -> HookExit {
+fn hook_exit(code: i32, stdout: &str) -> HookExit {
     HookExit::Exited {
         code,
         stdout: stdout.to_owned(),

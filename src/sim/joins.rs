@@ -51,7 +51,7 @@ impl Joins {
     }
 
     /// Adds what another run has met.
-    pub fn add(&mut self, other: &Self) {
+    pub fn merge_run(&mut self, other: &Self) {
         for (row, more) in &other.0 {
             let cells = self.0.entry(*row).or_default();
             for (cell, more) in cells.iter_mut().zip(more) {
@@ -122,7 +122,7 @@ mod tests {
         let mut joins = Joins::default();
         joins.came_to("quorum(2)", Joined::Met, [2, 0, 1, 0, 0, 1]);
         let mut sum = joins.clone();
-        sum.add(&joins);
+        sum.merge_run(&joins);
         let table = sum.to_string();
         let row = |start: &str| {
             let line = table.lines().find(|line| line.starts_with(start)).unwrap();

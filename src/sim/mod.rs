@@ -31,7 +31,7 @@ pub use coverage::{Coverage, Fault, Phase};
 pub use joins::Joins;
 use outlet::CrashPoints;
 use rng::Rng;
-use server_run::{RunEnd, live};
+use server_run::{RunEnd, run_server};
 use world::World;
 
 /// Where the simulated sessions work; nothing is there.
@@ -73,7 +73,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The folder cannot be made or removed, or no runtime started.
-pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
+pub fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
     let files = data.with_extension("files");
     for folder in [data, &files] {
         let _ = std::fs::remove_dir_all(folder);
@@ -88,13 +88,16 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
     let mut wall_ms = 1_700_000_000_000;
     let mut lives = 0;
     // A world whose lives all end at once would never have its turns.
-    while world.check().turns() < turns && world.check().failure().is_none() && lives < 40 + turns {
+    while world.lock_checker().ended_turns() < turns
+        && world.lock_checker().failure().is_none()
+        && lives < 40 + turns
+    {
         lives += 1;
-        let fate = fate(&world, turns);
-        let (ended, now) = live(&world, data, wall_ms, fate)?;
+        let fate = draw_run_end(&world, turns);
+        let (ended, now) = run_server(&world, data, wall_ms, fate)?;
         wall_ms = now;
         if let Some(panic) = PANIC.take() {
-            world.check().fail(panic);
+            world.lock_checker().record_violation(panic);
         }
         if ended {
             report.ends += 1
@@ -102,11 +105,11 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
             report.crashes += 1
         }
     }
-    let check = world.check();
+    let check = world.lock_checker();
     report.failure = check.failure().map(str::to_owned);
-    report.log = check.log().cloned().collect();
+    report.log = check.log_lines().cloned().collect();
     report.fingerprint = check.fingerprint();
-    report.turns = check.turns();
+    report.turns = check.ended_turns();
     report.counts = check.counts().clone();
     report.coverage = check.coverage().clone();
     report.joins = check.joins().clone();
@@ -115,26 +118,26 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
     Ok(report)
 }
 
-fn fate(world: &Arc<World>, turns: u64) -> RunEnd {
+fn draw_run_end(world: &Arc<World>, turns: u64) -> RunEnd {
     let rng: &Rng = &world.rng;
-    let left = turns.saturating_sub(world.check().turns());
+    let left = turns.saturating_sub(world.lock_checker().ended_turns());
     let crashes = rng.chance(world.knobs.crashes);
     let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
     if crashes {
-        match rng.below(3) {
-            0 => freeze_at = 1 + rng.below(*rng.pick(&[100, 3_000, 30_000])),
-            1 => crash.commit = Some(1 + rng.below(*rng.pick(&[10, 100, 1_000]))),
-            _ => crash.event = Some(1 + rng.below(*rng.pick(&[20, 200, 2_000]))),
+        match rng.next_below(3) {
+            0 => freeze_at = 1 + rng.next_below(*rng.pick_one(&[100, 3_000, 30_000])),
+            1 => crash.commit = Some(1 + rng.next_below(*rng.pick_one(&[10, 100, 1_000]))),
+            _ => crash.event = Some(1 + rng.next_below(*rng.pick_one(&[20, 200, 2_000]))),
         }
     }
     RunEnd {
-        seed: rng.any(),
-        turns: 1 + rng.below(left.max(1)),
+        seed: rng.next_u64(),
+        turns: 1 + rng.next_below(left.max(1)),
         freeze_at,
         crash,
         ends_after: rng
             .chance(300)
-            .then(|| rng.pause(60_000) + Duration::from_millis(1)),
+            .then(|| rng.draw_pause(60_000) + Duration::from_millis(1)),
     }
 }
 
@@ -152,7 +155,7 @@ fn expect_panics() {
             let text = info.to_string();
             if !text.contains(tools::EXPECTED_PANIC) {
                 PANIC.set(Some(format!("a panic: {text}")));
-                crate::base::sim_schedule::freeze();
+                crate::base::sim_schedule::freeze_tasks();
                 before(info);
             }
         }));
@@ -170,7 +173,7 @@ mod tests {
     fn worlds_hold() {
         let folder = tempfile::tempdir().unwrap();
         for seed in [1, 5_006, 20_066, 20_071, 20_115, 900_127, 1_000_027] {
-            let report = simulate(seed, WORLD_TURNS, &folder.path().join("data"), 20).unwrap();
+            let report = run_simulation(seed, WORLD_TURNS, &folder.path().join("data"), 20).unwrap();
             assert_eq!(report.failure, None, "seed {seed}: {:#?}", report.log);
         }
     }

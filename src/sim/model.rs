@@ -14,7 +14,7 @@ use super::rng::Rng;
 use super::tools;
 use super::world::{ProviderMood, World};
 use crate::context::compact::has_pictures;
-use crate::context::estimate;
+use crate::context::estimate_message_tokens;
 use crate::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
 use crate::provider::account_health::is_failure;
 use crate::provider::{
@@ -46,14 +46,16 @@ pub(super) struct SimModels {
 
 impl SimModels {
     /// `one` and whatever was chosen, of the provider that is asked first or of the one that takes over.
-    fn model(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
+    fn resolve_choice(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
         let (world, rng) = (&self.world, &self.world.rng);
         let retry = RetryPolicy {
-            max_retries: rng.below(world.knobs.max_retries) as u32,
+            max_retries: rng.next_below(world.knobs.max_retries) as u32,
             persists: rng.chance(300),
             ..RetryPolicy::interactive()
         };
-        let standing = self.accounts.of(provider, "", None, world.knobs.circuit);
+        let standing = self
+            .accounts
+            .get_or_create(provider, "", None, world.knobs.circuit);
         let made = SimProvider {
             name: provider,
             world: world.clone(),
@@ -66,7 +68,7 @@ impl SimModels {
             provider: Arc::new(WatchedProvider::new(Arc::new(made), standing)),
             model: model.to_owned(),
             info: ModelInfo {
-                window: world.window(),
+                window: world.context_window(),
                 max_output: world.knobs.max_output,
                 knows_max_output: true,
                 price: self.world.knobs.priced.then_some(PRICE),
@@ -93,18 +95,18 @@ const FIRST: &str = "sim";
 const SPARE: &str = "spare";
 
 impl ModelSource for SimModels {
-    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+    fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let named = choice
             .model
             .as_deref()
             .map(|model| model.rsplit('/').next().unwrap_or("one"));
-        let mut model = self.model(FIRST, named.unwrap_or("one"), choice);
+        let mut model = self.resolve_choice(FIRST, named.unwrap_or("one"), choice);
         let world = self.world.clone();
         async move {
             let rng = &world.rng;
-            tokio::time::sleep(rng.pause(world.knobs.provider_ms)).await;
+            tokio::time::sleep(rng.draw_pause(world.knobs.provider_ms)).await;
             if rng.chance(world.knobs.resolve_fails) {
-                let code = *rng.pick(&[ErrorCode::Config, ErrorCode::ProviderError]);
+                let code = *rng.pick_one(&[ErrorCode::Config, ErrorCode::ProviderError]);
                 return Err(AgentError::new(code, "nothing to ask"));
             }
             model.why = rng.chance(50).then(|| "because".to_owned());
@@ -120,7 +122,7 @@ impl ModelSource for SimModels {
         model: Option<&str>,
     ) -> Result<ResolvedModel, AgentError> {
         let provider = if provider == FIRST { FIRST } else { SPARE };
-        Ok(self.model(provider, model.unwrap_or("other"), choice))
+        Ok(self.resolve_choice(provider, model.unwrap_or("other"), choice))
     }
 
     fn learn_window(&self, _: &ResolvedModel, window: u64) {
@@ -144,7 +146,7 @@ struct Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.world.check().lands(&self.provider, self.about);
+        self.world.lock_checker().settle_call(&self.provider, self.about);
     }
 }
 
@@ -159,11 +161,11 @@ impl Provider for SimProvider {
         self.name
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (world, provider) = (self.world.clone(), self.name);
         let opened = self.open(request);
         async move {
-            let hears = move |heard| world.check().circuit_hears(provider, heard);
+            let hears = move |heard| world.lock_checker().circuit_hears(provider, heard);
             let counts = |error: &ProviderError| is_failure(&error.fault);
             let events = opened.await.inspect_err(|error| {
                 if counts(error) {
@@ -188,14 +190,16 @@ impl SimProvider {
         let standing = self.standing.clone();
         async move {
             world
-                .check()
-                .circuit_stands(standing.name(), standing.circuit().state);
-            let about = world.check().asked(&session, &request, standing.name());
+                .lock_checker()
+                .circuit_stands(standing.name(), standing.circuit_view().state);
+            let about = world
+                .lock_checker()
+                .check_request(&session, &request, standing.name());
             // What befalls a sub-agent's call befalls no step of the turn.
             let of_turn = !is_childs(&request);
             let befalls = |fallen| {
                 if of_turn {
-                    world.check().befalls(&session, fallen);
+                    world.lock_checker().note_fault(&session, fallen);
                 }
             };
             let flight = Flight {
@@ -204,26 +208,30 @@ impl SimProvider {
                 about,
             };
             let (rng, knobs) = (&world.rng, &world.knobs);
-            tokio::time::sleep(rng.pause(knobs.provider_ms)).await;
-            pace(rng, &standing);
-            let mood = world.mood();
-            if let Some(fault) = refuses(mood) {
+            tokio::time::sleep(rng.draw_pause(knobs.provider_ms)).await;
+            report_rate_limits(rng, &standing);
+            let mood = world.current_mood();
+            if let Some(fault) = fault_of_mood(mood) {
                 befalls(Fallen::Refused);
-                return Err(failure(rng, fault));
+                return Err(error_of_fault(rng, fault));
             }
             if rng.chance(knobs.call_fails) {
                 befalls(Fallen::Refused);
-                return Err(error(rng));
+                return Err(draw_error(rng));
             }
-            let tokens: u64 = request.messages.iter().map(|item| item.tokens(estimate)).sum();
+            let tokens: u64 = request
+                .messages
+                .iter()
+                .map(|item| item.estimated_tokens(estimate_message_tokens))
+                .sum();
             if tokens > knobs.real_window {
                 befalls(Fallen::Refused);
                 let limit = rng.chance(300).then_some(knobs.real_window + FLOOR);
-                return Err(failure(rng, Fault::PromptTooLong { limit }));
+                return Err(error_of_fault(rng, Fault::PromptTooLong { limit }));
             }
             if knobs.blind && has_pictures(&request.messages) {
                 befalls(Fallen::Refused);
-                return Err(failure(rng, Fault::ImageRefused));
+                return Err(error_of_fault(rng, Fault::ImageRefused));
             }
             let delegates = match (
                 request.tools.iter().any(|tool| tool.name == Delegate::NAME),
@@ -234,32 +242,32 @@ impl SimProvider {
                 (true, false) => knobs.delegates / 4,
                 (false, _) => 0,
             };
-            let moments = answer(&world, mood, delegates);
+            let moments = draw_answer(&world, mood, delegates);
             if of_turn
                 && moments
                     .iter()
                     .any(|moment| matches!(moment, Moment::Piece(StreamEvent::Stop(StopReason::PauseTurn))))
             {
-                world.check().may_pause(&session);
+                world.lock_checker().may_pause(&session);
             }
-            let paces = rng.pause(knobs.provider_ms);
+            let paces = rng.draw_pause(knobs.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone(), session, flight),
                 move |(mut left, world, session, flight)| async move {
                     let moment = left.next()?;
                     if world.rng.chance(400) {
-                        tokio::time::sleep(world.rng.pause(paces.as_millis() as u64)).await;
+                        tokio::time::sleep(world.rng.draw_pause(paces.as_millis() as u64)).await;
                     }
                     let item = match moment {
                         Moment::Piece(event) => {
                             if let StreamEvent::Usage { usage, .. } = &event {
-                                world.check().counts_tokens(&session, *usage);
+                                world.lock_checker().counts_tokens(&session, *usage);
                             }
                             Ok(event)
                         }
                         Moment::Error(error) => {
                             if of_turn {
-                                world.check().befalls(&session, Fallen::Broken);
+                                world.lock_checker().note_fault(&session, Fallen::Broken);
                             }
                             Err(error)
                         }
@@ -274,23 +282,23 @@ impl SimProvider {
 }
 
 /// Now and then a response says how much of a limit is left.
-fn pace(rng: &Rng, standing: &AccountHealth) {
+fn report_rate_limits(rng: &Rng, standing: &AccountHealth) {
     if rng.chance(20) {
         let headers = [
             ("x-ratelimit-limit-requests", 100),
-            ("x-ratelimit-remaining-requests", rng.below(100)),
-            ("x-ratelimit-reset-requests", rng.below(90)),
+            ("x-ratelimit-remaining-requests", rng.next_below(100)),
+            ("x-ratelimit-reset-requests", rng.next_below(90)),
         ];
-        standing.heard(&headers.into_iter().map(header).collect());
+        standing.observe_headers(&headers.into_iter().map(rate_limit_header).collect());
     }
 }
 
-fn header((name, value): (&'static str, u64)) -> (HeaderName, HeaderValue) {
+fn rate_limit_header((name, value): (&'static str, u64)) -> (HeaderName, HeaderValue) {
     (HeaderName::from_static(name), HeaderValue::from(value))
 }
 
 /// What a mood makes of every call.
-fn refuses(mood: ProviderMood) -> Option<Fault> {
+fn fault_of_mood(mood: ProviderMood) -> Option<Fault> {
     match mood {
         ProviderMood::TooLong => Some(Fault::PromptTooLong { limit: None }),
         ProviderMood::Pictures => Some(Fault::ImageRefused),
@@ -304,19 +312,19 @@ fn refuses(mood: ProviderMood) -> Option<Fault> {
     }
 }
 
-fn error(rng: &Rng) -> ProviderError {
+fn draw_error(rng: &Rng) -> ProviderError {
     // Half of them pass by themselves.
     if rng.chance(500) {
-        let fault = rng.pick(&[
+        let fault = rng.pick_one(&[
             Fault::Throttled,
             Fault::Overloaded,
             Fault::Server,
             Fault::Connection,
         ]);
-        return failure(rng, fault.clone());
+        return error_of_fault(rng, fault.clone());
     }
     let fault = rng
-        .pick(&[
+        .pick_one(&[
             Fault::Throttled,
             Fault::Overloaded,
             Fault::Server,
@@ -338,10 +346,10 @@ fn error(rng: &Rng) -> ProviderError {
             Fault::Local,
         ])
         .clone();
-    failure(rng, fault)
+    error_of_fault(rng, fault)
 }
 
-fn failure(rng: &Rng, fault: Fault) -> ProviderError {
+fn error_of_fault(rng: &Rng, fault: Fault) -> ProviderError {
     ProviderError {
         fault,
         provider: "sim".to_owned(),
@@ -349,29 +357,29 @@ fn failure(rng: &Rng, fault: Fault) -> ProviderError {
         message: "simulated".to_owned(),
         status: None,
         request_id: None,
-        retry_after: rng.chance(200).then(|| rng.pause(90_000)),
+        retry_after: rng.chance(200).then(|| rng.draw_pause(90_000)),
         user_action: None,
         should_retry: None,
     }
 }
 
 /// The pieces of one answer, whole or broken.
-fn answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
+fn draw_answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
     let (rng, knobs) = (&world.rng, &world.knobs);
     let mut pieces = Vec::new();
-    if let Some(stop) = stops(mood) {
+    if let Some(stop) = stop_reason_of_mood(mood) {
         if rng.chance(500) {
-            reasoning(rng, &mut pieces);
+            push_reasoning(rng, &mut pieces);
         }
         if mood != ProviderMood::Empty && rng.chance(700) {
             text(rng, false, &mut pieces);
         }
         pieces.push(StreamEvent::Stop(stop));
-        return broken(world, pieces, knobs.stream_fails);
+        return break_stream(world, pieces, knobs.stream_fails);
     }
     let odd = rng.chance(knobs.odd_answers);
     if rng.chance(300) {
-        reasoning(rng, &mut pieces);
+        push_reasoning(rng, &mut pieces);
     }
     if !(odd && rng.chance(300)) {
         text(rng, odd, &mut pieces);
@@ -380,9 +388,9 @@ fn answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
     if asks && rng.chance(knobs.repeats) {
         same_again(&mut pieces);
     } else if asks {
-        let calls = 1 + rng.below(*rng.pick(&[1, 3, 12])) as u32;
+        let calls = 1 + rng.next_below(*rng.pick_one(&[1, 3, 12])) as u32;
         if rng.chance(delegates) {
-            delegate(rng, calls * 3, &mut pieces);
+            push_delegation(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
             tool_use(world, index * 3, odd, &mut pieces);
@@ -393,17 +401,17 @@ fn answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
     }
     if rng.chance(800) {
         let usage = Usage {
-            input: rng.below(1_000),
-            output: rng.below(*rng.pick(&[100, 100, 1_500])),
-            cache_read: rng.below(100),
+            input: rng.next_below(1_000),
+            output: rng.next_below(*rng.pick_one(&[100, 100, 1_500])),
+            cache_read: rng.next_below(100),
             cache_write: 0,
         };
-        let cost = rng.chance(500).then(|| Cost(rng.below(1_000_000)));
+        let cost = rng.chance(500).then(|| Cost(rng.next_below(1_000_000)));
         pieces.push(StreamEvent::Usage { usage, cost });
     }
     let stop = match (odd, asks) {
         (true, _) => rng
-            .pick(&[
+            .pick_one(&[
                 StopReason::EndTurn,
                 StopReason::ToolUse,
                 StopReason::MaxTokens,
@@ -422,11 +430,11 @@ fn answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
     } else {
         knobs.stream_fails
     };
-    broken(world, pieces, often)
+    break_stream(world, pieces, often)
 }
 
 /// How every answer of a mood ends.
-fn stops(mood: ProviderMood) -> Option<StopReason> {
+fn stop_reason_of_mood(mood: ProviderMood) -> Option<StopReason> {
     match mood {
         ProviderMood::Truncates => Some(StopReason::MaxTokens),
         ProviderMood::Empty => Some(StopReason::EndTurn),
@@ -441,21 +449,21 @@ fn stops(mood: ProviderMood) -> Option<StopReason> {
 }
 
 /// The pieces as they come; of so many in a thousand answers only the beginning.
-fn broken(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<Moment> {
+fn break_stream(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<Moment> {
     let rng = &world.rng;
     let mut moments: Vec<Moment> = pieces.into_iter().map(Moment::Piece).collect();
     if rng.chance(often) {
-        moments.truncate(rng.below(moments.len() as u64) as usize);
+        moments.truncate(rng.next_below(moments.len() as u64) as usize);
         if rng.chance(800) {
-            moments.push(Moment::Error(error(rng)));
+            moments.push(Moment::Error(draw_error(rng)));
         }
     }
     moments
 }
 
-fn reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
-    for _ in 0..rng.below(4) {
-        pieces.push(StreamEvent::Reasoning(word(rng).to_owned()));
+fn push_reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
+    for _ in 0..rng.next_below(4) {
+        pieces.push(StreamEvent::Reasoning(pick_word(rng).to_owned()));
     }
     if rng.chance(500) {
         pieces.push(StreamEvent::ReasoningSignature("proof".to_owned()));
@@ -467,11 +475,11 @@ fn reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
 
 fn text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
     if odd && rng.chance(400) {
-        pieces.push(StreamEvent::Text(rng.pick(&["", " ", "\n\n"]).to_string()));
+        pieces.push(StreamEvent::Text(rng.pick_one(&["", " ", "\n\n"]).to_string()));
         return;
     }
-    for _ in 0..=rng.below(8) {
-        pieces.push(StreamEvent::Text(word(rng).to_owned()));
+    for _ in 0..=rng.next_below(8) {
+        pieces.push(StreamEvent::Text(pick_word(rng).to_owned()));
     }
     if rng.chance(2) {
         pieces.push(StreamEvent::Text("much ".repeat(20_000)));
@@ -480,33 +488,33 @@ fn text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
     }
 }
 
-fn word(rng: &Rng) -> &'static str {
+fn pick_word(rng: &Rng) -> &'static str {
     const WORDS: [&str; 8] = ["so ", "it is", "ä", "日本", "\n", " ", "`code`", "x"];
-    rng.pick::<&str>(&WORDS)
+    rng.pick_one::<&str>(&WORDS)
 }
 
 fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
     let (rng, knobs) = (&world.rng, &world.knobs);
     let name = match odd && rng.chance(200) {
-        true => *rng.pick(&["unknown", "", "read file"]),
+        true => *rng.pick_one(&["unknown", "", "read file"]),
         false if rng.chance(50) => "update_plan",
-        false => *rng.pick(tools::NAMES),
+        false => *rng.pick_one(tools::NAMES),
     };
     pieces.push(StreamEvent::ToolUseStarted {
         index,
         name: name.to_owned(),
     });
     let input = match name {
-        "update_plan" => json!({"items": [{"text": word(rng), "status": "pending"}]}),
-        _ => tools::arguments(rng, knobs.bad_tools, knobs.tool_ms),
+        "update_plan" => json!({"items": [{"text": pick_word(rng), "status": "pending"}]}),
+        _ => tools::draw_arguments(rng, knobs.bad_tools, knobs.tool_ms),
     };
     let mut written = input.to_string();
     if odd && rng.chance(200) {
         written = rng
-            .pick(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
+            .pick_one(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
             .to_string();
     }
-    let cut = written.floor_char_boundary(rng.below(written.len() as u64 + 1) as usize);
+    let cut = written.floor_char_boundary(rng.next_below(written.len() as u64 + 1) as usize);
     for piece in [&written[..cut], &written[cut..]] {
         pieces.push(StreamEvent::ToolInput {
             index,
@@ -518,8 +526,8 @@ fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>)
     }
 }
 
-fn delegate(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
-    let (name, json) = (Delegate::NAME.to_owned(), tools::delegation(rng).to_string());
+fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
+    let (name, json) = (Delegate::NAME.to_owned(), tools::draw_delegation(rng).to_string());
     pieces.push(StreamEvent::ToolUseStarted { index, name });
     pieces.push(StreamEvent::ToolInput { index, json });
     pieces.push(StreamEvent::ToolUseCompleted { index });

@@ -32,11 +32,11 @@ pub(super) struct Client {
 }
 
 impl EventSink for Client {
-    fn pass(&mut self, mut envelope: Envelope) {
+    fn publish_event(&mut self, mut envelope: Envelope) {
         if let Some(left) = self.crash.as_mut() {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                sim_schedule::freeze();
+                sim_schedule::freeze_tasks();
             }
         }
         if sim_schedule::is_frozen() {
@@ -51,12 +51,12 @@ impl EventSink for Client {
         if envelope.seq.is_some() && self.world.rng.chance(20) {
             self.look_for(&envelope);
         }
-        self.world.check().pass(&envelope);
+        self.world.lock_checker().check_event(&envelope);
     }
 
-    fn warn(&mut self, code: &str, message: &str) {
+    fn publish_warning(&mut self, code: &str, message: &str) {
         if !sim_schedule::is_frozen() {
-            self.world.check().warn(code, message);
+            self.world.lock_checker().note_warning(code, message);
         }
     }
 }
@@ -64,7 +64,7 @@ impl EventSink for Client {
 impl Client {
     /// I7: stored before shown, or warned of.
     fn look_for(&self, envelope: &Envelope) {
-        let check = self.world.check();
+        let check = self.world.lock_checker();
         if check.is_degraded() || check.has_just_lost() {
             return;
         }
@@ -73,25 +73,25 @@ impl Client {
         let (Some(reader), Some(seq)) = (reader.as_ref(), envelope.seq) else {
             return;
         };
-        let found = futures::FutureExt::now_or_never(reader.event(&envelope.session, seq));
+        let found = futures::FutureExt::now_or_never(reader.read_event(&envelope.session, seq));
         match found {
             Some(Ok(Some(Ok(stored)))) if stored.event == envelope.event => {}
             other => {
                 let text = format!("I7: event {seq} is shown but not stored so: {other:?}");
-                self.world.check().fail(text);
+                self.world.lock_checker().record_violation(text);
             }
         }
     }
 }
 
 /// The disk: fails for a while now and then, and dies with a crash.
-pub(super) fn disk(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
+pub(super) fn disk_faults(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
     let mut outage: Option<(Instant, WriteFault)> = None;
     Box::new(move || {
         if let Some(left) = crash.as_mut() {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                sim_schedule::freeze();
+                sim_schedule::freeze_tasks();
             }
         }
         if sim_schedule::is_frozen() {
@@ -107,8 +107,8 @@ pub(super) fn disk(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
         if world.rng.chance(world.knobs.outages) {
             let fault = *world
                 .rng
-                .pick(&[WriteFault::DiskFull, WriteFault::Io, WriteFault::Busy]);
-            outage = Some((now + world.rng.pause(20_000), fault));
+                .pick_one(&[WriteFault::DiskFull, WriteFault::Io, WriteFault::Busy]);
+            outage = Some((now + world.rng.draw_pause(20_000), fault));
             return Some(fault);
         }
         None

@@ -11,39 +11,41 @@ use crate::session::{InquiryAnswer, SessionCommand};
 use super::server_run::ServerRun;
 
 /// Answers inquiries, sooner or later.
-pub(super) async fn replies(window: Arc<ClientWindow>) {
+pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
     let (life, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.pause(life.world.knobs.answer_ms)).await;
-        let open = life.world.check().open_inquiries();
-        let Some((session, inquiry, running)) = open.get(rng.below(open.len() as u64) as usize).cloned()
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(life.world.knobs.answer_ms)).await;
+        let open = life.world.lock_checker().open_inquiries();
+        let Some((session, inquiry, running)) = open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {
-            tokio::time::sleep(rng.pause(3_000)).await;
+            tokio::time::sleep(rng.draw_pause(3_000)).await;
             continue;
         };
         if !running && rng.chance(900) {
             continue;
         }
-        let taken = reply(life, &session, &inquiry).await;
+        let taken = answer_inquiry(life, &session, &inquiry).await;
         if !taken && !running {
             // It is answered, and waits for the turn to be resumed: who asks all the time hears the same.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         if rng.chance(100) {
-            reply(life, &session, &inquiry).await;
+            answer_inquiry(life, &session, &inquiry).await;
         }
     }
 }
 
 /// Whether the answer was taken.
-async fn reply(life: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool {
-    let said = choose(&life.world, inquiry);
-    life.world.check().replies(session, &inquiry.id, &said);
+async fn answer_inquiry(life: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool {
+    let said = choose_reply(&life.world, inquiry);
+    life.world
+        .lock_checker()
+        .note_reply_sent(session, &inquiry.id, &said);
     let found = matches!(life.sessions.inquired_by(&inquiry.id).await, Ok(Some(_)));
     let (id, sent) = (inquiry.id.clone(), InquiryAnswer::Reply(said.clone()));
     let answer = life
         .sessions
-        .ask(session, |reply| SessionCommand::Answer {
+        .send_request(session, |reply| SessionCommand::Answer {
             inquiry: id,
             said: sent,
             reply,
@@ -51,27 +53,29 @@ async fn reply(life: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool
         .await;
     if answer.is_ok() && !found {
         life.world
-            .check()
-            .fail(format!("{} cannot be found by its id", inquiry.id));
+            .lock_checker()
+            .record_violation(format!("{} cannot be found by its id", inquiry.id));
     }
     let taken = answer.is_ok();
     life.world
-        .check()
+        .lock_checker()
         .reply_answered(session, &inquiry.id, said, &answer);
     taken
 }
 
-fn choose(world: &World, inquiry: &Inquiry) -> InquiryReply {
+fn choose_reply(world: &World, inquiry: &Inquiry) -> InquiryReply {
     let rng = &world.rng;
     match &inquiry.subject {
         RequestSubject::Limit(_) if rng.chance(300) => InquiryReply::Stop,
         RequestSubject::Limit(reached) if reached.limit == LimitName::UnknownPrice => InquiryReply::Accept,
-        RequestSubject::Limit(reached) => InquiryReply::Raise(1 + rng.below(1 + reached.most)),
+        RequestSubject::Limit(reached) => InquiryReply::Raise(1 + rng.next_below(1 + reached.most)),
         RequestSubject::Question(_) if rng.chance(200) => InquiryReply::Dismissed,
         RequestSubject::Question(question) => {
             let mut answers = Answers::new();
             for field in &question.fields {
-                let choice = field.choices.get(rng.below(field.choices.len() as u64) as usize);
+                let choice = field
+                    .choices
+                    .get(rng.next_below(field.choices.len() as u64) as usize);
                 let value = choice.map_or_else(|| "words".to_owned(), |choice| choice.value.clone());
                 answers.insert(field.name.clone(), vec![value]);
             }

@@ -13,7 +13,7 @@ impl Rng {
     }
 
     /// Any number (splitmix64).
-    pub(super) fn any(&self) -> u64 {
+    pub(super) fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,28 +22,28 @@ impl Rng {
     }
 
     /// In `0..end`; 0 for an empty range.
-    pub(super) fn below(&self, end: u64) -> u64 {
-        self.any().checked_rem(end).unwrap_or(0)
+    pub(super) fn next_below(&self, end: u64) -> u64 {
+        self.next_u64().checked_rem(end).unwrap_or(0)
     }
 
     /// True for `thousandths` of 1,000 throws.
     pub(super) fn chance(&self, thousandths: u32) -> bool {
-        self.below(1_000) < u64::from(thousandths)
+        self.next_below(1_000) < u64::from(thousandths)
     }
 
     /// One of them.
-    pub(super) fn pick<'a, T>(&self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len() as u64) as usize]
+    pub(super) fn pick_one<'a, T>(&self, of: &'a [T]) -> &'a T {
+        &of[self.next_below(of.len() as u64) as usize]
     }
 
     /// Up to `ms` milliseconds: often none, mostly little.
-    pub(super) fn pause(&self, ms: u64) -> Duration {
-        let most = match self.below(4) {
+    pub(super) fn draw_pause(&self, ms: u64) -> Duration {
+        let most = match self.next_below(4) {
             0 => return Duration::ZERO,
             1 => ms / 50,
             2 => ms / 8,
             _ => ms,
         };
-        Duration::from_millis(self.below(most + 1))
+        Duration::from_millis(self.next_below(most + 1))
     }
 }

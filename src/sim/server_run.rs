@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::check::Found;
-use super::hooks::hooks;
+use super::hooks::build_hooks;
 use super::model::{LONGEST_TURN, SimModels};
-use super::outlet::{Client, CrashPoints, Unread, disk};
+use super::outlet::{Client, CrashPoints, Unread, disk_faults};
 use super::replies;
 use super::tools;
 use super::user::{self, ClientWindow};
@@ -21,7 +21,9 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::{clock, random};
 use crate::domain::{Mode, SessionId};
 use crate::provider::{Accounts, CallSlots};
-use crate::session::{Rules, Services, SessionInfo, SessionManager, SettingsSource, TurnSettings, ledger};
+use crate::session::{
+    Rules, Services, SessionInfo, SessionManager, SettingsSource, TurnSettings, build_ledger,
+};
 use crate::store::{SessionQuery, Store, StoreReader};
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
@@ -52,7 +54,7 @@ pub(super) struct RunEnd {
 
 impl ServerRun {
     /// Whether a session is being deleted, or was a moment ago.
-    pub(super) fn deleting(&self) -> bool {
+    pub(super) fn is_deleting(&self) -> bool {
         self.deletes.load(Ordering::Relaxed) > 0
     }
 
@@ -84,7 +86,7 @@ impl ServerRun {
 }
 
 /// Lives it; whether it came to an orderly end. The next one begins at the returned virtual time.
-pub(super) fn live(
+pub(super) fn run_server(
     world: &Arc<World>,
     data: &Path,
     wall_ms: i64,
@@ -103,27 +105,27 @@ pub(super) fn live(
     };
     let ended = runtime.block_on(async {
         clock::set_virtual(wall_ms);
-        random::seed(fate.seed);
-        sim_schedule::begin(fate.seed, wildness);
-        world.check().note(format!("a life begins: {fate:?}"));
-        let life = whole(world.clone(), data.to_path_buf(), fate);
+        random::seed_thread(fate.seed);
+        sim_schedule::begin_schedule(fate.seed, wildness);
+        world.lock_checker().log_line(format!("a life begins: {fate:?}"));
+        let life = run_until_end(world.clone(), data.to_path_buf(), fate);
         tokio::select! { biased;
-            () = sim_schedule::frozen() => false,
+            () = sim_schedule::wait_until_frozen() => false,
             () = tokio::time::sleep(LONGEST_TURN * 20) => {
-                world.check().fail("I13: the world stands still".to_owned());
+                world.lock_checker().record_violation("I13: the world stands still".to_owned());
                 false
             }
             () = life => true,
         }
     });
     let now = runtime.block_on(async { clock::wall_ms() });
-    sim_schedule::freeze();
+    sim_schedule::freeze_tasks();
     drop(runtime);
-    sim_schedule::end();
+    sim_schedule::end_schedule();
     Ok((ended, now + super::NIGHT_MS))
 }
 
-async fn whole(world: Arc<World>, data: PathBuf, fate: RunEnd) {
+async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
     let unread = Unread::default();
     let eye: Arc<Mutex<Option<StoreReader>>> = Arc::default();
     let client = Client {
@@ -132,16 +134,16 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: RunEnd) {
         crash: fate.crash.event,
         reader: eye.clone(),
     };
-    let faults = disk(world.clone(), fate.crash.commit);
-    let (store, writer) = Store::inline(data, Box::new(client), Some(faults));
+    let faults = disk_faults(world.clone(), fate.crash.commit);
+    let (store, writer) = Store::start_inline(data, Box::new(client), Some(faults));
     let reader = store.reader.clone();
-    let found = stored(&reader).await;
-    world.check().reloads(&world.files, found);
+    let found = read_all_sessions(&reader).await;
+    world.lock_checker().check_restart(&world.files, found);
     if let Ok(mut eye) = eye.lock() {
         *eye = Some(reader.clone());
     }
     let writer = spawn(writer);
-    let services = services(&world, store);
+    let services = build_services(&world, store);
     let life = Arc::new(ServerRun {
         world: world.clone(),
         sessions: SessionManager::new(Arc::new(services)),
@@ -155,22 +157,22 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: RunEnd) {
         .iter()
         .flat_map(|window| {
             [
-                spawn(user::interferes(window.clone())),
-                spawn(user::answers(window.clone())),
-                spawn(replies::replies(window.clone())),
+                spawn(user::interfere_at_random(window.clone())),
+                spawn(user::answer_approvals(window.clone())),
+                spawn(replies::answer_inquiries(window.clone())),
             ]
         })
         .collect();
     let mut prompting: Vec<AbortOnDrop<()>> = windows
         .iter()
-        .map(|window| spawn(user::prompts(window.clone())))
+        .map(|window| spawn(user::keep_prompting(window.clone())))
         .collect();
     let done = async {
         for task in &mut prompting {
             // One that panicked has told so.
             let _ = task.await;
         }
-        user::rest(&life).await;
+        user::wait_until_quiet(&life).await;
     };
     match fate.ends_after {
         None => done.await,
@@ -182,63 +184,69 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: RunEnd) {
             }
         }
     }
-    if fate.ends_after.is_none() && life.sessions.services().store.writes.barrier().await.is_ok() {
-        let found = stored(&reader).await;
+    if fate.ends_after.is_none() && life.sessions.services().store.writes.flush_writes().await.is_ok() {
+        let found = read_all_sessions(&reader).await;
         // People act on, and so may have changed something since: compared in one moment.
-        world.check().compare(&found);
+        world.lock_checker().compare_with_store(&found);
     }
     // Whoever asked waits for the answer until the end.
     let people = people.into_iter().chain(prompting).collect();
-    end(&world, life, (people, reading), windows, writer).await;
+    shut_down(&world, life, (people, reading), windows, writer).await;
 }
 
 /// The server ends in order: within its time, everything stored, every lock free.
-async fn end(
+async fn shut_down(
     world: &World,
     life: Arc<ServerRun>,
     tasks: (Vec<AbortOnDrop<()>>, AbortOnDrop<()>),
     windows: Vec<Arc<ClientWindow>>,
     writer: AbortOnDrop<()>,
 ) {
-    world.check().note("the server ends".to_owned());
-    world.check().ends();
+    world.lock_checker().log_line("the server ends".to_owned());
+    world.lock_checker().begin_shutdown();
     let began = clock::wall_ms();
-    life.sessions.end().await;
+    life.sessions.shut_down().await;
     let took = clock::wall_ms() - began;
     if took > 12_500 {
-        world.check().fail(format!("R-CANCEL: the end took {took} ms"));
+        world
+            .lock_checker()
+            .record_violation(format!("R-CANCEL: the end took {took} ms"));
     }
-    if life.sessions.live() > 0 {
-        world.check().fail("sessions live on after the end".to_owned());
+    if life.sessions.live_session_count() > 0 {
+        world
+            .lock_checker()
+            .record_violation("sessions live on after the end".to_owned());
     }
     drop((tasks, windows));
-    let running = world.check().running();
-    let lasting = !world.check().is_degraded();
+    let running = world.lock_checker().running_turns();
+    let lasting = !world.lock_checker().is_degraded();
     if lasting && !running.is_empty() {
         world
-            .check()
-            .fail(format!("I3: {running:?} have no end after the server's"));
+            .lock_checker()
+            .record_violation(format!("I3: {running:?} have no end after the server's"));
     }
     drop(life);
     if tokio::time::timeout(Duration::from_secs(60), writer)
         .await
         .is_err()
     {
-        world.check().fail("the store's writer does not end".to_owned());
+        world
+            .lock_checker()
+            .record_violation("the store's writer does not end".to_owned());
     }
 }
 
 /// Every session that is known is opened, which mends what a crash has cut.
 async fn open_windows(life: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, AbortOnDrop<()>) {
-    let reading = spawn(user::reads(life.clone()));
-    let known = life.world.check().sessions();
+    let reading = spawn(user::read_slowly(life.clone()));
+    let known = life.world.lock_checker().session_ids();
     for session in &known {
-        user::load(life, session, false).await;
-        let turn = life.world.check().open_turn(session);
+        user::load_session(life, session, false).await;
+        let turn = life.world.lock_checker().open_turn(session);
         if let Some(turn) = turn {
             life.world
-                .check()
-                .fail(format!("I3: {turn} has no end after its session was loaded"));
+                .lock_checker()
+                .record_violation(format!("I3: {turn} has no end after its session was loaded"));
         }
     }
     let count = life.world.knobs.sessions;
@@ -252,13 +260,13 @@ async fn open_windows(life: &Arc<ServerRun>) -> (Vec<Arc<ClientWindow>>, AbortOn
     (windows.collect(), reading)
 }
 
-fn services(world: &Arc<World>, store: Store) -> Services {
+fn build_services(world: &Arc<World>, store: Store) -> Services {
     Services {
-        ledger: ledger(&store),
+        ledger: build_ledger(&store),
         store,
         profiles: Arc::new(SimProfiles(world.clone(), Arc::default())),
         slots: Arc::new(CallSlots::new(world.knobs.slots)),
-        tools: Arc::new(tools::registry(world)),
+        tools: Arc::new(tools::build_registry(world)),
         editor: Arc::new(crate::tool::NoEditor),
         redactor: crate::config::Redactor::default(),
         totals: Arc::new(Totals::default()),
@@ -275,7 +283,7 @@ fn services(world: &Arc<World>, store: Store) -> Services {
 struct SimProfiles(Arc<World>, Arc<Accounts>);
 
 impl SettingsSource for SimProfiles {
-    fn profile(&self, session: &SessionInfo) -> TurnSettings {
+    fn turn_settings(&self, session: &SessionInfo) -> TurnSettings {
         TurnSettings {
             models: Arc::new(SimModels {
                 world: self.0.clone(),
@@ -310,7 +318,7 @@ impl SettingsSource for SimProfiles {
                 Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
             },
             tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
-            hooks: hooks(&self.0),
+            hooks: build_hooks(&self.0),
             conducts: self.0.knobs.conducts,
         }
     }
@@ -319,13 +327,13 @@ impl SettingsSource for SimProfiles {
         self.0.knobs.mode
     }
 
-    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+    fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
         Arc::new(Workspace::new(Shared::new(&[], None)))
     }
 }
 
 /// All that a store holds.
-async fn stored(reader: &StoreReader) -> BTreeMap<SessionId, Found> {
+async fn read_all_sessions(reader: &StoreReader) -> BTreeMap<SessionId, Found> {
     let mut all = BTreeMap::new();
     let query = SessionQuery {
         limit: 10_000,
@@ -335,12 +343,12 @@ async fn stored(reader: &StoreReader) -> BTreeMap<SessionId, Found> {
     for hit in sessions.unwrap_or_default() {
         let id = hit.session.id.clone();
         let mut events = Vec::new();
-        let mut pages = reader.walk(&id, 0);
+        let mut pages = reader.walk_events(&id, 0);
         while let Ok(Some(page)) = pages.next().await {
             events.extend(page.events);
         }
-        let changes = reader.changes(&id).await;
-        let pending = reader.pending(&id).await.map(|(pending, _)| pending);
+        let changes = reader.read_changes(&id).await;
+        let pending = reader.read_pending(&id).await.map(|(pending, _)| pending);
         let found = Found {
             row: hit.session,
             events,

@@ -53,7 +53,7 @@ const BADLY: &[&str] = &[
 pub(super) const NAMES: &[&str] = &["look", "change", "make", "fetch", "think"];
 
 /// All tools of a world.
-pub(super) fn registry(world: &Arc<World>) -> Registry {
+pub(super) fn build_registry(world: &Arc<World>) -> Registry {
     let tools: Vec<Arc<dyn DynTool>> = vec![
         Arc::new(Look(world.clone())),
         Arc::new(Change(world.clone())),
@@ -67,28 +67,30 @@ pub(super) fn registry(world: &Arc<World>) -> Registry {
 }
 
 /// Arguments as a model would write them.
-pub(super) fn arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
+pub(super) fn draw_arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
     let how = match (rng.chance(bad), rng.chance(5)) {
-        (true, _) => rng.pick(BADLY),
+        (true, _) => rng.pick_one(BADLY),
         (false, true) => "long",
-        (false, false) => rng.pick(WELL),
+        (false, false) => rng.pick_one(WELL),
     };
     // Now and then longer than any time limit.
     let ms = if rng.chance(10) { 200_000 } else { ms };
-    json!({"how": how, "ms": rng.pause(ms).as_millis() as u64, "parts": rng.below(4)})
+    json!({"how": how, "ms": rng.draw_pause(ms).as_millis() as u64, "parts": rng.next_below(4)})
 }
 
 /// What sub-agents are told; no person says it.
 pub(super) const TASK: &str = "a part of the work";
 
 /// Arguments of `delegate` as a model would write them; now and then nonsense.
-pub(super) fn delegation(rng: &Rng) -> Value {
+pub(super) fn draw_delegation(rng: &Rng) -> Value {
     let task = |_| json!({"prompt": TASK});
-    let tasks: Vec<Value> = (0..=rng.below(*rng.pick(&[1, 3, 3, 11]))).map(task).collect();
-    let join = match rng.below(6) {
+    let tasks: Vec<Value> = (0..=rng.next_below(*rng.pick_one(&[1, 3, 3, 11])))
+        .map(task)
+        .collect();
+    let join = match rng.next_below(6) {
         0 => "allow_failures".to_owned(),
         1 => "first_success".to_owned(),
-        2 | 3 => format!("quorum({})", 1 + rng.below(tasks.len() as u64)),
+        2 | 3 => format!("quorum({})", 1 + rng.next_below(tasks.len() as u64)),
         4 if rng.chance(100) => "most".to_owned(),
         _ => "all_required".to_owned(),
     };
@@ -100,7 +102,7 @@ pub(super) fn delegation(rng: &Rng) -> Value {
 }
 
 /// The effect that a tool declares for its arguments; the checker judges by it too.
-pub(super) fn declared(name: &str, cwd: &std::path::Path) -> Effect {
+pub(super) fn declared_effect(name: &str, cwd: &std::path::Path) -> Effect {
     let kind = match name {
         "look" => EffectKind::Read,
         "change" => EffectKind::Write,
@@ -135,21 +137,21 @@ macro_rules! tools {
             const NAME: &'static str = $name;
             const DESCRIPTION: &'static str = "Simulated.";
 
-            fn title(&self, input: &Act) -> String {
+            fn call_title(&self, input: &Act) -> String {
                 assert_ne!(input.how, "panic_title", "{EXPECTED_PANIC}");
                 format!("{} {}", $name, input.how)
             }
 
-            fn effect(&self, input: &Act, cx: &ToolContext) -> Result<Effect, ToolError> {
+            fn predict_effect(&self, input: &Act, cx: &ToolContext) -> Result<Effect, ToolError> {
                 assert_ne!(input.how, "panic_effect", "{EXPECTED_PANIC}");
                 if input.how == "fail_effect" {
                     return Err(ToolError::Reported("no such place".into()));
                 }
-                Ok(declared($name, &cx.cwd))
+                Ok(declared_effect($name, &cx.cwd))
             }
 
-            async fn preview(&self, input: &Act, _cx: &ToolContext) -> Result<Preview, ToolError> {
-                tokio::time::sleep(self.0.rng.pause(10)).await;
+            async fn preview_change(&self, input: &Act, _cx: &ToolContext) -> Result<Preview, ToolError> {
+                tokio::time::sleep(self.0.rng.draw_pause(10)).await;
                 assert_ne!(input.how, "panic_preview", "{EXPECTED_PANIC}");
                 if input.how == "fail_preview" {
                     return Err(ToolError::Reported("cannot be done".into()));
@@ -157,7 +159,7 @@ macro_rules! tools {
                 Ok(Preview::default())
             }
 
-            fn timeout(&self, _input: &Act) -> Option<Duration> {
+            fn call_timeout(&self, _input: &Act) -> Option<Duration> {
                 Some(Duration::from_secs(30))
             }
 
@@ -166,7 +168,7 @@ macro_rules! tools {
             }
 
             async fn run(&self, input: Act, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-                act(&self.0, $name, $patient, input, cx).await
+                perform_act(&self.0, $name, $patient, input, cx).await
             }
         }
     )*};
@@ -188,11 +190,11 @@ struct InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.world.check().effect_ended(&self.call);
+        self.world.lock_checker().effect_ended(&self.call);
     }
 }
 
-async fn act(
+async fn perform_act(
     world: &Arc<World>,
     name: &str,
     patient: bool,
@@ -201,7 +203,7 @@ async fn act(
 ) -> Result<ToolOutput, ToolError> {
     let call = cx.call.clone();
     world
-        .check()
+        .lock_checker()
         .effect_begins(&cx.session, &call, name, &input.how, patient);
     let _in_hand = InHand {
         world: world.clone(),
@@ -209,10 +211,12 @@ async fn act(
     };
     for part in 0..=input.parts {
         tokio::time::sleep(Duration::from_millis(input.ms / u64::from(input.parts + 1))).await;
-        world.check().effect_goes_on(&cx.session, &call);
+        world.lock_checker().effect_goes_on(&cx.session, &call);
         if input.how == "chatty" {
             // Nobody may listen any more.
-            let _ = cx.tell(ToolProgress::Output(format!("part {part}\n"))).await;
+            let _ = cx
+                .send_progress(ToolProgress::Output(format!("part {part}\n")))
+                .await;
         }
         if patient && cx.hurry.is_cancelled() && input.how != "stubborn" {
             return Err(ToolError::CutShort(Box::new(ToolOutput::text("half of it"))));

@@ -145,29 +145,29 @@ pub(super) struct WorldSettings {
 }
 
 impl WorldSettings {
-    fn draw(rng: &Rng) -> Self {
+    fn draw_settings(rng: &Rng) -> Self {
         let seconds = Duration::from_secs;
         Self {
-            sessions: 1 + rng.below(4),
-            max_steps: *rng.pick(&[1, 3, 8, 50]),
-            max_escalations: *rng.pick(&[1, 1, 3]),
-            token_target: *rng.pick(&[None, None, None, Some(150), Some(5_000)]),
-            pictures: *rng.pick(&[23, 23, 2]),
-            call_fails: *rng.pick(&[0, 0, 30, 300]),
-            stream_fails: *rng.pick(&[0, 0, 30, 300]),
-            odd_answers: *rng.pick(&[0, 0, 50, 300]),
-            moods: *rng.pick(&[0, 30, 150, 400]),
-            wants_tools: *rng.pick(&[50, 400, 700]),
-            bad_tools: *rng.pick(&[0, 100, 500]),
-            writes: *rng.pick(&[0, 300, 900]),
-            outages: *rng.pick(&[0, 0, 2, 20]),
-            slow_client: *rng.pick(&[0, 0, 100, 800]),
-            resolve_fails: *rng.pick(&[0, 0, 50]),
-            provider_ms: *rng.pick(&[0, 20, 500, 5_000]),
-            tool_ms: *rng.pick(&[0, 50, 2_000, 14_000]),
-            whim_ms: *rng.pick(&[20, 300, 3_000]),
-            answer_ms: *rng.pick(&[100, 3_000, 60_000]),
-            mode: *rng.pick(&[
+            sessions: 1 + rng.next_below(4),
+            max_steps: *rng.pick_one(&[1, 3, 8, 50]),
+            max_escalations: *rng.pick_one(&[1, 1, 3]),
+            token_target: *rng.pick_one(&[None, None, None, Some(150), Some(5_000)]),
+            pictures: *rng.pick_one(&[23, 23, 2]),
+            call_fails: *rng.pick_one(&[0, 0, 30, 300]),
+            stream_fails: *rng.pick_one(&[0, 0, 30, 300]),
+            odd_answers: *rng.pick_one(&[0, 0, 50, 300]),
+            moods: *rng.pick_one(&[0, 30, 150, 400]),
+            wants_tools: *rng.pick_one(&[50, 400, 700]),
+            bad_tools: *rng.pick_one(&[0, 100, 500]),
+            writes: *rng.pick_one(&[0, 300, 900]),
+            outages: *rng.pick_one(&[0, 0, 2, 20]),
+            slow_client: *rng.pick_one(&[0, 0, 100, 800]),
+            resolve_fails: *rng.pick_one(&[0, 0, 50]),
+            provider_ms: *rng.pick_one(&[0, 20, 500, 5_000]),
+            tool_ms: *rng.pick_one(&[0, 50, 2_000, 14_000]),
+            whim_ms: *rng.pick_one(&[20, 300, 3_000]),
+            answer_ms: *rng.pick_one(&[100, 3_000, 60_000]),
+            mode: *rng.pick_one(&[
                 Mode::Ask,
                 Mode::Ask,
                 Mode::Ask,
@@ -175,53 +175,53 @@ impl WorldSettings {
                 Mode::Full,
                 Mode::Plan,
             ]),
-            approval_timeout: *rng.pick(&[None, Some(seconds(5)), Some(seconds(60))]),
+            approval_timeout: *rng.pick_one(&[None, Some(seconds(5)), Some(seconds(60))]),
             questions: rng.chance(500),
-            wall_time: *rng.pick(&[None, None, None, Some(seconds(1)), Some(seconds(20))]),
-            max_tool_calls: *rng.pick(&[None, None, Some(1), Some(6)]),
+            wall_time: *rng.pick_one(&[None, None, None, Some(seconds(1)), Some(seconds(20))]),
+            max_tool_calls: *rng.pick_one(&[None, None, Some(1), Some(6)]),
             degrade: rng.chance(400),
             priced: rng.chance(700),
-            budgets: budgets(rng),
-            idle: *rng.pick(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
-            slots: *rng.pick(&[1, 2, 256]),
-            pool: *rng.pick(&[600, 4_096, 1 << 20]),
-            yields: *rng.pick(&[0, 50, 400]),
-            small_batches: *rng.pick(&[0, 100, 700]),
-            memory: *rng.pick(&[usize::MAX, usize::MAX, 20_000, 2_000]),
-            crashes: *rng.pick(&[0, 500, 950]),
-            hooks_at: *rng.pick(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
-            hooks_meddle: *rng.pick(&[0, 50, 400, 1_000]),
+            budgets: draw_budgets(rng),
+            idle: *rng.pick_one(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
+            slots: *rng.pick_one(&[1, 2, 256]),
+            pool: *rng.pick_one(&[600, 4_096, 1 << 20]),
+            yields: *rng.pick_one(&[0, 50, 400]),
+            small_batches: *rng.pick_one(&[0, 100, 700]),
+            memory: *rng.pick_one(&[usize::MAX, usize::MAX, 20_000, 2_000]),
+            crashes: *rng.pick_one(&[0, 500, 950]),
+            hooks_at: *rng.pick_one(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
+            hooks_meddle: *rng.pick_one(&[0, 50, 400, 1_000]),
             hooks_object: rng.chance(300),
-            repeats: *rng.pick(&[0, 0, 100, 950]),
+            repeats: *rng.pick_one(&[0, 0, 100, 950]),
             conducts: AgentPolicy {
                 planning: rng.chance(200),
-                reflection: *rng.pick(&[None, None, Some(1), Some(3)]),
-                tool_failure: *rng.pick(&POLICIES),
-                tool_timeout: *rng.pick(&POLICIES),
-                subagent_failure: *rng.pick(&POLICIES),
+                reflection: *rng.pick_one(&[None, None, Some(1), Some(3)]),
+                tool_failure: *rng.pick_one(&POLICIES),
+                tool_timeout: *rng.pick_one(&POLICIES),
+                subagent_failure: *rng.pick_one(&POLICIES),
             },
-            window: *rng.pick(&[200_000, 200_000, 6_000, 2_500]),
-            real_window: *rng.pick(&[u64::MAX, u64::MAX, 3_000, 1_000]),
-            max_output: *rng.pick(&[8_000, 64_000]),
+            window: *rng.pick_one(&[200_000, 200_000, 6_000, 2_500]),
+            real_window: *rng.pick_one(&[u64::MAX, u64::MAX, 3_000, 1_000]),
+            max_output: *rng.pick_one(&[8_000, 64_000]),
             blind: rng.chance(300),
             auto_compact: rng.chance(850),
-            compaction_model: *rng.pick(&[None, None, Some("sim/cheap")]),
-            max_retries: *rng.pick(&[1, 4, 4, 12]),
+            compaction_model: *rng.pick_one(&[None, None, Some("sim/cheap")]),
+            max_retries: *rng.pick_one(&[1, 4, 4, 12]),
             route: rng.chance(500),
             stand_in: rng.chance(300),
             circuit: CircuitPolicy {
-                failures: *rng.pick(&[1, 2, 5]),
-                rest: *rng.pick(&[seconds(1), seconds(30)]),
+                failures: *rng.pick_one(&[1, 2, 5]),
+                rest: *rng.pick_one(&[seconds(1), seconds(30)]),
             },
-            delegates: *rng.pick(&[0, 100, 300, 700]),
-            delegate_limit: *rng.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
+            delegates: *rng.pick_one(&[0, 100, 300, 700]),
+            delegate_limit: *rng.pick_one(&[None, Some(seconds(1)), Some(seconds(20))]),
         }
     }
 }
 
 /// A simulated answer costs up to a tenth of a cent.
-fn budgets(rng: &Rng) -> Budgets {
-    let some = |most: u64| rng.chance(300).then(|| Cost(1 + rng.below(most)));
+fn draw_budgets(rng: &Rng) -> Budgets {
+    let some = |most: u64| rng.chance(300).then(|| Cost(1 + rng.next_below(most)));
     let budgets = Budgets {
         turn: some(3_000_000),
         session: some(20_000_000),
@@ -238,7 +238,7 @@ fn budgets(rng: &Rng) -> Budgets {
 impl World {
     pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
         let rng = Rng::new(seed);
-        let knobs = WorldSettings::draw(&rng);
+        let knobs = WorldSettings::draw_settings(&rng);
         let check = Mutex::new(Checker::new(&knobs, lines));
         Arc::new(Self {
             rng,
@@ -252,12 +252,12 @@ impl World {
     }
 
     /// What the model that is asked now is like.
-    pub(super) fn mood(&self) -> ProviderMood {
+    pub(super) fn current_mood(&self) -> ProviderMood {
         let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
         match mood.1.checked_sub(1) {
             Some(left) => mood.1 = left,
             None if self.rng.chance(self.knobs.moods) => {
-                *mood = (*self.rng.pick(&MOODS), self.rng.below(12));
+                *mood = (*self.rng.pick_one(&MOODS), self.rng.next_below(12));
             }
             None => mood.0 = ProviderMood::Usual,
         }
@@ -265,7 +265,7 @@ impl World {
     }
 
     /// The model's window, as far as is known.
-    pub(super) fn window(&self) -> u64 {
+    pub(super) fn context_window(&self) -> u64 {
         let learnt = *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
         self.knobs.window.min(learnt)
     }
@@ -275,7 +275,7 @@ impl World {
         *self.learnt.lock().unwrap_or_else(PoisonError::into_inner) = window;
     }
 
-    pub(super) fn check(&self) -> MutexGuard<'_, Checker> {
+    pub(super) fn lock_checker(&self) -> MutexGuard<'_, Checker> {
         self.check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

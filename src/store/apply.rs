@@ -40,7 +40,7 @@ pub(super) fn apply(
             Err(error) => return Err(error),
         }
     }
-    batch.finish()?;
+    batch.flush_tallies()?;
     Ok(applied)
 }
 
@@ -66,7 +66,7 @@ pub(super) fn seq_of(id: i64) -> u64 {
     (id & 0xffff_ffff) as u64
 }
 
-fn signed(n: u64) -> i64 {
+fn to_sql_integer(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -91,21 +91,21 @@ impl Batch<'_> {
     /// Some text tells why the write was left out.
     fn apply(&mut self, op: &WriteOp) -> Result<Option<String>, rusqlite::Error> {
         match op {
-            WriteOp::Create(row) => self.create(row)?,
-            WriteOp::Event(event) => return self.event(event),
+            WriteOp::Create(row) => self.create_session(row)?,
+            WriteOp::Event(event) => return self.apply_event(event),
             WriteOp::Put { session, put } => {
-                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
-                    self.put(num, put)?;
+                if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
+                    self.put_pending(num, put)?;
                 }
             }
             WriteOp::Drop { session, key } => {
-                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
+                if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
                     self.drop_pending(num, key)?;
                 }
             }
             WriteOp::Update { session, change } => {
-                if let Some(tally) = self.tally(session)? {
-                    tally.merge(change);
+                if let Some(tally) = self.load_tally(session)? {
+                    tally.merge_change(change);
                 }
             }
             WriteOp::Changes {
@@ -114,13 +114,13 @@ impl Batch<'_> {
                 anew,
                 rows,
             } => {
-                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
-                    self.changes(num, cause, *anew, rows)?;
+                if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
+                    self.insert_changes(num, cause, *anew, rows)?;
                 }
             }
             WriteOp::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
             WriteOp::RevokeGrant { id } => {
-                self.run("DELETE FROM grants WHERE id = ?", [id])?;
+                self.execute_cached("DELETE FROM grants WHERE id = ?", [id])?;
             }
             WriteOp::SetTrust {
                 folder,
@@ -145,16 +145,16 @@ impl Batch<'_> {
         redirects: &[(String, String)],
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
-        self.run(
+        self.execute_cached(
             "INSERT OR REPLACE INTO trust (folder, trusted, at_ms) VALUES (?, ?, ?)",
             params![folder, trusted, at_ms],
         )?;
         if !trusted {
-            self.run("DELETE FROM redirects WHERE folder = ?", [folder])?;
+            self.execute_cached("DELETE FROM redirects WHERE folder = ?", [folder])?;
             return Ok(());
         }
         for (provider, target) in redirects {
-            self.run(
+            self.execute_cached(
                 "INSERT OR REPLACE INTO redirects (folder, provider, target, at_ms) VALUES (?, ?, ?, ?)",
                 params![folder, provider, target, at_ms],
             )?;
@@ -169,8 +169,8 @@ impl Batch<'_> {
         choice: &ContentChoice,
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
-        let mode = choice.mode.as_ref().map(Worded::word);
-        self.run(
+        let mode = choice.mode.as_ref().map(Worded::as_word);
+        self.execute_cached(
             "INSERT INTO choices (folder, agent, model, effort, mode, at_ms) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET model = coalesce(excluded.model, model),
                 effort = coalesce(excluded.effort, effort), mode = coalesce(excluded.mode, mode),
@@ -180,7 +180,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn create(&mut self, row: &SessionRow) -> Result<(), rusqlite::Error> {
+    fn create_session(&mut self, row: &SessionRow) -> Result<(), rusqlite::Error> {
         let SessionRow {
             id,
             folder,
@@ -197,7 +197,7 @@ impl Batch<'_> {
             usage,
             cost,
         } = row;
-        let made = self.run(
+        let made = self.execute_cached(
             "INSERT OR IGNORE INTO sessions (id, folder, cwd, agent, mode, created_ms, updated_ms, last_seq)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             params![
@@ -205,10 +205,10 @@ impl Batch<'_> {
                 folder,
                 cwd,
                 agent,
-                mode.word(),
+                mode.as_word(),
                 created_ms,
                 updated_ms,
-                signed(*last_seq)
+                to_sql_integer(*last_seq)
             ],
         )?;
         self.sessions.remove(id);
@@ -216,7 +216,7 @@ impl Batch<'_> {
             return Ok(());
         }
         // The rest goes the way that changes go, so that the title can be found.
-        if let Some(tally) = self.tally(id)? {
+        if let Some(tally) = self.load_tally(id)? {
             tally.changed = true;
             tally.effect = WriteEffect {
                 change: SessionChange {
@@ -233,16 +233,16 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn event(&mut self, op: &EventOp) -> Result<Option<String>, rusqlite::Error> {
+    fn apply_event(&mut self, op: &EventOp) -> Result<Option<String>, rusqlite::Error> {
         // A deleted session stays deleted.
-        let Some(tally) = self.tally(&op.session)? else {
+        let Some(tally) = self.load_tally(&op.session)? else {
             return Ok(None);
         };
         let num = tally.num;
         tally.changed = true;
         tally.updated_ms = tally.updated_ms.max(op.at_ms);
         tally.last_seq = tally.last_seq.max(op.seq);
-        tally.merge(&op.effect.change);
+        tally.merge_change(&op.effect.change);
         if let Some(open_turn) = &op.effect.open_turn {
             tally.effect.open_turn = Some(open_turn.clone());
         }
@@ -250,7 +250,7 @@ impl Batch<'_> {
             tally.effect.spent = Some(spent);
         }
         let id = event_id(num, op.seq);
-        let stored = self.run(
+        let stored = self.execute_cached(
             "INSERT OR IGNORE INTO events (id, turn, at_ms, kind, json) VALUES (?, ?, ?, ?, ?)",
             params![
                 id,
@@ -263,7 +263,7 @@ impl Batch<'_> {
         if stored == 1
             && let Some(text) = &op.searchable
         {
-            self.run(
+            self.execute_cached(
                 "INSERT INTO search (rowid, text) VALUES (?, ?)",
                 params![id, text],
             )?;
@@ -271,7 +271,7 @@ impl Batch<'_> {
         if stored == 1
             && let Some(day) = &op.day
         {
-            self.run(
+            self.execute_cached(
                 "INSERT INTO days (day, account, server, spent, raised) VALUES (?, ?, ?, ?, ?)
                  ON CONFLICT (day, account, server) DO UPDATE
                  SET spent = spent + excluded.spent, raised = raised + excluded.raised",
@@ -279,8 +279,8 @@ impl Batch<'_> {
                     op.at_ms.div_euclid(DAY_MS),
                     day.account,
                     self.server,
-                    signed(day.spent.0),
-                    signed(day.raised.0)
+                    to_sql_integer(day.spent.0),
+                    to_sql_integer(day.raised.0)
                 ],
             )?;
         }
@@ -288,22 +288,22 @@ impl Batch<'_> {
             self.drop_pending(num, key)?;
         }
         for put in &op.puts {
-            self.put(num, put)?;
+            self.put_pending(num, put)?;
         }
         Ok((stored == 0).then(|| format!("event {} of {} was there before", op.seq, op.session)))
     }
 
-    fn put(&self, session: i64, put: &PutOp) -> Result<(), rusqlite::Error> {
+    fn put_pending(&self, session: i64, put: &PutOp) -> Result<(), rusqlite::Error> {
         // The row's own number, and with it the order, stays when it is written again.
-        self.run(
+        self.execute_cached(
             "INSERT INTO pending (session, kind, key, json) VALUES (?, ?, ?, ?)
              ON CONFLICT (session, kind, key) DO UPDATE SET json = excluded.json",
-            params![session, put.key.kind.word(), put.key.key, put.json],
+            params![session, put.key.kind.as_word(), put.key.key, put.json],
         )?;
         Ok(())
     }
 
-    fn changes(
+    fn insert_changes(
         &self,
         session: i64,
         cause: &str,
@@ -311,7 +311,7 @@ impl Batch<'_> {
         rows: &[(String, String)],
     ) -> Result<(), rusqlite::Error> {
         if anew {
-            self.run(
+            self.execute_cached(
                 "DELETE FROM changes WHERE session = ? AND cause = ?",
                 params![session, cause],
             )?;
@@ -319,7 +319,7 @@ impl Batch<'_> {
         for (path, json) in rows {
             // What the file was before the first change stays, and what it was before the last. That nothing came of the
             // last is told as a change of nothing.
-            self.run(
+            self.execute_cached(
                 "INSERT INTO changes (session, cause, path, json) VALUES (?, ?, ?, ?)
                  ON CONFLICT (session, cause, path) DO UPDATE SET json =
                  CASE json_extract(excluded.json, '$.before') = json_extract(excluded.json, '$.after')
@@ -336,9 +336,9 @@ impl Batch<'_> {
     }
 
     fn drop_pending(&self, session: i64, key: &PendingKey) -> Result<(), rusqlite::Error> {
-        let kind = key.kind.word();
+        let kind = key.kind.as_word();
         if key.kind == PendingKind::Partial {
-            self.run(
+            self.execute_cached(
                 "DELETE FROM pending WHERE session = ? AND kind = ? AND key >= ? AND key < ?",
                 params![
                     session,
@@ -349,7 +349,7 @@ impl Batch<'_> {
             )?;
             return Ok(());
         }
-        self.run(
+        self.execute_cached(
             "DELETE FROM pending WHERE session = ? AND kind = ? AND key = ?",
             params![session, kind, key.key],
         )?;
@@ -366,13 +366,13 @@ impl Batch<'_> {
         } = grant;
         let session = match (scope, session) {
             (GrantScope::Workspace, _) | (GrantScope::Session, None) => None,
-            (GrantScope::Session, Some(session)) => self.tally(session)?.map(|tally| tally.num),
+            (GrantScope::Session, Some(session)) => self.load_tally(session)?.map(|tally| tally.num),
         };
         // One for a session that is not there (any more) would otherwise hold for the whole folder.
         if *scope == GrantScope::Session && session.is_none() {
             return Ok(());
         }
-        self.run(
+        self.execute_cached(
             "INSERT OR REPLACE INTO grants (id, session, folder, rule, at_ms) VALUES (?, ?, ?, ?, ?)",
             params![id, session, folder, rule, at_ms],
         )?;
@@ -380,9 +380,9 @@ impl Batch<'_> {
     }
 
     /// The session's tally; none when there is no such session.
-    fn tally(&mut self, session: &SessionId) -> Result<Option<&mut Tally>, rusqlite::Error> {
+    fn load_tally(&mut self, session: &SessionId) -> Result<Option<&mut Tally>, rusqlite::Error> {
         if !self.sessions.contains_key(session) {
-            let tally = number(self.transaction, session)?.map(|num| Tally {
+            let tally = find_session_number(self.transaction, session)?.map(|num| Tally {
                 num,
                 ..Tally::default()
             });
@@ -391,7 +391,7 @@ impl Batch<'_> {
         Ok(self.sessions.get_mut(session).and_then(Option::as_mut))
     }
 
-    fn finish(self) -> Result<(), rusqlite::Error> {
+    fn flush_tallies(self) -> Result<(), rusqlite::Error> {
         for tally in self.sessions.values().flatten().filter(|tally| tally.changed) {
             let WriteEffect {
                 change,
@@ -399,7 +399,7 @@ impl Batch<'_> {
                 spent,
             } = &tally.effect;
             let usage = spent.map(|(usage, _)| usage);
-            self.run(
+            self.execute_cached(
                 "UPDATE sessions SET
                     updated_ms = max(updated_ms, ?), last_seq = max(last_seq, ?),
                     title = coalesce(?, title), agent = coalesce(?, agent), mode = coalesce(?, mode),
@@ -411,25 +411,27 @@ impl Batch<'_> {
                  WHERE num = ?",
                 params![
                     tally.updated_ms,
-                    signed(tally.last_seq),
+                    to_sql_integer(tally.last_seq),
                     change.title,
                     change.agent,
-                    change.mode.map(|mode| mode.word()),
+                    change.mode.map(|mode| mode.as_word()),
                     change.model,
                     change.effort,
                     open_turn.is_some(),
                     open_turn.as_ref().and_then(Option::as_ref).map(TurnId::as_str),
-                    usage.map(|u| signed(u.input)),
-                    usage.map(|u| signed(u.output)),
-                    usage.map(|u| signed(u.cache_read)),
-                    usage.map(|u| signed(u.cache_write)),
+                    usage.map(|u| to_sql_integer(u.input)),
+                    usage.map(|u| to_sql_integer(u.output)),
+                    usage.map(|u| to_sql_integer(u.cache_read)),
+                    usage.map(|u| to_sql_integer(u.cache_write)),
                     spent.is_some(),
-                    spent.and_then(|(_, cost)| cost).map(|cost| signed(cost.0)),
+                    spent
+                        .and_then(|(_, cost)| cost)
+                        .map(|cost| to_sql_integer(cost.0)),
                     tally.num,
                 ],
             )?;
             if let Some(title) = &change.title {
-                self.run(
+                self.execute_cached(
                     "INSERT OR REPLACE INTO search (rowid, text) VALUES (?, ?)",
                     params![event_id(tally.num, 0), title],
                 )?;
@@ -438,13 +440,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn run(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, rusqlite::Error> {
+    fn execute_cached(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, rusqlite::Error> {
         self.transaction.prepare_cached(sql)?.execute(params)
     }
 }
 
 impl Tally {
-    fn merge(&mut self, change: &SessionChange) {
+    fn merge_change(&mut self, change: &SessionChange) {
         let SessionChange {
             title,
             agent,
@@ -469,7 +471,7 @@ impl Tally {
 }
 
 /// The number that stands for a session in the other tables.
-pub(super) fn number(
+pub(super) fn find_session_number(
     connection: &rusqlite::Connection,
     session: &SessionId,
 ) -> Result<Option<i64>, rusqlite::Error> {
@@ -480,8 +482,11 @@ pub(super) fn number(
 }
 
 /// Removes a session with all its rows.
-pub(super) fn delete(transaction: &Transaction<'_>, session: &SessionId) -> Result<(), rusqlite::Error> {
-    let Some(num) = number(transaction, session)? else {
+pub(super) fn delete_session(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+) -> Result<(), rusqlite::Error> {
+    let Some(num) = find_session_number(transaction, session)? else {
         return Ok(());
     };
     let ids = event_ids(num);

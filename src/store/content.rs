@@ -55,16 +55,16 @@ impl Content {
     ///
     /// # Errors
     /// The name is none, or the disk fails.
-    pub fn spool(&self, session: &SessionId, name: &str) -> Result<Spool, StoreError> {
-        let folder = self.folder.content(session)?;
-        let path = folder.join(files::safe(name)?);
-        files::private_folder(&folder).map_err(|e| StoreError::io("making the folder", &folder, e))?;
+    pub fn open_spool(&self, session: &SessionId, name: &str) -> Result<Spool, StoreError> {
+        let folder = self.folder.content_dir(session)?;
+        let path = folder.join(files::validate_name(name)?);
+        files::private_folder(&folder).map_err(|e| StoreError::from_io("making the folder", &folder, e))?;
         let file = files::private_file()
             .write(true)
             .create(true)
             .truncate(true)
             .open(&path)
-            .map_err(|e| StoreError::io("opening", &path, e))?;
+            .map_err(|e| StoreError::from_io("opening", &path, e))?;
         Ok(Spool {
             name: name.to_owned(),
             path,
@@ -79,10 +79,10 @@ impl Content {
     ///
     /// # Errors
     /// A name is none, or the disk fails.
-    pub async fn share(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
-        let (from, to) = (self.folder.content(from)?, self.folder.content(to)?);
-        let work = move || link_all(&from, &to).map_err(|e| StoreError::io("sharing", from, e));
-        self.place.run(work).await
+    pub async fn share_files(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
+        let (from, to) = (self.folder.content_dir(from)?, self.folder.content_dir(to)?);
+        let work = move || link_all(&from, &to).map_err(|e| StoreError::from_io("sharing", from, e));
+        self.place.run_work(work).await
     }
 
     /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`; none where there is
@@ -97,12 +97,15 @@ impl Content {
         offset: u64,
         limit: usize,
     ) -> Result<Option<ContentPiece>, StoreError> {
-        let path = self.folder.content(session)?.join(files::safe(name)?);
+        let path = self
+            .folder
+            .content_dir(session)?
+            .join(files::validate_name(name)?);
         self.place
-            .run(move || match read_piece(&path, offset, limit) {
+            .run_work(move || match read_piece(&path, offset, limit) {
                 Ok(piece) => Ok(Some(piece)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(StoreError::io("reading", path, error)),
+                Err(error) => Err(StoreError::from_io("reading", path, error)),
             })
             .await
     }
@@ -113,10 +116,10 @@ impl Spool {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn append(&mut self, text: &str) -> Result<(), StoreError> {
+    pub fn append_text(&mut self, text: &str) -> Result<(), StoreError> {
         let room = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
         let fits = match self.cut {
-            0 => text::prefix(text, room),
+            0 => text::prefix_within(text, room),
             // Nothing after a gap.
             _ => "",
         };
@@ -127,7 +130,7 @@ impl Spool {
     }
 
     /// How many bytes did not fit.
-    pub fn cut(&self) -> u64 {
+    pub fn dropped_bytes(&self) -> u64 {
         self.cut
     }
 
@@ -150,7 +153,7 @@ impl Spool {
     fn write(&mut self, text: &str) -> Result<(), StoreError> {
         self.file
             .write_all(text.as_bytes())
-            .map_err(|e| StoreError::io("writing", &self.path, e))
+            .map_err(|e| StoreError::from_io("writing", &self.path, e))
     }
 }
 
@@ -230,12 +233,12 @@ mod tests {
     #[tokio::test]
     async fn keeps_up_to_the_limit_and_says_what_is_missing() {
         let (_folder, content, session) = content();
-        let mut spool = content.spool(&session, "call_1").unwrap();
+        let mut spool = content.open_spool(&session, "call_1").unwrap();
         spool.most = 8;
         for piece in ["abcdef", "éé", "x"] {
-            spool.append(piece).unwrap();
+            spool.append_text(piece).unwrap();
         }
-        assert_eq!(spool.cut(), 3);
+        assert_eq!(spool.dropped_bytes(), 3);
         let kept = spool.finish().unwrap();
         let piece = content.read(&session, "call_1", 0, 1_000).await.unwrap().unwrap();
         assert_eq!(piece.text, "abcdefé\n[… 3 bytes more were not kept …]\n");
@@ -245,8 +248,8 @@ mod tests {
     #[tokio::test]
     async fn reads_on_character_boundaries() {
         let (_folder, content, session) = content();
-        let mut spool = content.spool(&session, "x").unwrap();
-        spool.append("aé😀z").unwrap();
+        let mut spool = content.open_spool(&session, "x").unwrap();
+        spool.append_text("aé😀z").unwrap();
         spool.finish().unwrap();
         for (offset, limit, text, at, next) in [
             (0, 1, "a", 0, 1),
@@ -274,10 +277,10 @@ mod tests {
         #[test]
         fn pieces_join_to_the_whole(whole in "\\PC{0,40}", limit in 1_usize..9) {
             let (_folder, content, session) = content();
-            let mut spool = content.spool(&session, "x").unwrap();
-            spool.append(&whole).unwrap();
+            let mut spool = content.open_spool(&session, "x").unwrap();
+            spool.append_text(&whole).unwrap();
             spool.finish().unwrap();
-            let path = content.folder.content(&session).unwrap().join("x");
+            let path = content.folder.content_dir(&session).unwrap().join("x");
             let (mut at, mut joined) = (0, String::new());
             loop {
                 let piece = read_piece(&path, at, limit).unwrap();

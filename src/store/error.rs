@@ -47,7 +47,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// What a person can do about it; none where the message says it.
-    fn remedy(&self) -> Option<&'static str> {
+    fn suggest_remedy(&self) -> Option<&'static str> {
         match self {
             Self::NewerSchema { .. } => Some("update agentls or set another data folder"),
             Self::Sqlite(_) | Self::Io { .. } | Self::NotWritable => {
@@ -58,7 +58,7 @@ impl StoreError {
         }
     }
 
-    pub(super) fn io(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+    pub(super) fn from_io(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {
             what,
             path: path.into(),
@@ -70,8 +70,8 @@ impl StoreError {
 impl From<StoreError> for AgentError {
     fn from(error: StoreError) -> Self {
         let told = Self::new(ErrorCode::Store, error.to_string());
-        match error.remedy() {
-            Some(remedy) => told.action(remedy),
+        match error.suggest_remedy() {
+            Some(remedy) => told.with_user_action(remedy),
             None => told,
         }
     }

@@ -24,19 +24,19 @@ impl KeptFiles {
     ///
     /// # Errors
     /// The name is none, or the disk fails.
-    pub fn keep(&self, session: &SessionId, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.folder.content(session)?.join("files");
-        let path = folder.join(files::safe(name)?);
+    pub fn save_file(&self, session: &SessionId, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let folder = self.folder.content_dir(session)?.join("files");
+        let path = folder.join(files::validate_name(name)?);
         if path.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64) {
             return Ok(());
         }
         // Whole or not there: a kill between leaves a name that nobody asks for.
-        let begun = folder.join(format!("{name}.{}", random::token(8)));
+        let begun = folder.join(format!("{name}.{}", random::random_token(8)));
         let open = || files::private_file().write(true).create_new(true).open(&begun);
         let opened = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 files::private_folder(&folder)
-                    .map_err(|e| StoreError::io("making the folder", &folder, e))?;
+                    .map_err(|e| StoreError::from_io("making the folder", &folder, e))?;
                 open()
             }
             opened => opened,
@@ -46,20 +46,20 @@ impl KeptFiles {
             .and_then(|()| fs::rename(&begun, &path));
         if let Err(error) = written {
             let _ = fs::remove_file(&begun);
-            return Err(StoreError::io("writing", path, error));
+            return Err(StoreError::from_io("writing", path, error));
         }
         Ok(())
     }
 
     /// Whether something is kept under `name`.
-    pub fn has(&self, session: &SessionId, name: &str) -> bool {
+    pub fn has_file(&self, session: &SessionId, name: &str) -> bool {
         let path = || {
             Some(
                 self.folder
-                    .content(session)
+                    .content_dir(session)
                     .ok()?
                     .join("files")
-                    .join(files::safe(name).ok()?),
+                    .join(files::validate_name(name).ok()?),
             )
         };
         path().is_some_and(|path| path.is_file())
@@ -72,13 +72,13 @@ impl KeptFiles {
     pub fn read(&self, session: &SessionId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self
             .folder
-            .content(session)?
+            .content_dir(session)?
             .join("files")
-            .join(files::safe(name)?);
+            .join(files::validate_name(name)?);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::io("reading", path, error)),
+            Err(error) => Err(StoreError::from_io("reading", path, error)),
         }
     }
 }
@@ -93,13 +93,13 @@ mod tests {
         let kept = KeptFiles::new(DataDir::new(folder.path().to_owned()));
         let session = SessionId::from("ses_1");
         for bytes in [&b"torn"[..], b"a\0b", b"a\0b"] {
-            kept.keep(&session, "name", bytes).unwrap();
+            kept.save_file(&session, "name", bytes).unwrap();
         }
         assert_eq!(
             kept.read(&session, "name").unwrap().as_deref(),
             Some(&b"a\0b"[..])
         );
-        assert!(kept.keep(&session, "../x", b"").is_err());
+        assert!(kept.save_file(&session, "../x", b"").is_err());
         assert_eq!(kept.read(&session, "0").unwrap(), None);
         assert!(kept.read(&session, "../x").is_err());
         let files = folder.path().join("content/ses_1/files");

@@ -22,17 +22,17 @@ impl DataDir {
     pub(super) fn new(root: PathBuf) -> Self {
         Self {
             root: root.into(),
-            server: random::token(16).into(),
+            server: random::random_token(16).into(),
         }
     }
 
     /// Tells what this server writes from what others do.
-    pub(super) fn server(&self) -> &str {
+    pub(super) fn server_id(&self) -> &str {
         &self.server
     }
 
     /// The database.
-    pub(super) fn database(&self) -> PathBuf {
+    pub(super) fn database_path(&self) -> PathBuf {
         self.root.join("store.db")
     }
 
@@ -41,17 +41,17 @@ impl DataDir {
         Ok(self
             .root
             .join("locks")
-            .join(format!("{}.lock", safe(session.as_str())?)))
+            .join(format!("{}.lock", validate_name(session.as_str())?)))
     }
 
     /// The folder of a session's long outputs.
-    pub(super) fn content(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
-        Ok(self.root.join("content").join(safe(session.as_str())?))
+    pub(super) fn content_dir(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
+        Ok(self.root.join("content").join(validate_name(session.as_str())?))
     }
 }
 
 /// `name`, if it is one plain path component. Session ids and content names come from clients too.
-pub(super) fn safe(name: &str) -> Result<&str, StoreError> {
+pub(super) fn validate_name(name: &str) -> Result<&str, StoreError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 128 || name.starts_with('.') || !name.chars().all(plain) {
         return Err(StoreError::BadName(crate::base::text::one_line(name, 80)));
@@ -67,7 +67,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)?;
     #[cfg(unix)]
-    private::tighten(path)?;
+    private::restrict_to_owner(path)?;
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub(super) enum StorePlace {
 
 impl StorePlace {
     /// Does `work` there.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(super) async fn run_work<T: Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -122,10 +122,10 @@ mod tests {
             "é",
             &"x".repeat(129),
         ] {
-            assert!(safe(bad).is_err(), "{bad:?}");
+            assert!(validate_name(bad).is_err(), "{bad:?}");
         }
         for good in ["ses_0123abc", "call_1.out", "a-b"] {
-            assert!(safe(good).is_ok(), "{good:?}");
+            assert!(validate_name(good).is_ok(), "{good:?}");
         }
     }
 }

@@ -193,7 +193,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::Closed`].
-    pub async fn barrier(&self) -> Result<StoreHealth, StoreError> {
+    pub async fn flush_writes(&self) -> Result<StoreHealth, StoreError> {
         let (done, told) = oneshot::channel();
         self.send(StoreWrite::Barrier(done)).await?;
         told.await.map_err(|_| StoreError::Closed)
@@ -204,7 +204,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::NotWritable`] while the disk fails; nothing is kept for later.
-    pub async fn delete(&self, session: SessionId) -> Result<(), StoreError> {
+    pub async fn delete_session(&self, session: SessionId) -> Result<(), StoreError> {
         let (done, told) = oneshot::channel();
         self.send(StoreWrite::DeleteSession { session, done }).await?;
         told.await.map_err(|_| StoreError::Closed)?
@@ -217,7 +217,7 @@ impl StoreHandle {
 
     /// Waits until [`StoreHandle::health`] is as `wanted` says.
     pub async fn until_health(&self, wanted: impl Fn(StoreHealth) -> bool) {
-        self.health.until(wanted).await;
+        self.health.wait_until(wanted).await;
     }
 }
 
@@ -231,7 +231,7 @@ pub struct StoreThread {
 impl StoreThread {
     /// Waits until all is written and the database is closed; all [`StoreHandle`]s must be dropped for that.
     /// `false` when the thread had panicked.
-    pub async fn ended(self) -> bool {
+    pub async fn wait_until_ended(self) -> bool {
         // An error means that the thread has unwound without sending, so that joining does not block.
         let _ = self.ended.await;
         self.thread.join().is_ok()
@@ -239,7 +239,7 @@ impl StoreThread {
 }
 
 pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(StoreHandle, StoreThread)> {
-    let (handle, writes, health) = queue();
+    let (handle, writes, health) = new_queue();
     // A runtime of its own gives the thread a timer beside the queue, at no cost while both are quiet.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -247,23 +247,23 @@ pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(
     let (tell, ended) = oneshot::channel();
     let writer = Writer::new(folder, outlet, health).with_checkpoint_thread();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
-        runtime.block_on(drive(writer, writes));
+        runtime.block_on(drive_writer(writer, writes));
         let _ = tell.send(());
     })?;
     Ok((handle, StoreThread { ended, thread }))
 }
 
-pub(super) fn inline(
+pub(super) fn start_inline(
     folder: DataDir,
     outlet: Box<dyn EventSink>,
     faults: Option<FaultHook>,
 ) -> (StoreHandle, impl Future<Output = ()> + Send + 'static) {
-    let (handle, writes, health) = queue();
+    let (handle, writes, health) = new_queue();
     let writer = Writer::new(folder, outlet, health).with_faults(faults);
-    (handle, drive(writer, writes))
+    (handle, drive_writer(writer, writes))
 }
 
-fn queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
+fn new_queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
     let (queue, writes) = mpsc::channel(QUEUE);
     let health = HealthWatch::default();
     let handle = StoreHandle {
@@ -274,7 +274,7 @@ fn queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
 }
 
 /// How much is taken at once: all there is.
-fn most() -> usize {
+fn choose_batch_limit() -> usize {
     #[cfg(any(test, feature = "sim"))]
     return crate::base::sim_schedule::at_most(QUEUE);
     #[cfg(not(any(test, feature = "sim")))]
@@ -282,14 +282,14 @@ fn most() -> usize {
 }
 
 /// Feeds the writer whatever is queued, all at once, until all handles are gone.
-async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<StoreWrite>) {
+async fn drive_writer(mut writer: Writer, mut writes: mpsc::Receiver<StoreWrite>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {
-            None => writes.recv_many(&mut batch, most()).await,
+            None => writes.recv_many(&mut batch, choose_batch_limit()).await,
             Some(at) => tokio::select! {
                 biased;
-                received = writes.recv_many(&mut batch, most()) => received,
+                received = writes.recv_many(&mut batch, choose_batch_limit()) => received,
                 () = sleep_until(at) => {
                     writer.retry();
                     continue;

@@ -72,7 +72,7 @@ impl HealthWatch {
     }
 
     /// Waits until it is as `wanted` says.
-    pub(super) async fn until(&self, wanted: impl Fn(StoreHealth) -> bool) {
+    pub(super) async fn wait_until(&self, wanted: impl Fn(StoreHealth) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();

@@ -60,7 +60,7 @@ pub enum LockError {
 
 impl Holder {
     /// This process, on behalf of `client`.
-    pub fn me(client: impl Into<String>) -> Self {
+    pub fn for_this_process(client: impl Into<String>) -> Self {
         Self {
             pid: std::process::id(),
             started_ms: clock::wall_ms(),
@@ -95,7 +95,7 @@ impl Locks {
     ///
     /// # Errors
     /// [`LockError::Held`] with who has it still.
-    pub async fn acquire(
+    pub async fn acquire_session(
         &self,
         session: &SessionId,
         holder: &Holder,
@@ -118,7 +118,7 @@ impl Locks {
     /// [`StoreError::BadName`], or the lock file cannot be used.
     pub fn is_held(&self, session: &SessionId) -> Result<bool, StoreError> {
         let path = self.folder.lock(session)?;
-        let failed = |error| StoreError::io("looking at", &path, error);
+        let failed = |error| StoreError::from_io("looking at", &path, error);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -138,7 +138,7 @@ impl Locks {
     /// [`LockError::Held`] with who has it.
     pub fn try_acquire(&self, session: &SessionId, holder: &Holder) -> Result<SessionLock, LockError> {
         let path = self.folder.lock(session)?;
-        let failed = |error| LockError::Store(StoreError::io("locking", &path, error));
+        let failed = |error| LockError::Store(StoreError::from_io("locking", &path, error));
         if let Some(parent) = path.parent() {
             files::private_folder(parent).map_err(failed)?;
         }
@@ -250,12 +250,12 @@ mod tests {
         let held = locks.try_acquire(&session, &holder("vim")).unwrap();
         let start = clock::now();
         assert!(matches!(
-            locks.acquire(&session, &holder("code"), wait).await,
+            locks.acquire_session(&session, &holder("code"), wait).await,
             Err(LockError::Held { .. })
         ));
         assert_eq!(start.elapsed(), wait);
         let me = holder("code");
-        let mut waiting = Box::pin(locks.acquire(&session, &me, wait));
+        let mut waiting = Box::pin(locks.acquire_session(&session, &me, wait));
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(held);
         waiting.await.unwrap();

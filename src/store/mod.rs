@@ -75,7 +75,7 @@ pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
 /// The store cannot be read. One that is not there trusts nothing.
 pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
     let reader = StoreReader::new(DataDir::new(data), StorePlace::Here);
-    Ok((reader.trusted_folders().await?, reader.redirects().await?))
+    Ok((reader.trusted_folders().await?, reader.list_redirects().await?))
 }
 
 impl Store {
@@ -87,22 +87,22 @@ impl Store {
     pub fn start(data: PathBuf, outlet: Box<dyn EventSink>) -> io::Result<(Self, StoreThread)> {
         let folder = DataDir::new(data);
         let (writes, thread) = handle::start(folder.clone(), outlet)?;
-        Ok((Self::over(folder, StorePlace::Pool, writes), thread))
+        Ok((Self::from_parts(folder, StorePlace::Pool, writes), thread))
     }
 
     /// The same without any thread: the returned future is the writer, and reads happen where they are asked
     /// for. For the simulator and tests, whose paused time a thread would let leap.
-    pub fn inline(
+    pub fn start_inline(
         data: PathBuf,
         outlet: Box<dyn EventSink>,
         faults: Option<FaultHook>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let folder = DataDir::new(data);
-        let (writes, driver) = handle::inline(folder.clone(), outlet, faults);
-        (Self::over(folder, StorePlace::Here, writes), driver)
+        let (writes, driver) = handle::start_inline(folder.clone(), outlet, faults);
+        (Self::from_parts(folder, StorePlace::Here, writes), driver)
     }
 
-    fn over(folder: DataDir, place: StorePlace, writes: StoreHandle) -> Self {
+    fn from_parts(folder: DataDir, place: StorePlace, writes: StoreHandle) -> Self {
         Self {
             writes,
             reader: StoreReader::new(folder.clone(), place),

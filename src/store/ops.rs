@@ -113,7 +113,7 @@ pub(super) struct WriteEffect {
 
 impl WriteOp {
     /// A pending row.
-    pub(super) fn put(session: SessionId, pending: &PendingEvent) -> Result<Self, RecordError> {
+    pub(super) fn from_pending(session: SessionId, pending: &PendingEvent) -> Result<Self, RecordError> {
         Ok(Self::Put {
             session,
             put: PutOp::new(pending)?,
@@ -121,7 +121,7 @@ impl WriteOp {
     }
 
     /// What was made of files.
-    pub(super) fn changes(
+    pub(super) fn from_changes(
         session: SessionId,
         cause: String,
         anew: bool,
@@ -139,16 +139,16 @@ impl WriteOp {
     }
 
     /// Bytes that it takes in memory, about.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn estimate_bytes(&self) -> usize {
         const FRAME: usize = 256;
         FRAME
             + match self {
                 Self::Event(event) => {
                     event.json.len()
                         + event.searchable.as_ref().map_or(0, String::len)
-                        + event.puts.iter().map(PutOp::weight).sum::<usize>()
+                        + event.puts.iter().map(PutOp::estimate_bytes).sum::<usize>()
                 }
-                Self::Put { put, .. } => put.weight(),
+                Self::Put { put, .. } => put.estimate_bytes(),
                 Self::Changes { rows, .. } => rows.iter().map(|(path, json)| path.len() + json.len()).sum(),
                 Self::Create(_)
                 | Self::Drop { .. }
@@ -176,19 +176,21 @@ impl WriteOp {
     }
 
     /// Whether it drops the pieces that `other` writes.
-    pub(super) fn settles(&self, other: &Self) -> bool {
+    pub(super) fn can_supersede(&self, other: &Self) -> bool {
         let Self::Put { session: of, put } = other else {
             return false;
         };
         match self {
-            Self::Event(event) => event.session == *of && event.drops.iter().any(|key| key.means(&put.key)),
-            Self::Drop { session, key } => session == of && key.means(&put.key),
+            Self::Event(event) => {
+                event.session == *of && event.drops.iter().any(|key| key.matches_key(&put.key))
+            }
+            Self::Drop { session, key } => session == of && key.matches_key(&put.key),
             _ => false,
         }
     }
 
     /// What it is worth while the disk fails.
-    pub(super) fn worth(&self) -> Priority {
+    pub(super) fn priority(&self) -> Priority {
         match self {
             Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Priority::Critical,
             Self::Event(event) => event.worth,
@@ -211,7 +213,7 @@ impl PutOp {
         })
     }
 
-    fn weight(&self) -> usize {
+    fn estimate_bytes(&self) -> usize {
         self.json.len() + self.key.key.len()
     }
 }
@@ -223,7 +225,7 @@ impl EventOp {
         drops: Vec<PendingKey>,
         puts: &[PendingEvent],
     ) -> Result<Option<Self>, RecordError> {
-        let Some((kind, json)) = records::encode(&envelope.event)? else {
+        let Some((kind, json)) = records::encode_event(&envelope.event)? else {
             return Ok(None);
         };
         let mut op = Self {
@@ -244,12 +246,12 @@ impl EventOp {
             },
             day: None,
         };
-        op.derive(envelope)?;
+        op.derive_effects(envelope)?;
         Ok(Some(op))
     }
 
     /// What the event means for the rows beside it.
-    fn derive(&mut self, envelope: &Envelope) -> Result<(), RecordError> {
+    fn derive_effects(&mut self, envelope: &Envelope) -> Result<(), RecordError> {
         match &envelope.event {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
             Event::TurnEnded(_) => {
@@ -257,13 +259,13 @@ impl EventOp {
                 self.worth = Priority::Critical;
             }
             Event::Message(message) => {
-                self.drops.push(PendingKey::partial(&message.id));
-                self.searchable = searchable(message);
+                self.drops.push(PendingKey::for_partial(&message.id));
+                self.searchable = extract_search_text(message);
                 if message.role == Role::User {
                     self.worth = Priority::High;
                 }
             }
-            Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
+            Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::for_partial(message)),
             Event::ApprovalRequested(approval) => {
                 self.puts.push(PutOp::new(&PendingEvent::Approval(OpenApproval {
                     approval: approval.clone(),
@@ -274,8 +276,8 @@ impl EventOp {
             }
             Event::ApprovalResolved { approval, .. } => {
                 self.worth = Priority::Critical;
-                self.drops.push(PendingKey::approval(approval));
-                self.drops.push(PendingKey::decision(approval));
+                self.drops.push(PendingKey::for_approval(approval));
+                self.drops.push(PendingKey::for_decision(approval));
             }
             Event::InquiryRequested(inquiry) => {
                 self.puts.push(PutOp::new(&PendingEvent::Inquiry(OpenInquiry {
@@ -286,10 +288,10 @@ impl EventOp {
                 }))?)
             }
             Event::InquiryResolved { inquiry, reply, .. } => {
-                self.day = raised(inquiry, reply);
+                self.day = to_day_op(inquiry, reply);
                 self.worth = Priority::Critical;
-                self.drops.push(PendingKey::inquiry(&inquiry.id));
-                self.drops.push(PendingKey::reply(&inquiry.id));
+                self.drops.push(PendingKey::for_inquiry(&inquiry.id));
+                self.drops.push(PendingKey::for_reply(&inquiry.id));
             }
             Event::Usage {
                 session,
@@ -345,7 +347,7 @@ impl EventOp {
 }
 
 /// What a day's limit was raised by.
-fn raised(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
+fn to_day_op(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
     let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
         return None;
     };
@@ -362,7 +364,7 @@ fn raised(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
 }
 
 /// The text that a message is found by: what people said, and answers that ask for no tool.
-fn searchable(message: &Message) -> Option<String> {
+fn extract_search_text(message: &Message) -> Option<String> {
     if message.hidden {
         return None;
     }
@@ -372,6 +374,6 @@ fn searchable(message: &Message) -> Option<String> {
         Role::Assistant | Role::Tool => return None,
     }
     let mut text = message.text();
-    text.truncate(text::prefix(&text, INDEXED).len());
+    text.truncate(text::prefix_within(&text, INDEXED).len());
     (!text.trim().is_empty()).then_some(text)
 }

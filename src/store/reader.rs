@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::apply::{event_id, event_ids, number, seq_of};
+use super::apply::{event_id, event_ids, find_session_number, seq_of};
 use super::error::StoreError;
 use super::files::{DataDir, StorePlace};
 use super::records::{self, Worded};
@@ -51,19 +51,19 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError::BadCursor`], or the store cannot be read; so it is for all methods here.
     pub async fn list_sessions(&self, query: SessionQuery) -> Result<SessionPage, StoreError> {
-        self.read(move |connection| search::list(connection, &query))
+        self.read(move |connection| search::list_sessions(connection, &query))
             .await
     }
 
     /// A session's row.
-    pub async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+    pub async fn read_session(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         let session = session.clone();
         self.read(move |connection| Ok(find_session(connection, &session)?.map(|(_, row)| row)))
             .await
     }
 
     /// A session with a page of its events and all that is pending, read at one moment.
-    pub async fn load(
+    pub async fn load_session(
         &self,
         session: &SessionId,
         window: Window,
@@ -77,7 +77,7 @@ impl StoreReader {
             let (pending, skipped) = pending_of(connection, num)?;
             Ok(Some(LoadedSession {
                 session: row,
-                page: page(connection, num, window, limit)?,
+                page: read_page(connection, num, window, limit)?,
                 pending,
                 skipped,
             }))
@@ -86,22 +86,24 @@ impl StoreReader {
     }
 
     /// A page of a session's events.
-    pub async fn events(
+    pub async fn read_events(
         &self,
         session: &SessionId,
         window: Window,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
         let session = session.clone();
-        self.read(move |connection| match number(connection, &session)? {
-            Some(num) => page(connection, num, window, limit),
-            None => Ok(EventPage::default()),
-        })
+        self.read(
+            move |connection| match find_session_number(connection, &session)? {
+                Some(num) => read_page(connection, num, window, limit),
+                None => Ok(EventPage::default()),
+            },
+        )
         .await
     }
 
     /// All events of a session after `seq`, in pages, for a fold.
-    pub fn walk(&self, session: &SessionId, after: u64) -> EventCursor {
+    pub fn walk_events(&self, session: &SessionId, after: u64) -> EventCursor {
         EventCursor {
             reader: self.clone(),
             session: session.clone(),
@@ -110,24 +112,26 @@ impl StoreReader {
     }
 
     /// All events of one turn.
-    pub async fn turn(&self, session: &SessionId, turn: &TurnId) -> Result<EventPage, StoreError> {
+    pub async fn read_turn(&self, session: &SessionId, turn: &TurnId) -> Result<EventPage, StoreError> {
         let (session, turn) = (session.clone(), turn.clone());
-        self.read(move |connection| match number(connection, &session)? {
-            Some(num) => events_of_turn(connection, num, &turn),
-            None => Ok(EventPage::default()),
-        })
+        self.read(
+            move |connection| match find_session_number(connection, &session)? {
+                Some(num) => events_of_turn(connection, num, &turn),
+                None => Ok(EventPage::default()),
+            },
+        )
         .await
     }
 
     /// One event by its number; what is wrong with it where it cannot be read.
-    pub async fn event(
+    pub async fn read_event(
         &self,
         session: &SessionId,
         seq: u64,
     ) -> Result<Option<Result<StoredEvent, Skipped>>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
-            let Some(num) = number(connection, &session)? else {
+            let Some(num) = find_session_number(connection, &session)? else {
                 return Ok(None);
             };
             let mut statement =
@@ -143,7 +147,7 @@ impl StoreReader {
     pub async fn last_end(&self, session: &SessionId) -> Result<Option<StoredEvent>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
-            let Some(num) = number(connection, &session)? else {
+            let Some(num) = find_session_number(connection, &session)? else {
                 return Ok(None);
             };
             // Along the primary key, from the end: little comes after it.
@@ -161,15 +165,17 @@ impl StoreReader {
     }
 
     /// What is pending in a session, in the order it was accepted, and what of it could not be read.
-    pub async fn pending(
+    pub async fn read_pending(
         &self,
         session: &SessionId,
     ) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
         let session = session.clone();
-        self.read(move |connection| match number(connection, &session)? {
-            Some(num) => pending_of(connection, num),
-            None => Ok(Default::default()),
-        })
+        self.read(
+            move |connection| match find_session_number(connection, &session)? {
+                Some(num) => pending_of(connection, num),
+                None => Ok(Default::default()),
+            },
+        )
         .await
     }
 
@@ -178,11 +184,11 @@ impl StoreReader {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn changes(&self, session: &SessionId) -> Result<Vec<(String, FileChange)>, StoreError> {
+    pub async fn read_changes(&self, session: &SessionId) -> Result<Vec<(String, FileChange)>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
             let mut changes = Vec::new();
-            let Some(num) = number(connection, &session)? else {
+            let Some(num) = find_session_number(connection, &session)? else {
                 return Ok(changes);
             };
             let mut statement = connection
@@ -204,10 +210,10 @@ impl StoreReader {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn turns(&self, session: &SessionId) -> Result<Vec<TurnId>, StoreError> {
+    pub async fn list_turns(&self, session: &SessionId) -> Result<Vec<TurnId>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
-            let Some(num) = number(connection, &session)? else {
+            let Some(num) = find_session_number(connection, &session)? else {
                 return Ok(Vec::new());
             };
             let (first, last) = event_ids(num);
@@ -223,22 +229,22 @@ impl StoreReader {
 
     /// The session that has this approval open.
     pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
-        self.owner(PendingKey::approval(approval)).await
+        self.find_owner(PendingKey::for_approval(approval)).await
     }
 
     /// The session that has this inquiry open.
     pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
-        self.owner(PendingKey::inquiry(inquiry)).await
+        self.find_owner(PendingKey::for_inquiry(inquiry)).await
     }
 
-    async fn owner(&self, key: PendingKey) -> Result<Option<SessionId>, StoreError> {
+    async fn find_owner(&self, key: PendingKey) -> Result<Option<SessionId>, StoreError> {
         self.read(move |connection| {
             // Without an index: what is pending is little.
             let mut statement = connection.prepare_cached(
                 "SELECT sessions.id FROM pending JOIN sessions ON sessions.num = pending.session
                  WHERE pending.kind = ? AND pending.key = ?",
             )?;
-            let found = statement.query_row([key.kind.word(), &key.key], |row| row.get::<_, String>(0));
+            let found = statement.query_row([key.kind.as_word(), &key.key], |row| row.get::<_, String>(0));
             Ok(found.optional()?.map(SessionId::from))
         })
         .await
@@ -277,7 +283,7 @@ impl StoreReader {
                     AND kind = ?2 AND key = asked.key)
                  ORDER BY asked.num",
             )?;
-            let mut rows = statement.query(kinds.map(PendingKind::word))?;
+            let mut rows = statement.query(kinds.map(PendingKind::as_word))?;
             let mut open = Vec::new();
             while let Some(row) = rows.next()? {
                 let session = SessionId::from(row.get::<_, String>(0)?);
@@ -294,7 +300,7 @@ impl StoreReader {
 
     /// What a day has cost and its limits were raised by, by account, but for what this server wrote.
     pub async fn spent_elsewhere(&self, day: i64) -> Result<Vec<(String, Cost, Cost)>, StoreError> {
-        let server = self.folder.server().to_owned();
+        let server = self.folder.server_id().to_owned();
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT account, sum(spent), sum(raised) FROM days WHERE day = ? AND server <> ?
@@ -310,11 +316,15 @@ impl StoreReader {
     }
 
     /// What was allowed in a folder, and in the session if one is given; oldest first.
-    pub async fn grants(&self, folder: &str, session: Option<&SessionId>) -> Result<Vec<Grant>, StoreError> {
+    pub async fn list_grants(
+        &self,
+        folder: &str,
+        session: Option<&SessionId>,
+    ) -> Result<Vec<Grant>, StoreError> {
         let (folder, session) = (folder.to_owned(), session.cloned());
         self.read(move |connection| {
             let num = match &session {
-                Some(session) => number(connection, session)?,
+                Some(session) => find_session_number(connection, session)?,
                 None => None,
             };
             let mut statement = connection.prepare_cached(
@@ -364,7 +374,7 @@ impl StoreReader {
     }
 
     /// The redirects that a person accepted, of all folders.
-    pub async fn redirects(&self) -> Result<super::AcceptedRedirects, StoreError> {
+    pub async fn list_redirects(&self) -> Result<super::AcceptedRedirects, StoreError> {
         self.read(move |connection| {
             let mut statement =
                 connection.prepare_cached("SELECT folder, provider, target FROM redirects")?;
@@ -377,7 +387,7 @@ impl StoreReader {
     }
 
     /// Whether a folder is trusted; none when nobody has said.
-    pub async fn trust(&self, folder: &str) -> Result<Option<bool>, StoreError> {
+    pub async fn read_trust(&self, folder: &str) -> Result<Option<bool>, StoreError> {
         let folder = folder.to_owned();
         self.read(move |connection| {
             let mut statement = connection.prepare_cached("SELECT trusted FROM trust WHERE folder = ?")?;
@@ -387,7 +397,7 @@ impl StoreReader {
     }
 
     /// What a person chose last in a folder, with the agent of that name (empty: the default agent).
-    pub async fn choice(&self, folder: &str, agent: &str) -> Result<Option<ContentChoice>, StoreError> {
+    pub async fn read_choice(&self, folder: &str, agent: &str) -> Result<Option<ContentChoice>, StoreError> {
         let (folder, agent) = (folder.to_owned(), agent.to_owned());
         self.read(move |connection| {
             let mut statement = connection
@@ -415,7 +425,7 @@ impl StoreReader {
             let kept = lock(&idle).pop();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => match schema::open_existing(&folder.database())? {
+                None => match schema::open_existing(&folder.database_path())? {
                     Some(connection) => connection,
                     None => return Ok(T::default()),
                 },
@@ -429,7 +439,7 @@ impl StoreReader {
             }
             Ok(found)
         };
-        self.place.run(read).await
+        self.place.run_work(read).await
     }
 }
 
@@ -457,7 +467,7 @@ impl EventCursor {
         };
         let page = self
             .reader
-            .events(&self.session, Window::After(after), CHUNK)
+            .read_events(&self.session, Window::After(after), CHUNK)
             .await?;
         let Some((_, last)) = page.span else {
             self.after = None;
@@ -522,7 +532,12 @@ pub(super) const BACKWARD: &str =
 pub(super) const OF_TURN: &str =
     "SELECT id, turn, at_ms, kind, json FROM events WHERE turn = ? AND id BETWEEN ? AND ? ORDER BY id";
 
-fn page(connection: &Connection, num: i64, window: Window, limit: usize) -> Result<EventPage, StoreError> {
+fn read_page(
+    connection: &Connection,
+    num: i64,
+    window: Window,
+    limit: usize,
+) -> Result<EventPage, StoreError> {
     let (first, last) = event_ids(num);
     // One more than asked for tells whether there is more.
     let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
@@ -554,11 +569,11 @@ fn page(connection: &Connection, num: i64, window: Window, limit: usize) -> Resu
     match window {
         Window::After(seq) => {
             let edge = page.span.map_or(seq.saturating_add(1), |(first, _)| first);
-            page.more_before = exists(connection, BACKWARD, num, edge)?;
+            page.more_before = has_event_beyond(connection, BACKWARD, num, edge)?;
         }
         Window::Before(seq) => {
             let edge = page.span.map_or(seq.saturating_sub(1), |(_, last)| last);
-            page.more_after = exists(connection, FORWARD, num, edge)?;
+            page.more_after = has_event_beyond(connection, FORWARD, num, edge)?;
         }
         Window::Tail => {}
     }
@@ -566,7 +581,7 @@ fn page(connection: &Connection, num: i64, window: Window, limit: usize) -> Resu
 }
 
 /// Whether there is an event on that side of `seq`.
-fn exists(connection: &Connection, sql: &str, num: i64, seq: u64) -> Result<bool, rusqlite::Error> {
+fn has_event_beyond(connection: &Connection, sql: &str, num: i64, seq: u64) -> Result<bool, rusqlite::Error> {
     let (first, last) = event_ids(num);
     let end = if sql == FORWARD { last } else { first };
     connection
@@ -611,7 +626,7 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
             turn => Some(TurnId::from(turn.as_str().map_err(|e| e.to_string())?)),
         };
         let kind = text(row, 3)?;
-        let event = records::decode(kind, text(row, 4)?).map_err(|e| e.to_string())?;
+        let event = records::decode_event(kind, text(row, 4)?).map_err(|e| e.to_string())?;
         Ok(StoredEvent {
             seq,
             turn,

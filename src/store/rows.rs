@@ -144,13 +144,13 @@ impl PendingEvent {
     /// What it is stored under.
     pub fn key(&self) -> PendingKey {
         match self {
-            Self::Partial { message, before, .. } => PendingKey::piece(message, *before),
-            Self::Steer { key, .. } => PendingKey::steer(key),
-            Self::Queued { key, .. } => PendingKey::queued(key),
-            Self::Decision { approval, .. } => PendingKey::decision(approval),
-            Self::Approval(open) => PendingKey::approval(&open.approval.id),
-            Self::Inquiry(open) => PendingKey::inquiry(&open.inquiry.id),
-            Self::Reply { inquiry, .. } => PendingKey::reply(inquiry),
+            Self::Partial { message, before, .. } => PendingKey::for_piece(message, *before),
+            Self::Steer { key, .. } => PendingKey::for_steer(key),
+            Self::Queued { key, .. } => PendingKey::for_queued(key),
+            Self::Decision { approval, .. } => PendingKey::for_decision(approval),
+            Self::Approval(open) => PendingKey::for_approval(&open.approval.id),
+            Self::Inquiry(open) => PendingKey::for_inquiry(&open.inquiry.id),
+            Self::Reply { inquiry, .. } => PendingKey::for_reply(inquiry),
         }
     }
 }
@@ -168,7 +168,7 @@ pub(super) enum PendingKind {
 }
 
 impl PendingKind {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_word(self) -> &'static str {
         match self {
             Self::Partial => "partial",
             Self::Steer => "steer",
@@ -209,14 +209,14 @@ pub struct PendingKey {
 
 impl PendingKey {
     /// The partial text of a message: all its pieces.
-    pub fn partial(message: &MessageId) -> Self {
+    pub fn for_partial(message: &MessageId) -> Self {
         Self {
             kind: PendingKind::Partial,
             key: message.to_string(),
         }
     }
 
-    fn piece(message: &MessageId, before: u64) -> Self {
+    fn for_piece(message: &MessageId, before: u64) -> Self {
         Self {
             kind: PendingKind::Partial,
             key: format!("{message}{PIECE}{before}"),
@@ -224,14 +224,14 @@ impl PendingKey {
     }
 
     /// Whether a row with the key `other` is meant.
-    pub(super) fn means(&self, other: &Self) -> bool {
+    pub(super) fn matches_key(&self, other: &Self) -> bool {
         let rest = other.key.strip_prefix(&self.key);
         let piece = self.kind == PendingKind::Partial && rest.is_some_and(|rest| rest.starts_with(PIECE));
         self.kind == other.kind && (rest == Some("") || piece)
     }
 
     /// A steer.
-    pub fn steer(key: &str) -> Self {
+    pub fn for_steer(key: &str) -> Self {
         Self {
             kind: PendingKind::Steer,
             key: key.to_owned(),
@@ -239,7 +239,7 @@ impl PendingKey {
     }
 
     /// A queued prompt.
-    pub fn queued(key: &str) -> Self {
+    pub fn for_queued(key: &str) -> Self {
         Self {
             kind: PendingKind::Queued,
             key: key.to_owned(),
@@ -247,7 +247,7 @@ impl PendingKey {
     }
 
     /// A decision on a question.
-    pub fn decision(approval: &ApprovalId) -> Self {
+    pub fn for_decision(approval: &ApprovalId) -> Self {
         Self {
             kind: PendingKind::Decision,
             key: approval.to_string(),
@@ -255,7 +255,7 @@ impl PendingKey {
     }
 
     /// An open inquiry.
-    pub fn inquiry(inquiry: &InquiryId) -> Self {
+    pub fn for_inquiry(inquiry: &InquiryId) -> Self {
         Self {
             kind: PendingKind::Inquiry,
             key: inquiry.to_string(),
@@ -263,7 +263,7 @@ impl PendingKey {
     }
 
     /// What was said to an inquiry.
-    pub fn reply(inquiry: &InquiryId) -> Self {
+    pub fn for_reply(inquiry: &InquiryId) -> Self {
         Self {
             kind: PendingKind::Reply,
             key: inquiry.to_string(),
@@ -271,7 +271,7 @@ impl PendingKey {
     }
 
     /// An open question.
-    pub fn approval(approval: &ApprovalId) -> Self {
+    pub fn for_approval(approval: &ApprovalId) -> Self {
         Self {
             kind: PendingKind::Approval,
             key: approval.to_string(),
@@ -306,7 +306,7 @@ impl Skipped {
     pub const CODE: &'static str = "store_record_skipped";
 
     /// One sentence about what was skipped in a session, for a warning; none when nothing was.
-    pub fn warning(session: &SessionId, skipped: &[Self]) -> Option<String> {
+    pub fn format_warning(session: &SessionId, skipped: &[Self]) -> Option<String> {
         let first = skipped.first()?;
         let count = match skipped.len() {
             1 => "one unreadable record".to_owned(),

@@ -145,7 +145,7 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreErro
     match path.try_exists() {
         Ok(false) => return Ok(None),
         Ok(true) => {}
-        Err(error) => return Err(StoreError::io("looking for", path, error)),
+        Err(error) => return Err(StoreError::from_io("looking for", path, error)),
     }
     let connection = open(path, BUSY)?;
     connection.pragma_update(None, "query_only", true)?;
@@ -153,7 +153,7 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreErro
 }
 
 /// The version that the file has now.
-pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+pub(super) fn read_schema_version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection
         .prepare_cached("PRAGMA user_version")?
         .query_row([], |row| row.get(0))
@@ -168,18 +168,18 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
 
 fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     if let Some(parent) = path.parent() {
-        files::private_folder(parent).map_err(|e| StoreError::io("making the folder", parent, e))?;
+        files::private_folder(parent).map_err(|e| StoreError::from_io("making the folder", parent, e))?;
     }
     if path.is_symlink() {
         let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
-        return Err(StoreError::io("opening", path, link));
+        return Err(StoreError::from_io("opening", path, link));
     }
     // SQLite gives its log the mode of the database, so that it is enough to make this file private.
     files::private_file()
         .create(true)
         .append(true)
         .open(path)
-        .map_err(|e| StoreError::io("opening", path, e))?;
+        .map_err(|e| StoreError::from_io("opening", path, e))?;
     let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -193,7 +193,7 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
 /// Sets the connection up and brings the schema to the newest of `migrations`.
 fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
-    let found = version(connection)?;
+    let found = read_schema_version(connection)?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
@@ -212,7 +212,7 @@ fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), 
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another server may have been faster.
-    let found = version(&transaction)?;
+    let found = read_schema_version(&transaction)?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
@@ -252,7 +252,7 @@ mod tests {
         connection.execute("INSERT INTO a VALUES (1)", []).unwrap();
         migrate_into(&mut connection, &steps).unwrap();
         migrate_into(&mut connection, &steps).unwrap();
-        assert_eq!(version(&connection).unwrap(), 3);
+        assert_eq!(read_schema_version(&connection).unwrap(), 3);
         let kept: (i64, Option<i64>) = connection
             .query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)))
             .unwrap();
@@ -301,7 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
         assert!(migrate_into(&mut connection, &["CREATE TABLE a (x)", "nonsense"]).is_err());
-        assert_eq!(version(&connection).unwrap(), 0);
+        assert_eq!(read_schema_version(&connection).unwrap(), 0);
         migrate_into(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
     }
 

@@ -17,15 +17,18 @@ const PAGE: usize = 50;
 const EXCERPT: usize = 120;
 
 /// A page of the list.
-pub(super) fn list(connection: &Connection, query: &SessionQuery) -> Result<SessionPage, StoreError> {
+pub(super) fn list_sessions(
+    connection: &Connection,
+    query: &SessionQuery,
+) -> Result<SessionPage, StoreError> {
     let limit = if query.limit == 0 { PAGE } else { query.limit };
-    let words = query.query.as_deref().map(words).unwrap_or_default();
+    let words = query.query.as_deref().map(split_words).unwrap_or_default();
     let searched = query.query.as_ref().is_some_and(|text| !text.trim().is_empty());
     if searched && words.is_empty() {
         return Ok(SessionPage::default());
     }
-    let expression = searched.then(|| expression(&words));
-    let (sql, values) = select(query, expression.as_deref(), limit)?;
+    let expression = searched.then(|| build_match_expression(&words));
+    let (sql, values) = build_query(query, expression.as_deref(), limit)?;
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
     let mut page = SessionPage::default();
@@ -47,7 +50,7 @@ pub(super) fn list(connection: &Connection, query: &SessionQuery) -> Result<Sess
 }
 
 /// The statement for a page and its values.
-fn select(
+fn build_query(
     query: &SessionQuery,
     expression: Option<&str>,
     limit: usize,
@@ -82,7 +85,7 @@ fn parse_cursor(cursor: &str) -> Result<(i64, i64), StoreError> {
 }
 
 /// The words of a query. What holds no letter and no digit finds nothing and is left out.
-fn words(query: &str) -> Vec<String> {
+fn split_words(query: &str) -> Vec<String> {
     query
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -91,7 +94,7 @@ fn words(query: &str) -> Vec<String> {
 }
 
 /// All words must occur in one text; the last may be the beginning of one, as it is while people type.
-fn expression(words: &[String]) -> String {
+fn build_match_expression(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     format!("{}*", quoted.join(" "))
 }
@@ -135,12 +138,12 @@ fn find(
     };
     Ok(Some(SearchHit {
         seq,
-        excerpt: excerpt(&whole, words),
+        excerpt: extract_excerpt(&whole, words),
     }))
 }
 
 /// The text round the first word that is found.
-fn excerpt(whole: &str, words: &[String]) -> String {
+fn extract_excerpt(whole: &str, words: &[String]) -> String {
     // Lower-casing may change lengths; then the place is only near, which is good enough to show.
     let lower = whole.to_lowercase();
     let at = words
@@ -149,7 +152,7 @@ fn excerpt(whole: &str, words: &[String]) -> String {
         .min()
         .unwrap_or(0);
     let start = whole.floor_char_boundary(at.min(whole.len()));
-    let before = text::suffix(&whole[..start], EXCERPT / 4);
+    let before = text::suffix_within(&whole[..start], EXCERPT / 4);
     let lead = if before.len() < start { "…" } else { "" };
     format!(
         "{lead}{}",
@@ -169,17 +172,17 @@ mod tests {
             ("\"a\" OR b*", "\"a\" \"or\" \"b\"*"),
             ("foo_bar(x)", "\"foo\" \"bar\" \"x\"*"),
         ] {
-            assert_eq!(expression(&words(query)), expected, "{query}");
+            assert_eq!(build_match_expression(&split_words(query)), expected, "{query}");
         }
-        assert!(words("-- \" *").is_empty());
+        assert!(split_words("-- \" *").is_empty());
     }
 
     #[test]
     fn excerpts_show_the_place() {
         let long = format!("{} needle {}", "hay ".repeat(50), "straw ".repeat(50));
-        let excerpt = excerpt(&long, &["needle".to_owned()]);
+        let excerpt = extract_excerpt(&long, &["needle".to_owned()]);
         assert!(excerpt.starts_with("…") && excerpt.ends_with('…'), "{excerpt}");
         assert!(excerpt.contains("hay needle straw"), "{excerpt}");
-        assert_eq!(super::excerpt("Ünlaut", &["x".to_owned()]), "Ünlaut");
+        assert_eq!(super::extract_excerpt("Ünlaut", &["x".to_owned()]), "Ünlaut");
     }
 }

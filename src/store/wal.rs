@@ -36,7 +36,7 @@ impl Checkpoints {
     }
 
     /// Lets them happen on threads.
-    pub(super) fn threaded(&mut self) {
+    pub(super) fn enable_threads(&mut self) {
         self.threaded = true;
     }
 
@@ -53,9 +53,9 @@ impl Checkpoints {
         }
         self.next = size + STEP;
         if size > MOST {
-            let _ = fold(writer, "TRUNCATE");
+            let _ = checkpoint_wal(writer, "TRUNCATE");
         } else if !self.threaded {
-            let _ = fold(writer, "PASSIVE");
+            let _ = checkpoint_wal(writer, "PASSIVE");
         } else {
             self.join();
             let path = path.to_owned();
@@ -76,7 +76,7 @@ impl Checkpoints {
     }
 }
 
-fn fold(connection: &Connection, how: &str) -> Result<(), rusqlite::Error> {
+fn checkpoint_wal(connection: &Connection, how: &str) -> Result<(), rusqlite::Error> {
     connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
 }
 
@@ -84,5 +84,5 @@ fn fold_apart(path: &Path) -> Result<(), rusqlite::Error> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::ZERO)?;
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
-    fold(&connection, "PASSIVE")
+    checkpoint_wal(&connection, "PASSIVE")
 }

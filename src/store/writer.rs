@@ -66,7 +66,7 @@ impl Writer {
     /// A writer that opens the database when it is first needed.
     pub(super) fn new(folder: DataDir, outlet: Box<dyn EventSink>, health: HealthWatch) -> Self {
         Self {
-            checkpoints: Checkpoints::new(&folder.database()),
+            checkpoints: Checkpoints::new(&folder.database_path()),
             folder,
             outlet,
             health,
@@ -80,7 +80,7 @@ impl Writer {
 
     /// Folds the log back on threads of its own.
     pub(super) fn with_checkpoint_thread(mut self) -> Self {
-        self.checkpoints.threaded();
+        self.checkpoints.enable_threads();
         self
     }
 
@@ -100,7 +100,7 @@ impl Writer {
     pub(super) fn handle_batch(&mut self, batch: &mut Vec<StoreWrite>) {
         let mut ops = Vec::new();
         let mut outgoing = Vec::new();
-        unfold(batch);
+        flatten_groups(batch);
         for write in batch.drain(..) {
             match write {
                 StoreWrite::CreateSession(row) => ops.push(WriteOp::Create(row)),
@@ -110,7 +110,7 @@ impl Writer {
                     puts,
                     done,
                 } => {
-                    self.prepare(&envelope, drops, &puts, &mut ops);
+                    self.prepare_event(&envelope, drops, &puts, &mut ops);
                     outgoing.push(OutgoingWrite::Event(envelope, done));
                 }
                 StoreWrite::Put {
@@ -156,11 +156,12 @@ impl Writer {
                     changes,
                     done,
                 } => {
-                    match WriteOp::changes(session, cause, anew, &changes) {
+                    match WriteOp::from_changes(session, cause, anew, &changes) {
                         Ok(op) => ops.push(op),
-                        Err(error) => self
-                            .outlet
-                            .warn("store", &format!("changes of files could not be stored: {error}")),
+                        Err(error) => self.outlet.publish_warning(
+                            "store",
+                            &format!("changes of files could not be stored: {error}"),
+                        ),
                     }
                     outgoing.push(OutgoingWrite::Done(done));
                 }
@@ -169,16 +170,16 @@ impl Writer {
                 StoreWrite::Warn { code, message } => outgoing.push(OutgoingWrite::Warning(code, message)),
                 StoreWrite::Barrier(done) => outgoing.push(OutgoingWrite::Barrier(done)),
                 StoreWrite::DeleteSession { session, done } => {
-                    self.settle(&mut ops, &mut outgoing);
+                    self.store_and_publish(&mut ops, &mut outgoing);
                     // Whoever asked may have gone.
-                    let _ = done.send(self.delete(&session));
+                    let _ = done.send(self.delete_session(&session));
                 }
             }
             if ops.is_empty() {
-                self.pass(&mut outgoing);
+                self.publish_outgoing(&mut outgoing);
             }
         }
-        self.settle(&mut ops, &mut outgoing);
+        self.store_and_publish(&mut ops, &mut outgoing);
     }
 
     /// Tries to write what is kept, a part at a time: a disk that still fails costs little, one with a little
@@ -188,7 +189,7 @@ impl Writer {
         let mut done = 0;
         let outcome = loop {
             let part = part_of(&ops[done..]);
-            if let Err(error) = self.commit(&ops[done..done + part]) {
+            if let Err(error) = self.commit_ops(&ops[done..done + part]) {
                 break Err(error);
             }
             done += part;
@@ -197,12 +198,12 @@ impl Writer {
             }
         };
         match outcome {
-            Ok(()) => self.recovered(),
+            Ok(()) => self.handle_recovery(),
             Err(error) => {
-                let written: usize = ops.drain(..done).map(|op| op.weight()).sum();
+                let written: usize = ops.drain(..done).map(|op| op.estimate_bytes()).sum();
                 self.kept.bytes -= written;
                 self.kept.ops = ops;
-                self.failed(&error);
+                self.handle_failure(&error);
             }
         }
     }
@@ -215,7 +216,7 @@ impl Writer {
         self.checkpoints.join();
     }
 
-    fn prepare(
+    fn prepare_event(
         &mut self,
         envelope: &Envelope,
         drops: Vec<PendingKey>,
@@ -224,7 +225,7 @@ impl Writer {
     ) {
         if envelope.event.is_durable() && envelope.seq.is_none() {
             self.outlet
-                .warn("store", "a durable event without a number was not stored");
+                .publish_warning("store", "a durable event without a number was not stored");
             return;
         }
         if !envelope.event.is_durable() {
@@ -242,38 +243,38 @@ impl Writer {
             Ok(None) => {}
             Err(error) => self
                 .outlet
-                .warn("store", &format!("an event could not be stored: {error}")),
+                .publish_warning("store", &format!("an event could not be stored: {error}")),
         }
     }
 
     fn prepare_put(&mut self, session: SessionId, pending: &PendingEvent, ops: &mut Vec<WriteOp>) {
-        match WriteOp::put(session, pending) {
+        match WriteOp::from_pending(session, pending) {
             Ok(op) => ops.push(op),
             Err(error) => self
                 .outlet
-                .warn("store", &format!("a pending row could not be stored: {error}")),
+                .publish_warning("store", &format!("a pending row could not be stored: {error}")),
         }
     }
 
     /// Stores, then passes on.
-    fn settle(&mut self, ops: &mut Vec<WriteOp>, outgoing: &mut Vec<OutgoingWrite>) {
-        self.store(std::mem::take(ops));
-        self.pass(outgoing);
+    fn store_and_publish(&mut self, ops: &mut Vec<WriteOp>, outgoing: &mut Vec<OutgoingWrite>) {
+        self.store_ops(std::mem::take(ops));
+        self.publish_outgoing(outgoing);
     }
 
-    fn pass(&mut self, outgoing: &mut Vec<OutgoingWrite>) {
+    fn publish_outgoing(&mut self, outgoing: &mut Vec<OutgoingWrite>) {
         for item in outgoing.drain(..) {
             // Those who wait may have gone; that is theirs to know.
             match item {
                 OutgoingWrite::Event(mut envelope, done) => {
                     // A page is read from the disk: it cannot have what is kept in memory.
                     envelope.in_page = envelope.in_page && self.is_whole();
-                    self.outlet.pass(envelope);
+                    self.outlet.publish_event(envelope);
                     if let Some(done) = done {
                         let _ = done.send(());
                     }
                 }
-                OutgoingWrite::Warning(code, message) => self.outlet.warn(code, &message),
+                OutgoingWrite::Warning(code, message) => self.outlet.publish_warning(code, &message),
                 OutgoingWrite::Done(done) => {
                     let _ = done.send(());
                 }
@@ -293,19 +294,19 @@ impl Writer {
         self.retry_at.is_none() && self.superseded.is_none()
     }
 
-    fn store(&mut self, ops: Vec<WriteOp>) {
+    fn store_ops(&mut self, ops: Vec<WriteOp>) {
         if ops.is_empty() || self.superseded.is_some() {
             return;
         }
         match self.retry_at {
             None => {
-                if let Err(error) = self.commit(&ops) {
-                    self.keep(ops);
-                    self.failed(&error);
+                if let Err(error) = self.commit_ops(&ops) {
+                    self.buffer_ops(ops);
+                    self.handle_failure(&error);
                 }
             }
             Some(at) => {
-                self.keep(ops);
+                self.buffer_ops(ops);
                 self.tell_degraded();
                 if clock::now() >= at {
                     self.retry();
@@ -314,20 +315,20 @@ impl Writer {
         }
     }
 
-    fn keep(&mut self, ops: Vec<WriteOp>) {
+    fn buffer_ops(&mut self, ops: Vec<WriteOp>) {
         let kept = &mut self.kept;
         let most = most_kept();
         for op in ops {
-            let weight = op.weight();
-            let limit = match op.worth() {
+            let weight = op.estimate_bytes();
+            let limit = match op.priority() {
                 Priority::Low => most - most / (KEEP / RESERVE),
                 Priority::High => most,
                 Priority::Critical => usize::MAX,
             };
             if op.drops_pieces() {
                 kept.ops.retain(|other| {
-                    let settled = other.is_piece() && op.settles(other);
-                    kept.bytes -= if settled { other.weight() } else { 0 };
+                    let settled = other.is_piece() && op.can_supersede(other);
+                    kept.bytes -= if settled { other.estimate_bytes() } else { 0 };
                     !settled
                 });
             }
@@ -340,31 +341,32 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
+    fn commit_ops(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
         let fault = self.faults.as_mut().and_then(|hook| hook());
-        let server = self.folder.server().to_owned();
-        let transaction = self.begin()?;
+        let server = self.folder.server_id().to_owned();
+        let transaction = self.begin_transaction()?;
         let applied = apply::apply(&transaction, ops, &server)?;
         if ops.is_empty() {
             // To see whether the disk works again, something must be written.
             transaction.pragma_update(None, "user_version", schema::VERSION)?;
         }
         if let Some(fault) = fault {
-            return Err(fault.error().into());
+            return Err(fault.to_sqlite_error().into());
         }
         transaction.commit()?;
         for why in applied.refused {
             self.outlet
-                .warn("store", &format!("a record was not stored: {why}"));
+                .publish_warning("store", &format!("a record was not stored: {why}"));
         }
         if let Some(connection) = &self.connection {
-            self.checkpoints.after_commit(&self.folder.database(), connection);
+            self.checkpoints
+                .after_commit(&self.folder.database_path(), connection);
         }
         Ok(())
     }
 
     /// Opens the database if need be, and a transaction in it, unless a newer agentls has migrated it.
-    fn begin(&mut self) -> Result<rusqlite::Transaction<'_>, StoreError> {
+    fn begin_transaction(&mut self) -> Result<rusqlite::Transaction<'_>, StoreError> {
         // While the disk fails, every try must be short: events wait behind it.
         let busy = match self.retry_at {
             None => schema::BUSY,
@@ -372,11 +374,11 @@ impl Writer {
         };
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => schema::open(&self.folder.database(), busy)?,
+            None => schema::open(&self.folder.database_path(), busy)?,
         };
         let connection = self.connection.insert(connection);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let found = schema::version(&transaction)?;
+        let found = schema::read_schema_version(&transaction)?;
         if found > schema::VERSION {
             return Err(StoreError::NewerSchema {
                 found,
@@ -386,7 +388,7 @@ impl Writer {
         Ok(transaction)
     }
 
-    fn delete(&mut self, session: &SessionId) -> Result<(), StoreError> {
+    fn delete_session(&mut self, session: &SessionId) -> Result<(), StoreError> {
         if self.retry_at.is_some() {
             self.retry();
         }
@@ -397,23 +399,23 @@ impl Writer {
             return Err(StoreError::NotWritable);
         }
         // Files first: a crash between the two leaves a session to delete again, never texts without one.
-        let content = self.folder.content(session)?;
+        let content = self.folder.content_dir(session)?;
         match fs::remove_dir_all(&content) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io("removing", content, error));
+                return Err(StoreError::from_io("removing", content, error));
             }
             Ok(()) | Err(_) => {}
         }
         if let Some(fault) = self.faults.as_mut().and_then(|hook| hook()) {
-            return Err(fault.error().into());
+            return Err(fault.to_sqlite_error().into());
         }
-        let transaction = self.begin()?;
-        apply::delete(&transaction, session)?;
+        let transaction = self.begin_transaction()?;
+        apply::delete_session(&transaction, session)?;
         transaction.commit()?;
         Ok(())
     }
 
-    fn failed(&mut self, error: &StoreError) {
+    fn handle_failure(&mut self, error: &StoreError) {
         let first = self.retry_at.is_none();
         if let StoreError::NewerSchema { found, known } = *error {
             let loss = Loss::Newer { found, known };
@@ -422,7 +424,7 @@ impl Writer {
             self.retry_at = None;
             self.connection = None;
             self.health.set(StoreHealth::Gone(loss));
-            self.outlet.warn("store", &error.to_string());
+            self.outlet.publish_warning("store", &error.to_string());
             return;
         }
         self.retry_at = Some(clock::now() + RETRY);
@@ -436,7 +438,7 @@ impl Writer {
         }
         self.tell_degraded();
         if first {
-            self.outlet.warn(
+            self.outlet.publish_warning(
                 "store",
                 &format!("{error}; keeping events in memory until the disk works again"),
             );
@@ -453,7 +455,7 @@ impl Writer {
         self.health.set(health);
     }
 
-    fn recovered(&mut self) {
+    fn handle_recovery(&mut self) {
         let lost = std::mem::take(&mut self.kept).lost;
         self.retry_at = None;
         if let Some(connection) = &self.connection {
@@ -465,20 +467,20 @@ impl Writer {
             lost => format!("; lost {lost} records that did not fit into memory"),
         };
         self.outlet
-            .warn("store", &format!("the session store works again{gone}"));
+            .publish_warning("store", &format!("the session store works again{gone}"));
     }
 }
 
 /// [`KEEP`]; less where the simulator wants to see the end of it.
 fn most_kept() -> usize {
     #[cfg(any(test, feature = "sim"))]
-    return crate::base::sim_schedule::memory(KEEP);
+    return crate::base::sim_schedule::retained_bytes(KEEP);
     #[cfg(not(any(test, feature = "sim")))]
     KEEP
 }
 
 /// Puts the members of groups in their places: a batch is one transaction.
-fn unfold(batch: &mut Vec<StoreWrite>) {
+fn flatten_groups(batch: &mut Vec<StoreWrite>) {
     if !batch.iter().any(|write| matches!(write, StoreWrite::Together(_))) {
         return;
     }
@@ -496,7 +498,7 @@ fn part_of(ops: &[WriteOp]) -> usize {
     const PART: usize = 1 << 20;
     let mut bytes = 0;
     let fit = ops.iter().take_while(|op| {
-        bytes += op.weight();
+        bytes += op.estimate_bytes();
         bytes <= PART
     });
     fit.count().max(1).min(ops.len())
@@ -504,7 +506,7 @@ fn part_of(ops: &[WriteOp]) -> usize {
 
 impl WriteFault {
     /// What SQLite would say.
-    fn error(self) -> rusqlite::Error {
+    fn to_sqlite_error(self) -> rusqlite::Error {
         let code = match self {
             Self::DiskFull => ffi::SQLITE_FULL,
             Self::Io => ffi::SQLITE_IOERR,

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{reported, title};
+use super::files::{fail_with_message, format_title};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
-use crate::base::text::neutralise;
+use crate::base::text::strip_control_characters;
 use crate::domain::{AgentQuestion, Choice, Effect, InquiryReply, QuestionField};
 
 /// Longest question, and longest detail, in characters.
@@ -46,28 +46,28 @@ impl Tool for AskUser {
         theirs and that you cannot find out yourself: what they meant, which of several ways they want. Not for \
         permission (that is asked by itself), and not for what can be looked up.";
 
-    fn title(&self, input: &Input) -> String {
-        title("Ask:", &input.question)
+    fn call_title(&self, input: &Input) -> String {
+        format_title("Ask:", &input.question)
     }
 
-    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     /// People take their time.
-    fn timeout(&self, _: &Input) -> Option<std::time::Duration> {
+    fn call_timeout(&self, _: &Input) -> Option<std::time::Duration> {
         None
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let question = match question(&input, &cx) {
+        let question = match build_question(&input, &cx) {
             Ok(question) => question,
-            Err(why) => return reported(why),
+            Err(why) => return fail_with_message(why),
         };
         let said = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            said = cx.asker.ask(question) => said,
+            said = cx.asker.request_reply(question) => said,
         };
         Ok(ToolOutput::text(match said {
             Some(InquiryReply::Answers(answers)) => {
@@ -82,7 +82,7 @@ impl Tool for AskUser {
     }
 }
 
-fn question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
+fn build_question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
     let fits = |text: &str, most: usize| text.chars().count() <= most;
     let choices = input.choices.as_deref().unwrap_or_default();
     if input.question.trim().is_empty() {
@@ -104,12 +104,15 @@ fn question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
     }
     let choice = |text: &String| Choice {
         value: text.clone(),
-        label: neutralise(text).into_owned(),
+        label: strip_control_characters(text).into_owned(),
     };
     Ok(AgentQuestion {
         tool_call: Some(cx.call.clone()),
-        text: neutralise(&input.question).into_owned(),
-        detail: input.detail.as_ref().map(|text| neutralise(text).into_owned()),
+        text: strip_control_characters(&input.question).into_owned(),
+        detail: input
+            .detail
+            .as_ref()
+            .map(|text| strip_control_characters(text).into_owned()),
         fields: vec![QuestionField {
             name: ANSWER.to_owned(),
             label: String::new(),
@@ -131,7 +134,7 @@ mod tests {
     async fn what_cannot_be_asked_is_refused_and_nobody_is_no_error() {
         let bench = ToolHarness::new();
         let answer = bench
-            .call("ask_user", json!({"question": "which?"}))
+            .call_tool("ask_user", json!({"question": "which?"}))
             .await
             .unwrap();
         assert!(answer.text.starts_with("Nobody can be asked"), "{}", answer.text);
@@ -144,7 +147,7 @@ mod tests {
             ),
             (json!({"question": "x", "choices": [""]}), "at most 10 choices"),
         ] {
-            let error = bench.fails("ask_user", input).await;
+            let error = bench.call_expecting_error("ask_user", input).await;
             assert!(error.contains(why), "{error}");
         }
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::run_command::{self, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
-use crate::base::text::{one_line, reveal};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::Effect;
 use crate::workspace::BackgroundError;
 use crate::workspace::process::Command;
@@ -50,10 +50,10 @@ impl Tool for Bash {
         background. Output beyond about 30,000 characters is cut in the middle: filter it, or send it to a \
         file and read that. To read, find or change files use the tools made for it.";
 
-    fn title(&self, input: &Input) -> String {
-        let command = one_line(&reveal(&input.command), 120);
+    fn call_title(&self, input: &Input) -> String {
+        let command = one_line(&reveal_hidden_characters(&input.command), 120);
         // Always with the command: a description alone could hide what a person is asked to allow.
-        match input.description.as_deref().map(reveal) {
+        match input.description.as_deref().map(reveal_hidden_characters) {
             Some(description) if !description.trim().is_empty() => {
                 format!("{}: {command}", one_line(&description, 80))
             }
@@ -61,11 +61,11 @@ impl Tool for Bash {
         }
     }
 
-    fn effect(&self, input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(Effect::execute(&*input.command))
+    fn predict_effect(&self, input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::from_command(&*input.command))
     }
 
-    fn timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
         None
     }
 
@@ -81,13 +81,13 @@ impl Tool for Bash {
             return in_background(&input, &cx).await;
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
-        let done = run_command::run(command(&input, &cx), limit, &cx).await?;
+        let done = run_command::run_to_end(build_command(&input, &cx), limit, &cx).await?;
         Ok(done.output)
     }
 }
 
-fn command(input: &Input, cx: &ToolContext) -> Command {
-    run_command::prepared(Command::shell(&*input.command), cx)
+fn build_command(input: &Input, cx: &ToolContext) -> Command {
+    run_command::prepare_command(Command::from_script(&*input.command), cx)
 }
 
 /// How long the command may run.
@@ -103,10 +103,10 @@ fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
 }
 
 async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let title = one_line(&reveal(&input.command), 120);
+    let title = one_line(&reveal_hidden_characters(&input.command), 120);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
-    let command = command(input, cx);
+    let command = build_command(input, cx);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let started = background.start(&cx.cancel, &launcher, command, &title).await;
     let status = started.map_err(|error| match error {
@@ -158,8 +158,8 @@ mod tests {
             ("echo \u{1b}[8mhidden", None, "echo ␛[8mhidden"),
             ("true \u{1b}]; rm x; echo \u{7}", None, "true ␛]; rm x; echo ␇"),
         ] {
-            assert_eq!(Bash.title(&input(command, description)), want);
+            assert_eq!(Bash.call_title(&input(command, description)), want);
         }
-        assert!(Bash.title(&input(&"x".repeat(1_000), None)).chars().count() <= 120);
+        assert!(Bash.call_title(&input(&"x".repeat(1_000), None)).chars().count() <= 120);
     }
 }

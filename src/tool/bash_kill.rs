@@ -5,9 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::bash_output::{reported, result};
+use super::bash_output::{build_output, to_tool_error};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
-use crate::base::text::{neutralise, one_line};
+use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
 
 /// Ends a background process.
@@ -29,16 +29,16 @@ impl Tool for BashKill {
     const DESCRIPTION: &'static str = "Ends a background process and all that it started (SIGTERM, after a \
         second SIGKILL), and gives the last of its output.";
 
-    fn title(&self, input: &Input) -> String {
-        format!("End {}", one_line(&neutralise(&input.id), 40))
+    fn call_title(&self, input: &Input) -> String {
+        format!("End {}", one_line(&strip_control_characters(&input.id), 40))
     }
 
     /// It can only end what this session started itself.
-    fn effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    fn timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
         None
     }
 
@@ -48,7 +48,7 @@ impl Tool for BashKill {
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let killed = cx.workspace.background().kill(&input.id, &cx.hurry).await;
-        Ok(result(killed.map_err(reported)?, &cx).await)
+        let killed = cx.workspace.background().kill_job(&input.id, &cx.hurry).await;
+        Ok(build_output(killed.map_err(to_tool_error)?, &cx).await)
     }
 }

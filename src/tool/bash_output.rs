@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::run_command::{end_notes, with_notes};
 use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
-use crate::base::text::{neutralise, one_line};
+use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
 use crate::workspace::{BackgroundError, BackgroundOutput};
 
@@ -37,15 +37,18 @@ impl Tool for BashOutput {
 
     const WAITS: bool = true;
 
-    fn title(&self, input: &Input) -> String {
-        format!("Read the output of {}", one_line(&neutralise(&input.id), 40))
+    fn call_title(&self, input: &Input) -> String {
+        format!(
+            "Read the output of {}",
+            one_line(&strip_control_characters(&input.id), 40)
+        )
     }
 
-    fn effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    fn timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
         None
     }
 
@@ -60,11 +63,11 @@ impl Tool for BashOutput {
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            ended = background.ended(&input.id) => ended.map_err(reported)?,
+            ended = background.wait_until_ended(&input.id) => ended.map_err(to_tool_error)?,
             () = tokio::time::sleep(wait) => {}
         }
-        let output = background.read(&input.id).map_err(reported)?;
-        Ok(result(output, &cx).await)
+        let output = background.read(&input.id).map_err(to_tool_error)?;
+        Ok(build_output(output, &cx).await)
     }
 }
 
@@ -75,12 +78,12 @@ fn wait(asked: Option<f64>, configured: Option<Duration>) -> Duration {
         .min(most)
 }
 
-pub(super) fn reported(error: BackgroundError) -> ToolError {
+pub(super) fn to_tool_error(error: BackgroundError) -> ToolError {
     ToolError::Reported(error.to_string())
 }
 
 /// What was read, for the model.
-pub(super) async fn result(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
+pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
     let mut text = CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call));
     text.push(&output.text);
     let gathered = text.finish().await;

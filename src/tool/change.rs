@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::domain::{Effect, EffectKind, FileChange, FileState};
-use crate::workspace::diff::{Diff, Sides, unified};
+use crate::workspace::diff::{Diff, Sides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{Buffer, LoadError, Resolved, SeenVersion, checkpoint, watch, write};
 
 use super::editor_edit::{self, InEditor};
-use super::files::{self, Numbered, count_lines, location, reported};
+use super::files::{self, Numbered, build_location, count_lines, fail_with_message};
 use super::{Preview, ToolContext, ToolError, ToolOutput};
 
 /// Most of a changed file's text that a refusal shows, in bytes.
@@ -52,43 +52,43 @@ impl<F: FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + S
 {
 }
 
-pub(super) fn effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> {
-    let target = cx.resolve(path)?;
-    Ok(files::effect(EffectKind::Write, &[target]))
+pub(super) fn predict_effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> {
+    let target = cx.resolve_path(path)?;
+    Ok(files::build_effect(EffectKind::Write, &[target]))
 }
 
 /// What the change would be, for the person who is asked.
-pub(super) async fn preview(
+pub(super) async fn build_preview(
     cx: &ToolContext,
     path: String,
     plan: impl EditPlan,
 ) -> Result<Preview, ToolError> {
     let inner = cx.clone();
-    files::blocking(cx, move |_| {
-        let target = inner.resolve(&path)?;
+    files::run_blocking(cx, move |_| {
+        let target = inner.resolve_path(&path)?;
         let change = plan(&inner, &target, Target::Show)?;
         Ok(Preview {
-            diff: Some(change.diff(&target).text.into()),
-            locations: vec![location(&target.absolute, None)],
+            diff: Some(change.compute_diff(&target).text.into()),
+            locations: vec![build_location(&target.absolute, None)],
         })
     })
     .await
 }
 
 /// Makes the change.
-pub(super) async fn make(
+pub(super) async fn apply_plan(
     cx: &ToolContext,
     path: String,
     plan: impl EditPlan,
 ) -> Result<ToolOutput, ToolError> {
-    let target = cx.resolve(&path)?;
+    let target = cx.resolve_path(&path)?;
     let _only_writer = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
         guard = cx.workspace.lock(&target.absolute) => guard,
     };
     let inner = cx.clone();
-    let planned = files::blocking(cx, move |stop| {
+    let planned = files::run_blocking(cx, move |stop| {
         let change = plan(&inner, &target, Target::Make)?;
         if stop.is_cancelled() {
             return Err(ToolError::Cancelled);
@@ -96,8 +96,8 @@ pub(super) async fn make(
         if let Some(same) = change.nothing_to_do(&inner, &target) {
             return Ok(PlannedChange::Done(same));
         }
-        let kept = change.keep(&inner, &target)?;
-        let there = editor_edit::route(&inner, &target, &change)?;
+        let kept = change.store_contents(&inner, &target)?;
+        let there = editor_edit::route_to_editor(&inner, &target, &change)?;
         Ok(PlannedChange::ToMake(Box::new(ToMake {
             target,
             change,
@@ -107,7 +107,7 @@ pub(super) async fn make(
     });
     match planned.await? {
         PlannedChange::Done(output) => Ok(output),
-        PlannedChange::ToMake(change) => change.make(cx).await,
+        PlannedChange::ToMake(change) => change.apply_change(cx).await,
     }
 }
 
@@ -120,7 +120,7 @@ struct ToMake {
 }
 
 impl ToMake {
-    async fn make(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn apply_change(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let Self {
             target,
             change,
@@ -128,22 +128,22 @@ impl ToMake {
             there,
         } = self;
         if let Some(kept) = &kept
-            && let Err(why) = cx.checkpoints.record(vec![kept.clone()]).await
+            && let Err(why) = cx.checkpoints.record_changes(vec![kept.clone()]).await
             && !cx.unkept
         {
             return not_kept(&target, &why);
         }
         let path = target.absolute.clone();
         let output = match there {
-            Some(there) => there.make(cx).await,
+            Some(there) => there.apply_edit(cx).await,
             None => {
                 let inner = cx.clone();
-                files::blocking(cx, move |_| {
+                files::run_blocking(cx, move |_| {
                     // While it was kept, nobody else may have written it.
-                    let now = present(&inner, &target)?;
+                    let now = load_editable_file(&inner, &target)?;
                     if now != change.before {
                         let text = now.map(|file| file.text).unwrap_or_default();
-                        return Err(refusal(
+                        return Err(refuse_with_current_text(
                             &inner,
                             &target,
                             &text,
@@ -168,12 +168,15 @@ impl ToMake {
 async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let file = inner.workspace.load(&path).ok()?.file;
-        let bytes = file.encode();
-        inner.checkpoints.keep(&bytes).ok()?;
+        let file = inner.workspace.load_file(&path).ok()?.file;
+        let bytes = file.to_bytes();
+        inner.checkpoints.store_content(&bytes).ok()?;
         let state = checkpoint::of_bytes(&bytes, checkpoint::mode_of(&path));
-        if let Some(stamp) = watch::stamp(&path) {
-            inner.workspace.known().note(&path, stamp, state.clone());
+        if let Some(stamp) = watch::read_stamp(&path) {
+            inner
+                .workspace
+                .known_files()
+                .record_state(&path, stamp, state.clone());
         }
         Some(state)
     });
@@ -182,13 +185,13 @@ async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
     {
         kept.after = state;
         // It is recorded as it was meant to be; that is nearly as good.
-        let _ = cx.checkpoints.record(vec![kept]).await;
+        let _ = cx.checkpoints.record_changes(vec![kept]).await;
     }
 }
 
 /// It failed: unless something was made of it all the same, it was no change.
 async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
-    let looked = tokio::task::spawn_blocking(move || checkpoint::look(&path));
+    let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
     let made = match looked.await {
         Ok(Ok(found)) => checkpoint::same_content(&found.state, &kept.after),
         _ => true,
@@ -196,12 +199,15 @@ async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
     if !made {
         let after = kept.before.clone();
         // What is recorded of it is harmless.
-        let _ = cx.checkpoints.record(vec![FileChange { after, ..kept }]).await;
+        let _ = cx
+            .checkpoints
+            .record_changes(vec![FileChange { after, ..kept }])
+            .await;
     }
 }
 
 fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
-    reported(format!(
+    fail_with_message(format!(
         "`{}` was not changed, because its old content could not be kept ({why}); try again",
         target.display
     ))
@@ -215,11 +221,11 @@ enum PlannedChange {
 
 impl Change {
     /// Keeps what the file was and shall be; none where that cannot be done and the person knows.
-    fn keep(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
+    fn store_contents(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
         let path = &target.absolute;
         let keep = |file: &TextFile| {
-            let bytes = file.encode();
-            cx.checkpoints.keep(&bytes)?;
+            let bytes = file.to_bytes();
+            cx.checkpoints.store_content(&bytes)?;
             Ok::<_, String>(checkpoint::of_bytes(&bytes, checkpoint::mode_of(path)))
         };
         let kept = || {
@@ -237,31 +243,35 @@ impl Change {
         }
     }
 
-    fn diff(&self, target: &Resolved) -> Diff {
+    fn compute_diff(&self, target: &Resolved) -> Diff {
         let (sides, before) = match &self.before {
             Some(file) => (Sides::Both, file.text.as_str()),
             None => (Sides::OnlyNew, ""),
         };
-        unified(&target.display, sides, before, &self.after.text)
+        build_unified_diff(&target.display, sides, before, &self.after.text)
     }
 
     fn nothing_to_do(&self, cx: &ToolContext, target: &Resolved) -> Option<ToolOutput> {
         (self.before.as_ref() == Some(&self.after)).then(|| {
-            cx.workspace.reads().note(&target.absolute, &self.after.text);
+            cx.workspace
+                .read_log()
+                .record_text(&target.absolute, &self.after.text);
             ToolOutput::text(format!("{} already has this text", target.display))
         })
     }
 
     fn write(self, cx: &ToolContext, target: &Resolved) -> Result<ToolOutput, ToolError> {
-        let output = self.output(target);
-        write::write(&target.absolute, &self.after.encode())?;
-        cx.workspace.reads().note(&target.absolute, &self.after.text);
+        let output = self.build_output(target);
+        write::write(&target.absolute, &self.after.to_bytes())?;
+        cx.workspace
+            .read_log()
+            .record_text(&target.absolute, &self.after.text);
         Ok(output)
     }
 
     /// What is told of it when it is made.
-    pub(super) fn output(&self, target: &Resolved) -> ToolOutput {
-        let diff = self.diff(target);
+    pub(super) fn build_output(&self, target: &Resolved) -> ToolOutput {
+        let diff = self.compute_diff(target);
         let line = first_changed_line(
             self.before.as_ref().map_or("", |file| &file.text),
             &self.after.text,
@@ -269,27 +279,27 @@ impl Change {
         ToolOutput {
             text: format!("{} (+{} −{} lines)", self.done, diff.added, diff.removed),
             diff: Some(Arc::from(diff.text)),
-            locations: vec![location(&target.absolute, Some(line))],
+            locations: vec![build_location(&target.absolute, Some(line))],
             ..ToolOutput::default()
         }
     }
 }
 
 /// The file as it is now, if it may be changed; none when it does not exist.
-pub(super) fn present(cx: &ToolContext, target: &Resolved) -> Result<Option<TextFile>, ToolError> {
+pub(super) fn load_editable_file(cx: &ToolContext, target: &Resolved) -> Result<Option<TextFile>, ToolError> {
     let path = &target.absolute;
-    match cx.workspace.overlay().look(path) {
+    match cx.workspace.overlay().lookup_buffer(path) {
         Buffer::Saved => {}
         Buffer::Unsaved(_) if cx.editor.abilities().apply => {}
         Buffer::Unsaved(_) => return cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         Buffer::Unknown => {
-            return reported(format!(
+            return fail_with_message(format!(
                 "`{}` may have unknown unsaved changes in the editor; ask the user to save it, then try again",
                 target.display
             ));
         }
     }
-    match cx.workspace.load(path) {
+    match cx.workspace.load_file(path) {
         Ok(loaded) => Ok(Some(loaded.file)),
         Err(LoadError::Missing(_)) => Ok(None),
         Err(error) => Err(error.into()),
@@ -298,7 +308,7 @@ pub(super) fn present(cx: &ToolContext, target: &Resolved) -> Result<Option<Text
 
 /// The refusal of a change under unsaved text, by a client that takes no edits.
 pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
-    reported(format!(
+    fail_with_message(format!(
         "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
         target.display
     ))
@@ -311,25 +321,30 @@ pub(super) fn must_be_unchanged(
     file: &TextFile,
     aim: Target,
 ) -> Result<SeenVersion, ToolError> {
-    let reads = cx.workspace.reads();
-    let seen = reads.compare(&target.absolute, &file.text);
+    let reads = cx.workspace.read_log();
+    let seen = reads.compare_text(&target.absolute, &file.text);
     if seen != SeenVersion::Changed {
         return Ok(seen);
     }
     // The model will not see it.
     if aim == Target::Show && (target.secret || !target.inside) {
-        return reported(changed_text(target, &file.text, CHANGED).0);
+        return fail_with_message(changed_text(target, &file.text, CHANGED).0);
     }
-    Err(refusal(cx, target, &file.text, CHANGED))
+    Err(refuse_with_current_text(cx, target, &file.text, CHANGED))
 }
 
 const CHANGED: &str = "has changed since you read it; nothing was written";
 
 /// A refusal with the present text, which the model has then seen, if all of it fits.
-pub(super) fn refusal(cx: &ToolContext, target: &Resolved, now: &str, why: &str) -> ToolError {
+pub(super) fn refuse_with_current_text(
+    cx: &ToolContext,
+    target: &Resolved,
+    now: &str,
+    why: &str,
+) -> ToolError {
     let (refusal, whole) = changed_text(target, now, why);
     if whole {
-        cx.workspace.reads().note(&target.absolute, now);
+        cx.workspace.read_log().record_text(&target.absolute, now);
     }
     ToolError::Reported(refusal)
 }
@@ -372,10 +387,10 @@ mod tests {
     async fn a_cancel_before_the_write_leaves_the_file() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "one\n");
-        let made = make(&bench.cx, "a.txt".to_owned(), |cx, target, _| {
+        let made = apply_plan(&bench.cx, "a.txt".to_owned(), |cx, target, _| {
             cx.cancel.cancel();
             Ok(Change {
-                before: present(cx, target)?,
+                before: load_editable_file(cx, target)?,
                 after: TextFile::default(),
                 done: String::new(),
             })
@@ -390,13 +405,16 @@ mod tests {
         let bench = ToolHarness::new();
         bench.write(".env", "A=1\n");
         bench
-            .call("read_file", serde_json::json!({"path": ".env"}))
+            .call_tool("read_file", serde_json::json!({"path": ".env"}))
             .await
             .unwrap();
         bench.write(".env", "A=2\n");
         let args = serde_json::json!({"path": ".env", "content": "A=3\n"});
-        bench.preview("write_file", args.clone()).await.unwrap_err();
-        let refusal = bench.fails("write_file", args).await;
+        bench
+            .preview_change("write_file", args.clone())
+            .await
+            .unwrap_err();
+        let refusal = bench.call_expecting_error("write_file", args).await;
         assert!(refusal.contains("changed since you read it"), "{refusal}");
         assert_eq!(bench.read(".env"), "A=2\n");
     }
@@ -406,7 +424,7 @@ mod tests {
         let bench = ToolHarness::new();
         let plan =
             |_: &ToolContext, _: &Resolved, _: Target| -> Result<Change, ToolError> { panic!("a bug") };
-        let error = make(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
+        let error = apply_plan(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
         // Its lock is free again.
         drop(bench.cx.workspace.lock(&bench.path("a.txt")).await);

@@ -29,33 +29,33 @@ pub(super) struct FilesBefore {
 }
 
 /// Looks at the files before the command, and keeps those that the session knows.
-pub(super) async fn before(cx: &ToolContext) -> Option<FilesBefore> {
-    let earlier = if cx.workspace.known().recalls() {
-        cx.checkpoints.earlier().await
+pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
+    let earlier = if cx.workspace.known_files().start_recall_once() {
+        cx.checkpoints.load_earlier_changes().await
     } else {
         Vec::new()
     };
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let others = inner.workspace.others().watch();
-        let mut watched = watch(&inner);
-        recall(&inner, &watched, &earlier);
-        let known = known(&inner);
+        let others = inner.workspace.external_writes().start_watch();
+        let mut watched = scan_roots(&inner);
+        restore_known_states(&inner, &watched, &earlier);
+        let known = collect_known_paths(&inner);
         watched.look_at(&known);
-        for (path, stamp) in watched.links() {
-            if inner.workspace.known().get(path, stamp).is_none() {
-                keep(&inner, path, stamp);
+        for (path, stamp) in watched.iter_links() {
+            if inner.workspace.known_files().get(path, stamp).is_none() {
+                store_file_state(&inner, path, stamp);
             }
         }
         for path in known {
-            if let Some(stamp) = watched.stamp(&path)
-                && inner.workspace.known().get(&path, stamp).is_none()
+            if let Some(stamp) = watched.get_stamp(&path)
+                && inner.workspace.known_files().get(&path, stamp).is_none()
             {
-                keep(&inner, &path, stamp);
+                store_file_state(&inner, &path, stamp);
             }
         }
         let indexes = watched
-            .trees()
+            .work_trees()
             .iter()
             .filter_map(|tree| GitIndex::read(tree))
             .collect();
@@ -70,7 +70,7 @@ pub(super) async fn before(cx: &ToolContext) -> Option<FilesBefore> {
 }
 
 /// Records what the command has changed.
-pub(super) async fn after(cx: &ToolContext, before: Option<FilesBefore>) {
+pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>) {
     let Some(FilesBefore {
         watched,
         indexes,
@@ -81,15 +81,15 @@ pub(super) async fn after(cx: &ToolContext, before: Option<FilesBefore>) {
     };
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let mut now = watch(&inner);
-        now.look_at(watched.paths());
-        now.look_at(&known(&inner));
+        let mut now = scan_roots(&inner);
+        now.look_at(watched.iter_paths());
+        now.look_at(&collect_known_paths(&inner));
         if watched.partial || now.partial {
-            inner.checkpoints.partial(PartialReason::TooMany);
+            inner.checkpoints.mark_partial(PartialReason::TooMany);
         }
-        let mut changed = watched.changed(&now);
-        changed.retain(|change| !others.wrote(&change.path));
-        compare(&inner, &changed)
+        let mut changed = watched.find_changed_files(&now);
+        changed.retain(|change| !others.has_external_write(&change.path));
+        collect_changes(&inner, &changed)
     });
     let Ok(mut found) = looked.await else { return };
     find_in_git(cx, &mut found, &indexes).await;
@@ -99,33 +99,33 @@ pub(super) async fn after(cx: &ToolContext, before: Option<FilesBefore>) {
         .map(|(_, change)| change)
         .collect();
     if !changes.is_empty()
-        && let Err(why) = cx.checkpoints.record(changes).await
+        && let Err(why) = cx.checkpoints.record_changes(changes).await
     {
         tracing::warn!(why, "what a command changed was not recorded");
     }
 }
 
-fn watch(cx: &ToolContext) -> WatchedTree {
-    let roots = cx.workspace.roots(&cx.cwd);
-    watch::watch(roots.iter().map(|root| root.path()), MAX_WATCHED)
+fn scan_roots(cx: &ToolContext) -> WatchedTree {
+    let roots = cx.workspace.resolve_roots(&cx.cwd);
+    watch::scan_watched_files(roots.iter().map(|root| root.path()), MAX_WATCHED)
 }
 
 /// The files below the roots that this session has read or written.
-fn known(cx: &ToolContext) -> BTreeSet<PathBuf> {
-    let roots = cx.workspace.roots(&cx.cwd);
+fn collect_known_paths(cx: &ToolContext) -> BTreeSet<PathBuf> {
+    let roots = cx.workspace.resolve_roots(&cx.cwd);
     let paths = cx
         .workspace
-        .reads()
-        .paths()
+        .read_log()
+        .list_paths()
         .into_iter()
-        .chain(cx.workspace.known().paths());
+        .chain(cx.workspace.known_files().list_paths());
     paths
         .filter(|path| roots.iter().any(|root| path.starts_with(root.path())))
         .collect()
 }
 
 /// Knows again what was kept of files before this server was started, where they are still so.
-fn recall(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
+fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
     let mut states: HashMap<&Path, Vec<&FileState>> = HashMap::new();
     for change in earlier {
         states
@@ -135,7 +135,7 @@ fn recall(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
     }
     let mut room = READ_TO_RECALL;
     for (path, states) in states {
-        let Some(stamp) = watched.stamp(path) else {
+        let Some(stamp) = watched.get_stamp(path) else {
             continue;
         };
         let could_be =
@@ -147,25 +147,27 @@ fn recall(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
             return;
         };
         room = left;
-        if let Ok(found) = checkpoint::look(path)
+        if let Ok(found) = checkpoint::inspect_file(path)
             && states
                 .iter()
                 .any(|state| checkpoint::same_content(state, &found.state))
         {
             // Kept it is, under that hash; and if that is gone, it is kept anew.
-            keep(cx, path, stamp);
+            store_file_state(cx, path, stamp);
         }
     }
 }
 
-fn keep(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
-    let found = checkpoint::look(path).ok()?;
+fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
+    let found = checkpoint::inspect_file(path).ok()?;
     if let Some(bytes) = &found.bytes {
-        cx.checkpoints.keep(bytes).ok()?;
+        cx.checkpoints.store_content(bytes).ok()?;
     }
     // Written while it was read, it is not what the stamp says.
-    (watch::stamp(path) == Some(stamp)).then(|| {
-        cx.workspace.known().note(path, stamp, found.state.clone());
+    (watch::read_stamp(path) == Some(stamp)).then(|| {
+        cx.workspace
+            .known_files()
+            .record_state(path, stamp, found.state.clone());
         found.state
     })
 }
@@ -173,7 +175,7 @@ fn keep(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
 /// What was found of a change; with the stamp of one whose content before is still to be found.
 type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
-fn compare(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
+fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
     let mut room = READ_AFTER;
     let mut came = HashMap::new();
     let mut found = FoundChanges::new();
@@ -185,18 +187,18 @@ fn compare(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
             None if !change.surely => FileState::Unknown,
             None => FileState::Absent,
             Some(was) => {
-                let known = cx.workspace.known();
+                let known = cx.workspace.known_files();
                 let kept = known.get(&change.path, was);
-                kept.or_else(|| known.left(&change.path, was))
+                kept.or_else(|| known.find_state_after_command(&change.path, was))
                     .unwrap_or(FileState::Unknown)
             }
         };
         // Which is known in its place from now on.
-        let after = change
-            .is
-            .map_or(FileState::Absent, |is| present(cx, &change.path, is, &mut room));
+        let after = change.is.map_or(FileState::Absent, |is| {
+            read_current_state(cx, &change.path, is, &mut room)
+        });
         if let (None, Some(is)) = (change.was, change.is) {
-            came.insert(is.node(), change);
+            came.insert(is.inode_number(), change);
         }
         let path = path.to_owned();
         found.push((change.clone(), FileChange { path, before, after }));
@@ -206,10 +208,10 @@ fn compare(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
         if let (Some(was), None, FileState::Unknown) = (change.was, change.is, &told.before)
             && let Some(ChangedFile {
                 path, is: Some(is), ..
-            }) = came.get(&was.node())
+            }) = came.get(&was.inode_number())
             && is.is_same_file(&was)
             && was.bytes() <= room.min(MAX_KEPT)
-            && let Some(state) = keep(cx, path, *is)
+            && let Some(state) = store_file_state(cx, path, *is)
         {
             room -= was.bytes();
             told.before = state;
@@ -219,17 +221,19 @@ fn compare(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
 }
 
 /// What is at `path`.
-fn present(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mut u64) -> FileState {
+fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mut u64) -> FileState {
     let Some(left) = room.checked_sub(stamp.bytes()) else {
         return FileState::Unknown;
     };
     *room = left;
     if stamp.bytes() <= KEPT_AFTER {
-        return keep(cx, path, stamp).unwrap_or(FileState::Unknown);
+        return store_file_state(cx, path, stamp).unwrap_or(FileState::Unknown);
     }
-    match checkpoint::look(path) {
+    match checkpoint::inspect_file(path) {
         Ok(found) => {
-            cx.workspace.known().note_left(path, stamp, found.state.clone());
+            cx.workspace
+                .known_files()
+                .note_left(path, stamp, found.state.clone());
             found.state
         }
         Err(_) => FileState::Unknown,
@@ -260,13 +264,13 @@ async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitI
         }
         let inner = index.clone();
         let matched = tokio::task::spawn_blocking(move || {
-            inner.clean(sought.iter().map(|(path, stamp)| (path.as_path(), *stamp)))
+            inner.find_clean_files(sought.iter().map(|(path, stamp)| (path.as_path(), *stamp)))
         });
         let Ok(clean) = matched.await else { continue };
         if clean.is_empty() {
             continue;
         }
-        let mut kept = git_blobs::keep(cx, index.root(), clean).await;
+        let mut kept = git_blobs::store_clean_files(cx, index.root(), clean).await;
         for (change, told) in found.iter_mut() {
             if let Some(state) = kept.remove(&change.path) {
                 told.before = state;

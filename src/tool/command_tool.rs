@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::run_command;
 use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema};
-use crate::base::text::{one_line, reveal};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
 use crate::workspace::process::{Command, ExitStatus, Stdin};
@@ -35,24 +35,28 @@ impl CommandTool {
     }
 
     /// The command as people and rules read it.
-    fn line(&self) -> String {
+    fn format_command(&self) -> String {
         match &self.settings.command {
             CommandLine::Shell(script) => script.trim().to_owned(),
-            CommandLine::Argv(argv) => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            CommandLine::Argv(argv) => argv
+                .iter()
+                .map(|word| quote_word(word))
+                .collect::<Vec<_>>()
+                .join(" "),
         }
     }
 
-    fn command(&self, input: &Value) -> Command {
+    fn build_command(&self, input: &Value) -> Command {
         let command = match &self.settings.command {
-            CommandLine::Shell(script) => Command::shell(script),
-            CommandLine::Argv(argv) => Command::argv(argv),
+            CommandLine::Shell(script) => Command::from_script(script),
+            CommandLine::Argv(argv) => Command::from_argv(argv),
         };
         command.stdin(Stdin::Bytes(input.to_string().into_bytes()))
     }
 }
 
 /// A word as a shell would have it, so that rules take a program's words apart where they are parted.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -66,7 +70,7 @@ impl DynTool for CommandTool {
         &self.settings.name
     }
 
-    fn waits(&self) -> bool {
+    fn is_wait_tool(&self) -> bool {
         false
     }
 
@@ -78,8 +82,8 @@ impl DynTool for CommandTool {
         }
     }
 
-    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        match schema::explain(&self.settings.schema, input) {
+    fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        match schema::explain_mismatch(&self.settings.schema, input) {
             None => Ok(Box::new(Call {
                 tool: self,
                 input: input.clone(),
@@ -96,11 +100,14 @@ impl PreparedCall for Call {
         if self.input.as_object().is_none_or(|fields| fields.is_empty()) {
             name.clone()
         } else {
-            one_line(&format!("{name} {}", reveal(&self.input.to_string())), 160)
+            one_line(
+                &format!("{name} {}", reveal_hidden_characters(&self.input.to_string())),
+                160,
+            )
         }
     }
 
-    fn effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect {
             kind: match self.tool.settings.effect {
                 ToolEffect::Read => EffectKind::Read,
@@ -108,11 +115,11 @@ impl PreparedCall for Call {
                 ToolEffect::Execute => EffectKind::Execute,
                 ToolEffect::Network => EffectKind::Network,
             },
-            ..Effect::execute(self.tool.line())
+            ..Effect::from_command(self.tool.format_command())
         })
     }
 
-    fn preview<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
+    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
         futures::future::ready(Ok(Preview::default())).boxed()
     }
 
@@ -131,8 +138,8 @@ impl PreparedCall for Call {
                 return Err(ToolError::Cancelled);
             }
             let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
-            let command = run_command::prepared(self.tool.command(&self.input), &cx);
-            let done = run_command::run(command, limit, &cx).await?;
+            let command = run_command::prepare_command(self.tool.build_command(&self.input), &cx);
+            let done = run_command::run_to_end(command, limit, &cx).await?;
             let failed = done.status != ExitStatus::Code(0);
             Ok(ToolOutput {
                 is_error: done.output.is_error || failed,
@@ -186,7 +193,7 @@ mod tests {
             (json!({"env": "test", "x": 1}), "`x`: unknown field"),
             (json!([]), "expected an object"),
         ] {
-            let Err(error) = tool.clone().prepare(&input) else {
+            let Err(error) = tool.clone().prepare_call(&input) else {
                 panic!("{input} was taken")
             };
             assert!(
@@ -195,7 +202,7 @@ mod tests {
             );
         }
         let good = json!({"env": "test", "tag": "v1", "share": 0.5});
-        assert!(tool.prepare(&good).is_ok());
+        assert!(tool.prepare_call(&good).is_ok());
     }
 
     #[test]
@@ -218,10 +225,10 @@ mod tests {
             (argv(&["d"]), ToolEffect::Read, EffectKind::Read, "d"),
             (argv(&["d", ""]), ToolEffect::Write, EffectKind::Write, "d ''"),
         ] {
-            let Ok(call) = tool(command, effect).prepare(&json!({"env": "live"})) else {
+            let Ok(call) = tool(command, effect).prepare_call(&json!({"env": "live"})) else {
                 panic!("refused")
             };
-            let found = call.effect(&bench.cx).unwrap();
+            let found = call.predict_effect(&bench.cx).unwrap();
             assert_eq!((found.kind, found.subject.as_str()), (kind, subject));
             assert_eq!(call.title(), r#"deploy {"env":"live"}"#);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::files::reported;
+use super::files::fail_with_message;
 use super::{Editor, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
@@ -54,16 +54,16 @@ pub struct ToolContext {
 /// Keeps what files were before a turn changes them (R-SESS-3).
 pub trait Checkpoints: Send + Sync {
     /// Keeps a content under its hash. Blocks for a moment.
-    fn keep(&self, bytes: &[u8]) -> Result<(), String>;
+    fn store_content(&self, bytes: &[u8]) -> Result<(), String>;
 
     /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
-    fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
+    fn record_changes(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
 
     /// What this session has changed of files until now, in order.
-    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>>;
+    fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
     /// Not all that a command changed is known.
-    fn partial(&self, why: PartialReason);
+    fn mark_partial(&self, why: PartialReason);
 }
 
 /// Keeps nothing (tests).
@@ -71,19 +71,19 @@ pub trait Checkpoints: Send + Sync {
 pub struct NoCheckpoints;
 
 impl Checkpoints for NoCheckpoints {
-    fn keep(&self, _bytes: &[u8]) -> Result<(), String> {
+    fn store_content(&self, _bytes: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
-    fn record(&self, _changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
+    fn record_changes(&self, _changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>> {
+    fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>> {
         Box::pin(async { Vec::new() })
     }
 
-    fn partial(&self, _why: PartialReason) {}
+    fn mark_partial(&self, _why: PartialReason) {}
 }
 
 /// Why it is not known what a command changed.
@@ -112,8 +112,8 @@ pub struct OutputClosed;
 impl ToolContext {
     /// Resolves a path of the call's arguments. What it leads to now must be what was judged: a link may have been put
     /// there since.
-    pub fn resolve(&self, given: &str) -> Result<Resolved, ToolError> {
-        let resolved = self.workspace.resolve(&self.cwd, given)?;
+    pub fn resolve_path(&self, given: &str) -> Result<Resolved, ToolError> {
+        let resolved = self.workspace.resolve_path(&self.cwd, given)?;
         self.check_judged(given, &resolved.absolute)?;
         Ok(resolved)
     }
@@ -121,7 +121,7 @@ impl ToolContext {
     /// Refuses `path`, which is what `given` leads to, where the call was not judged by it.
     pub(super) fn check_judged(&self, given: &str, path: &Path) -> Result<(), ToolError> {
         match &self.judged {
-            Some(judged) if !judged.iter().any(|judged| judged == path) => reported(format!(
+            Some(judged) if !judged.iter().any(|judged| judged == path) => fail_with_message(format!(
                 "`{given}` leads somewhere else than when the call was checked; call the tool again"
             )),
             _ => Ok(()),
@@ -129,7 +129,7 @@ impl ToolContext {
     }
 
     /// Tells the turn; waits while the client is slow.
-    pub async fn tell(&self, news: ToolProgress) -> Result<(), OutputClosed> {
+    pub async fn send_progress(&self, news: ToolProgress) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)
     }
 }
@@ -137,7 +137,7 @@ impl ToolContext {
 /// Asks the person, where the client takes questions.
 pub trait UserPrompt: Send + Sync {
     /// Waits for the answer, however long it takes; none where nobody can be asked, or the turn ends.
-    fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
+    fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
 }
 
 /// Nobody can be asked.
@@ -145,7 +145,7 @@ pub trait UserPrompt: Send + Sync {
 pub struct NoUser;
 
 impl UserPrompt for NoUser {
-    fn ask(&self, _question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+    fn request_reply(&self, _question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
         Box::pin(async { None })
     }
 }
@@ -153,13 +153,13 @@ impl UserPrompt for NoUser {
 /// Keeps long output of a session aside, to be read back in pieces by clients.
 pub trait ContentSink: Send + Sync {
     /// Begins the content `name`. Blocks for a moment.
-    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String>;
+    fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String>;
 }
 
 /// Content being kept.
 pub trait ContentWriter: Send {
     /// Adds text; beyond its bound what comes is dropped and the end says so. Blocks as a write does.
-    fn append(&mut self, text: &str) -> Result<(), String>;
+    fn append_text(&mut self, text: &str) -> Result<(), String>;
 
     /// Ends it, and tells its reference.
     fn finish(self: Box<Self>) -> Result<ContentRef, String>;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::builtin;
+use super::create_builtin_tools;
 use super::testing::ToolHarness;
 use crate::workspace::prompts::Sources;
 
@@ -38,14 +38,17 @@ fn bench() -> ToolHarness {
         user: Some(bench.root.clone()),
         ..Sources::default()
     };
-    bench.cx.skills = sources.instructions().skills;
+    bench.cx.skills = sources.load_instructions().skills;
     bench
 }
 
 /// Why the arguments are refused.
 fn refusal(name: &str, input: &Value) -> Option<String> {
-    let tool = builtin().into_iter().find(|tool| tool.name() == name).unwrap();
-    tool.prepare(input).err()
+    let tool = create_builtin_tools()
+        .into_iter()
+        .find(|tool| tool.name() == name)
+        .unwrap();
+    tool.prepare_call(input).err()
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn schemas_are_plain_objects_that_say_what_each_field_is() {
             described(items, &format!("{at}[]"));
         }
     }
-    for tool in builtin() {
+    for tool in create_builtin_tools() {
         let spec = tool.spec();
         assert_eq!(spec.schema["type"], "object", "{}", spec.name);
         assert!(
@@ -86,7 +89,7 @@ fn schemas_are_plain_objects_that_say_what_each_field_is() {
 
 #[test]
 fn wrong_arguments_are_refused_by_name_and_right_ones_are_not() {
-    for tool in builtin() {
+    for tool in create_builtin_tools() {
         let name = tool.name();
         assert_eq!(refusal(name, &sample(name)), None);
         let schema = tool.spec().schema;
@@ -135,14 +138,14 @@ fn wrong_arguments_are_refused_by_name_and_right_ones_are_not() {
 #[test]
 fn titles_are_one_safe_line() {
     let evil = "a\nb\u{1b}[31m\u{202e}".repeat(50);
-    for tool in builtin() {
+    for tool in create_builtin_tools() {
         let mut input = sample(tool.name());
         for value in input.as_object_mut().unwrap().values_mut() {
             if value.is_string() {
                 *value = json!(evil);
             }
         }
-        let title = tool.prepare(&input).unwrap().title();
+        let title = tool.prepare_call(&input).unwrap().title();
         assert!(!title.is_empty() && title.chars().count() <= 202, "{title}");
         assert!(
             !title.chars().any(|c| c.is_control() || c == '\u{202e}'),
@@ -153,19 +156,19 @@ fn titles_are_one_safe_line() {
 
 #[tokio::test]
 async fn all_run_and_a_cancelled_one_ends_at_once() {
-    for tool in builtin() {
+    for tool in create_builtin_tools() {
         let name = tool.name();
         // Commands need the binary as their helper: `tests/bash_tool.rs` has it. Nor is there a network, or an editor.
         if name.starts_with("bash") {
             continue;
         }
         if !["web_fetch", "diagnostics"].contains(&name) {
-            bench().call(name, sample(name)).await.unwrap();
+            bench().call_tool(name, sample(name)).await.unwrap();
         }
 
         let bench = bench();
         bench.cx.cancel.cancel();
-        let call = bench.call(name, sample(name));
+        let call = bench.call_tool(name, sample(name));
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
         let ended = ended.unwrap_or_else(|_| panic!("{name} does not end"));
         // Reads may be done before they look; what changes something must not begin.
@@ -197,7 +200,7 @@ async fn effects_tell_what_is_outside_and_secret() {
             ("sub/.env", false, true),
         ] {
             let args: Value = serde_json::from_str(&args.to_string().replace("PATH", path)).unwrap();
-            let effect = bench.effect(name, args).unwrap();
+            let effect = bench.predict_effect(name, args).unwrap();
             assert_eq!(
                 (effect.outside, effect.secret),
                 (outside, secret),
@@ -231,9 +234,9 @@ async fn numbers_beyond_their_range_are_refused() {
             "invalid arguments for read_file: `limit`: must be at least 1, got 0",
         ),
     ] {
-        assert_eq!(bench.fails(tool, args).await, says);
+        assert_eq!(bench.call_expecting_error(tool, args).await, says);
     }
-    let whole = bench.call("read_file", serde_json::json!({"path": "a.txt", "offset": 0}));
+    let whole = bench.call_tool("read_file", serde_json::json!({"path": "a.txt", "offset": 0}));
     assert_eq!(whole.await.unwrap().text, "1\tone\n");
 }
 
@@ -333,12 +336,18 @@ async fn a_call_is_held_to_the_paths_that_were_judged() {
     cx.judged = Some([bench.path("file.txt")].into());
     std::fs::remove_file(bench.path("file.txt")).unwrap();
     std::os::unix::fs::symlink("../other.txt", bench.path("file.txt")).unwrap();
-    let error = cx.resolve("file.txt").unwrap_err().to_string();
+    let error = cx.resolve_path("file.txt").unwrap_err().to_string();
     assert_eq!(
         error,
         "`file.txt` leads somewhere else than when the call was checked; call the tool again"
     );
     // A path outside that was approved is as good as one inside.
-    cx.judged = Some([cx.workspace.resolve(&cx.cwd, "../other.txt").unwrap().absolute].into());
-    assert!(cx.resolve("../other.txt").is_ok());
+    cx.judged = Some(
+        [cx.workspace
+            .resolve_path(&cx.cwd, "../other.txt")
+            .unwrap()
+            .absolute]
+        .into(),
+    );
+    assert!(cx.resolve_path("../other.txt").is_ok());
 }

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{reported, title};
+use super::files::{fail_with_message, format_title};
 use super::{ChildState, Delegated, Job, Report, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::{CancellationToken, text};
 use crate::domain::{ContentRef, Effect, Usage};
@@ -92,14 +92,14 @@ impl Join {
     }
 
     /// What the ends of the sub-agents come to, `None` for those that have none yet; none while it is open.
-    fn verdict(self, ends: &[Option<ChildState>]) -> Option<Joined> {
+    fn decide_outcome(self, ends: &[Option<ChildState>]) -> Option<Joined> {
         let successes = ends.iter().flatten().filter(|end| end.is_success()).count();
         let open = ends.iter().filter(|end| end.is_none()).count();
         match self {
             Self::AllRequired | Self::AllowFailures if open > 0 => None,
             Self::AllRequired if successes < ends.len() => Some(Joined::Failed),
             Self::AllRequired | Self::AllowFailures => Some(Joined::Met),
-            Self::FirstSuccess => Self::Quorum(1).verdict(ends),
+            Self::FirstSuccess => Self::Quorum(1).decide_outcome(ends),
             Self::Quorum(least) if successes >= least => Some(Joined::Met),
             Self::Quorum(least) if successes + open < least => Some(Joined::Violated),
             Self::Quorum(_) => None,
@@ -119,7 +119,7 @@ struct Plan {
 
 impl Plan {
     /// An error is for the model.
-    fn of(input: Input, agents: &[String]) -> Result<Self, String> {
+    fn from_input(input: Input, agents: &[String]) -> Result<Self, String> {
         let Input {
             prompt,
             agent,
@@ -188,7 +188,7 @@ impl Plan {
     }
 
     /// The task number `at`, ready to be run.
-    fn job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> Job {
+    fn build_job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> Job {
         let (agent, prompt) = &self.tasks[at];
         Job {
             call: cx.call.clone(),
@@ -210,7 +210,7 @@ impl Plan {
     }
 
     /// Runs all, as many at once as may, until what has to come of them is decided.
-    async fn run(&self, cx: &ToolContext) -> Vec<Report> {
+    async fn run_tasks(&self, cx: &ToolContext) -> Vec<Report> {
         let cancel = cx.cancel.child_token();
         let mut reports: Vec<Option<Report>> = vec![None; self.tasks.len()];
         let mut waiting = 0..self.tasks.len();
@@ -220,7 +220,7 @@ impl Plan {
                 && !cancel.is_cancelled()
                 && let Some(at) = waiting.next()
             {
-                let run = cx.spawner.run(self.job(at, cx, &cancel));
+                let run = cx.spawner.run_job(self.build_job(at, cx, &cancel));
                 running.push(run.map(move |report| (at, report)));
             }
             let Some((at, report)) = running.next().await else {
@@ -231,11 +231,11 @@ impl Plan {
                 .iter()
                 .map(|report| report.as_ref().map(|report| report.state))
                 .collect();
-            if self.join.verdict(&ends).is_some() {
+            if self.join.decide_outcome(&ends).is_some() {
                 cancel.cancel();
             }
         }
-        let never = || Report::nothing(ChildState::Cancelled, "it was not begun");
+        let never = || Report::new_empty(ChildState::Cancelled, "it was not begun");
         reports
             .into_iter()
             .map(|report| report.unwrap_or_else(never))
@@ -253,23 +253,23 @@ impl Tool for Delegate {
         is all that you get of it. Good for searches through much material and for parts that do not depend on each \
         other; not for what takes you a call or two. Parts that change the same files belong to one sub-agent.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         match &input.tasks {
             Some(tasks) => {
                 let first = tasks.first().map_or("", |task| task.prompt.as_str());
-                title(&format!("Delegate {} tasks:", tasks.len()), first)
+                format_title(&format!("Delegate {} tasks:", tasks.len()), first)
             }
-            None => title("Delegate:", &input.prompt),
+            None => format_title("Delegate:", &input.prompt),
         }
     }
 
     /// What sub-agents do is judged call by call.
-    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     /// Each sub-agent has its own time.
-    fn timeout(&self, _: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _: &Input) -> Option<Duration> {
         None
     }
 
@@ -279,15 +279,15 @@ impl Tool for Delegate {
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let plan = match Plan::of(input, &cx.spawner.agents()) {
+        let plan = match Plan::from_input(input, &cx.spawner.agent_names()) {
             Ok(plan) => plan,
-            Err(why) => return reported(why),
+            Err(why) => return fail_with_message(why),
         };
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
-        let reports = plan.run(&cx).await;
-        let output = output(&plan, &reports, |whole| keep(&cx, whole));
+        let reports = plan.run_tasks(&cx).await;
+        let output = build_output(&plan, &reports, |whole| store_full_text(&cx, whole));
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
         } else {
@@ -297,9 +297,9 @@ impl Tool for Delegate {
 }
 
 /// What the model reads of the sub-agents; `keep` keeps what is too long for it.
-fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<ContentRef>) -> ToolOutput {
+fn build_output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<ContentRef>) -> ToolOutput {
     let ends: Vec<_> = reports.iter().map(|report| Some(report.state)).collect();
-    let joined = plan.join.verdict(&ends).unwrap_or(Joined::Violated);
+    let joined = plan.join.decide_outcome(&ends).unwrap_or(Joined::Violated);
     let delegated = match joined {
         Joined::Met => None,
         Joined::Failed if plan.is_join_named => Some(Delegated::Violated),
@@ -307,7 +307,7 @@ fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<Content
         Joined::Violated => Some(Delegated::Violated),
     };
     let room = room_for_each(reports);
-    let whole = told(plan, reports, joined, None);
+    let whole = format_reports(plan, reports, joined, None);
     let cut = reports
         .iter()
         .any(|report| text::cut_middle(report.text.trim(), room).is_some());
@@ -317,7 +317,7 @@ fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<Content
         full: if cut { keep(&whole) } else { None },
         paged: true,
         ..ToolOutput::text(if cut {
-            told(plan, reports, joined, Some(room))
+            format_reports(plan, reports, joined, Some(room))
         } else {
             whole
         })
@@ -343,7 +343,7 @@ fn room_for_each(reports: &[Report]) -> usize {
 }
 
 /// The reports as a text, each answer of at most `room` characters.
-fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) -> String {
+fn format_reports(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) -> String {
     let answer = |report: &Report| {
         let said = report.text.trim();
         match room.and_then(|room| text::cut_middle(said, room)) {
@@ -353,7 +353,11 @@ fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) ->
         }
     };
     if let [report] = reports {
-        return format!("[{}]\n\n{}", head("the sub-agent", report), answer(report));
+        return format!(
+            "[{}]\n\n{}",
+            format_report_head("the sub-agent", report),
+            answer(report)
+        );
     }
     let successes = reports.iter().filter(|report| report.state.is_success()).count();
     let verdict = match joined {
@@ -369,7 +373,7 @@ fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) ->
         let _ = write!(
             told,
             "\n## {}\n\n{}\n",
-            head(&plan.name(at), report),
+            format_report_head(&plan.name(at), report),
             answer(report)
         );
     }
@@ -377,22 +381,26 @@ fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) ->
 }
 
 /// Who it was, how it ended, what it took.
-fn head(name: &str, report: &Report) -> String {
+fn format_report_head(name: &str, report: &Report) -> String {
     let Usage { output, .. } = report.usage;
     let mut head = format!("{name}: {}", report.state.name());
     if let Some(why) = &report.why {
         let _ = write!(head, " ({})", text::one_line(why, 500));
     }
-    let _ = write!(head, "; {} tokens in, {output} out", report.usage.context());
+    let _ = write!(
+        head,
+        "; {} tokens in, {output} out",
+        report.usage.total_input_tokens()
+    );
     if let Some(cost) = report.cost {
-        let _ = write!(head, ", ${:.4}", cost.usd());
+        let _ = write!(head, ", ${:.4}", cost.to_usd());
     }
     head
 }
 
-fn keep(cx: &ToolContext, whole: &str) -> Option<ContentRef> {
-    let kept = cx.keep.begin(cx.call.as_str()).and_then(|mut kept| {
-        kept.append(whole)?;
+fn store_full_text(cx: &ToolContext, whole: &str) -> Option<ContentRef> {
+    let kept = cx.keep.create_writer(cx.call.as_str()).and_then(|mut kept| {
+        kept.append_text(whole)?;
         kept.finish()
     });
     kept.inspect_err(|error| tracing::warn!(error, "long answers of sub-agents were not kept"))
@@ -469,7 +477,7 @@ mod tests {
             (Join::Quorum(3), vec![C, C, F], Some(Violated)),
             (Join::Quorum(3), vec![C, C, D], Some(Met)),
         ] {
-            assert_eq!(join.verdict(&ends), verdict, "{join:?} {ends:?}");
+            assert_eq!(join.decide_outcome(&ends), verdict, "{join:?} {ends:?}");
         }
     }
 
@@ -482,11 +490,11 @@ mod tests {
     }
 
     impl Spawner for Fake {
-        fn agents(&self) -> Vec<String> {
+        fn agent_names(&self) -> Vec<String> {
             vec!["default".to_owned(), "reader".to_owned()]
         }
 
-        fn run(&self, job: Job) -> BoxFuture<'static, Report> {
+        fn run_job(&self, job: Job) -> BoxFuture<'static, Report> {
             let (running, most) = (self.running.clone(), self.most.clone());
             self.begun.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
@@ -526,7 +534,7 @@ mod tests {
             most: fake.most.clone(),
             begun: fake.begun.clone(),
         });
-        let output = bench.call("delegate", input).await.unwrap();
+        let output = bench.call_tool("delegate", input).await.unwrap();
         (output, fake)
     }
 
@@ -645,14 +653,14 @@ mod tests {
                 "a quorum of 3 cannot be met by 2",
             ),
         ] {
-            let error = bench.fails("delegate", input).await;
+            let error = bench.call_expecting_error("delegate", input).await;
             assert!(error.contains(why), "{why}: {error}");
         }
     }
 
     #[test]
     fn the_schema_is_one_that_every_api_takes() {
-        let schema = schema::of::<Input>().to_string();
+        let schema = schema::generate_schema::<Input>().to_string();
         assert!(!schema.contains("$ref") && !schema.contains("null"), "{schema}");
     }
 }

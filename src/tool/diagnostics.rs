@@ -7,10 +7,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::{EditorDiagnostic, Severity, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
-use crate::base::text::{neutralise, one_line};
+use crate::base::text::{one_line, strip_control_characters};
 use crate::base::uri;
 use crate::domain::{Effect, EffectKind};
 
@@ -48,7 +48,7 @@ enum AtLeast {
 }
 
 impl AtLeast {
-    fn grade(self) -> Severity {
+    fn to_severity(self) -> Severity {
         match self {
             Self::Error => Severity::Error,
             Self::Warning => Severity::Warning,
@@ -68,50 +68,54 @@ impl Tool for Diagnostics {
         knows of files that are open, and of others as far as its language servers do; after an edit they may take \
         a few seconds. That nothing is reported proves nothing: run the build or the tests before you say it works.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         match &input.path {
-            Some(path) => files::title("Diagnostics of", path),
+            Some(path) => files::format_title("Diagnostics of", path),
             None => "Diagnostics".to_owned(),
         }
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
         let target = cx
             .workspace
-            .resolve(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
-        Ok(files::effect(EffectKind::Read, &[target]))
+            .resolve_path(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
+        Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         let path = input.path.clone();
-        let (asked, within) = files::blocking(&cx, move |_| {
+        let (asked, within) = files::run_blocking(&cx, move |_| {
             let Some(path) = path else { return Ok((None, None)) };
-            let target = inner.resolve(&path)?.absolute;
+            let target = inner.resolve_path(&path)?.absolute;
             match nofollow::kind(&target) {
                 Some(FileKind::Folder) => return Ok((None, Some(target))),
                 Some(_) => {}
                 None => {
-                    let suggestions = files::suggestions(&inner, &target);
-                    return reported(format!("`{path}` does not exist{suggestions}"));
+                    let suggestions = files::suggest_similar_paths(&inner, &target);
+                    return fail_with_message(format!("`{path}` does not exist{suggestions}"));
                 }
             }
             // As the editor spells it, where it is open there.
-            let open = inner.workspace.overlay().opened(&target).map(|open| open.uri);
+            let open = inner
+                .workspace
+                .overlay()
+                .find_open_document(&target)
+                .map(|open| open.uri);
             Ok((Some(open.unwrap_or_else(|| uri::uri_of(&target))), Some(target)))
         })
         .await?;
         let told = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.editor.diagnostics(asked) => told,
+            told = cx.editor.request_diagnostics(asked) => told,
         };
         let found = match told {
             Ok(found) => found,
-            Err(error) => return reported(error.to_string()),
+            Err(error) => return fail_with_message(error.to_string()),
         };
-        let least = input.at_least.unwrap_or_default().grade();
+        let least = input.at_least.unwrap_or_default().to_severity();
         let inner = cx.clone();
-        files::blocking(&cx, move |_| Ok(told_of(&inner, found, within.as_deref(), least))).await
+        files::run_blocking(&cx, move |_| Ok(told_of(&inner, found, within.as_deref(), least))).await
     }
 }
 
@@ -125,7 +129,7 @@ fn told_of(
     let mut by_file: BTreeMap<String, Vec<EditorDiagnostic>> = BTreeMap::new();
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
     for one in found {
-        let Ok(at) = cx.workspace.resolve(&cx.cwd, &one.uri) else {
+        let Ok(at) = cx.workspace.resolve_path(&cx.cwd, &one.uri) else {
             continue;
         };
         let wanted = match within {
@@ -142,7 +146,7 @@ fn told_of(
         }
         counts[one.grade as usize] += 1;
         by_file
-            .entry(cx.workspace.show(&cx.cwd, &at.absolute))
+            .entry(cx.workspace.format_for_model(&cx.cwd, &at.absolute))
             .or_default()
             .push(one);
     }
@@ -152,7 +156,7 @@ fn told_of(
     for (file, mut findings) in by_file {
         findings.sort_by_key(|one| (one.range.start, one.grade));
         for one in findings.iter().take(room) {
-            line(&mut text, &file, one);
+            write_diagnostic(&mut text, &file, one);
         }
         room = room.saturating_sub(findings.len());
     }
@@ -161,7 +165,7 @@ fn told_of(
         text.push_str(if left_out > 0 { " so grave" } else { "" });
         text.push_str(".\n");
     } else {
-        let _ = writeln!(text, "[{}]", counted(&counts));
+        let _ = writeln!(text, "[{}]", format_counts(&counts));
     }
     if total > MAX_TOLD {
         let _ = writeln!(
@@ -175,11 +179,11 @@ fn told_of(
     ToolOutput::text(text)
 }
 
-fn line(text: &mut String, file: &str, one: &EditorDiagnostic) {
+fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
     let at = one.range.start;
-    let message = one_line(&neutralise(&one.message), MAX_MESSAGE);
+    let message = one_line(&strip_control_characters(&one.message), MAX_MESSAGE);
     let source = one.source.as_deref().map_or_else(String::new, |source| {
-        format!(" ({})", one_line(&neutralise(source), 60))
+        format!(" ({})", one_line(&strip_control_characters(source), 60))
     });
     let _ = writeln!(
         text,
@@ -191,7 +195,7 @@ fn line(text: &mut String, file: &str, one: &EditorDiagnostic) {
 }
 
 /// `2 errors, 1 warning`.
-fn counted(counts: &[usize; 4]) -> String {
+fn format_counts(counts: &[usize; 4]) -> String {
     let kinds = ["error", "warning", "note", "hint"].iter().zip(counts);
     let said = kinds
         .filter(|(_, count)| **count > 0)
@@ -229,18 +233,18 @@ mod tests {
             unreachable!("nothing is edited")
         }
 
-        fn save(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+        fn save_document(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
             unreachable!("nothing is saved")
         }
 
-        fn credential(
+        fn request_credential(
             &self,
             _: String,
         ) -> BoxFuture<'static, Result<Option<secrecy::SecretString>, EditorError>> {
             unreachable!("no key is asked for")
         }
 
-        fn diagnostics(
+        fn request_diagnostics(
             &self,
             uri: Option<String>,
         ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
@@ -285,7 +289,7 @@ mod tests {
             found,
             asked: Arc::clone(&asked),
         });
-        let text = |args| async { bench.call("diagnostics", args).await.unwrap().text };
+        let text = |args| async { bench.call_tool("diagnostics", args).await.unwrap().text };
         assert_eq!(
             text(json!({})).await,
             "b.rs:1:5: hint: could be shorter (rustc)\n\
@@ -306,12 +310,14 @@ mod tests {
         // One that is named was asked about.
         assert!(
             bench
-                .effect("diagnostics", json!({"path": ".env"}))
+                .predict_effect("diagnostics", json!({"path": ".env"}))
                 .unwrap()
                 .secret
         );
         assert!(text(json!({"path": ".env"})).await.contains("SECRET=1"));
-        let wrong = bench.fails("diagnostics", json!({"path": "src/b.rs"})).await;
+        let wrong = bench
+            .call_expecting_error("diagnostics", json!({"path": "src/b.rs"}))
+            .await;
         assert!(wrong.contains("does not exist"), "{wrong}");
     }
 }

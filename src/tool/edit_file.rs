@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change, Target};
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::Resolved;
@@ -48,18 +48,18 @@ impl Tool for EditFile {
         nothing. Read the file first, so that the old text matches. Write line ends as \\n: those of the \
         file are kept. To write a whole file use write_file.";
 
-    fn title(&self, input: &Input) -> String {
-        files::title("Edit", &input.path)
+    fn call_title(&self, input: &Input) -> String {
+        files::format_title("Edit", &input.path)
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        change::effect(cx, &input.path)
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        change::predict_effect(cx, &input.path)
     }
 
-    async fn preview(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
         let plan = input.clone();
-        change::preview(cx, input.path.clone(), move |cx, target, aim| {
-            plan.change(cx, target, aim)
+        change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
+            plan.plan_change(cx, target, aim)
         })
         .await
     }
@@ -69,20 +69,20 @@ impl Tool for EditFile {
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        change::make(&cx, input.path.clone(), move |cx, target, aim| {
-            input.change(cx, target, aim)
+        change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
+            input.plan_change(cx, target, aim)
         })
         .await
     }
 }
 
 impl Input {
-    fn change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
-        let Some(before) = change::present(cx, target)? else {
-            return reported(format!(
+    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
+        let Some(before) = change::load_editable_file(cx, target)? else {
+            return fail_with_message(format!(
                 "`{}` does not exist{}; to create a file use write_file",
                 target.display,
-                files::suggestions(cx, &target.absolute)
+                files::suggest_similar_paths(cx, &target.absolute)
             ));
         };
         change::must_be_unchanged(cx, target, &before, aim)?;
@@ -132,9 +132,9 @@ mod tests {
             {"old_text": "fn a() {}\nfn b", "new_text": "fn a() {}\n\nfn c", "replace_all": null},
             {"old_text": "{}", "new_text": "{ }", "replace_all": true},
         ]});
-        let preview = bench.preview("edit_file", args.clone()).await.unwrap();
+        let preview = bench.preview_change("edit_file", args.clone()).await.unwrap();
         assert_eq!(bench.read("a.rs"), "fn a() {}\r\nfn b() {}\r\n");
-        let output = bench.call("edit_file", args).await.unwrap();
+        let output = bench.call_tool("edit_file", args).await.unwrap();
         assert_eq!(bench.read("a.rs"), "fn a() { }\r\n\r\nfn c() { }\r\n");
         assert_eq!(output.text, "edited a.rs in 3 places (+3 −2 lines)");
         assert_eq!(output.diff, preview.diff);
@@ -161,7 +161,7 @@ mod tests {
                 "edit 2 of 2 (none was made)",
             ),
         ] {
-            let error = bench.fails("edit_file", args).await;
+            let error = bench.call_expecting_error("edit_file", args).await;
             assert!(error.contains(text), "{error}");
         }
         assert_eq!(bench.read("a.txt"), "one\ntwo\n");
@@ -173,18 +173,20 @@ mod tests {
         bench.write("a.txt", "one\n");
         // Never read: the exact match is proof enough.
         bench
-            .call("edit_file", edit("a.txt", "one", "two"))
+            .call_tool("edit_file", edit("a.txt", "one", "two"))
             .await
             .unwrap();
         bench.write("a.txt", "two, by a person\n");
-        let refusal = bench.fails("edit_file", edit("a.txt", "two", "three")).await;
+        let refusal = bench
+            .call_expecting_error("edit_file", edit("a.txt", "two", "three"))
+            .await;
         assert!(
             refusal.contains("has changed since you read it") && refusal.contains("by a person"),
             "{refusal}"
         );
         assert_eq!(bench.read("a.txt"), "two, by a person\n");
         bench
-            .call("edit_file", edit("a.txt", "two", "three"))
+            .call_tool("edit_file", edit("a.txt", "two", "three"))
             .await
             .unwrap();
         assert_eq!(bench.read("a.txt"), "three, by a person\n");
@@ -195,8 +197,8 @@ mod tests {
         let bench = ToolHarness::new();
         let text: String = (0..20).map(|n| format!("<{n}>\n")).collect();
         bench.write("a.txt", &text);
-        let edits =
-            (0..20).map(|n| bench.call("edit_file", edit("a.txt", &format!("<{n}>"), &format!("[{n}]"))));
+        let edits = (0..20)
+            .map(|n| bench.call_tool("edit_file", edit("a.txt", &format!("<{n}>"), &format!("[{n}]"))));
         for output in futures::future::join_all(edits).await {
             output.unwrap();
         }
@@ -209,7 +211,7 @@ mod tests {
         bench.write("a.txt", "one\n");
         let path = bench.path("a.txt");
         let _held = bench.cx.workspace.lock(&path).await;
-        let mut call = Box::pin(bench.call("edit_file", edit("a.txt", "one", "two")));
+        let mut call = Box::pin(bench.call_tool("edit_file", edit("a.txt", "one", "two")));
         assert!(futures::poll!(&mut call).is_pending());
         bench.cx.cancel.cancel();
         assert_eq!(call.await.unwrap_err(), "cancelled");

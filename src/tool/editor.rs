@@ -19,10 +19,10 @@ pub trait Editor: Send + Sync {
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>>;
 
     /// Asks for a document to be saved; none when it was, else why not.
-    fn save(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
+    fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
 
     /// Asks what its compilers and linters say of a document; of all that it knows where none is named.
-    fn diagnostics(
+    fn request_diagnostics(
         &self,
         _uri: Option<String>,
     ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
@@ -30,7 +30,10 @@ pub trait Editor: Send + Sync {
     }
 
     /// Asks for the API key of a provider; none when the editor has none.
-    fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
+    fn request_credential(
+        &self,
+        provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
 }
 
 /// What a client takes.
@@ -126,11 +129,14 @@ impl Editor for NoEditor {
         Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
     }
 
-    fn save(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+    fn save_document(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
         Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
     }
 
-    fn credential(&self, _provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+    fn request_credential(
+        &self,
+        _provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
         Box::pin(async { Ok(None) })
     }
 }

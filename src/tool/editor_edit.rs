@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::change::{self, Change};
 use super::editor::{DocumentEdit, EditorError};
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
@@ -35,13 +35,13 @@ pub(super) struct InEditor {
 }
 
 /// How the change is to be made in the editor; none when on the disk. Blocks.
-pub(super) fn route(
+pub(super) fn route_to_editor(
     cx: &ToolContext,
     target: &Resolved,
     change: &Change,
 ) -> Result<Option<InEditor>, ToolError> {
     let overlay = cx.workspace.overlay();
-    let Some(opened) = overlay.opened(&target.absolute) else {
+    let Some(opened) = overlay.find_open_document(&target.absolute) else {
         return Ok(None);
     };
     let before = change.before.as_ref().map_or("", |file| file.text.as_str());
@@ -52,14 +52,14 @@ pub(super) fn route(
         return Err(changed_meanwhile(cx, target, &opened.text));
     }
     let can = cx.editor.abilities();
-    let edits = text_edits::between(&opened.text, &change.after.text, overlay.encoding());
+    let edits = text_edits::compute_text_edits(&opened.text, &change.after.text, overlay.position_encoding());
     let edits = match edits {
         Some(edits) if opened.unsaved && can.apply => edits,
         Some(edits) if can.apply && can.save && !mixed_line_ends(before) => edits,
         _ if !opened.unsaved => return Ok(None),
         Some(_) => return change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         None => {
-            return reported(format!(
+            return fail_with_message(format!(
                 "`{}` has unsaved changes in the editor and carriage returns that end no line, which editors count in \
                  different ways; ask the person to save it, then try again",
                 target.display
@@ -71,7 +71,7 @@ pub(super) fn route(
         opened,
         edits,
         after: change.after.text.as_str().into(),
-        output: change.output(target),
+        output: change.build_output(target),
     }))
 }
 
@@ -82,9 +82,9 @@ fn mixed_line_ends(text: &str) -> bool {
 
 impl InEditor {
     /// Makes it. A cancel is not held up: what the editor has done until then is told.
-    pub(super) async fn make(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    pub(super) async fn apply_edit(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let path = &self.target.absolute;
-        let shown = cx.workspace.overlay().expect(&self.opened.uri, &self.after);
+        let shown = cx.workspace.overlay().expect_text(&self.opened.uri, &self.after);
         let asked = async {
             let mut shown = shown;
             let edit = DocumentEdit {
@@ -115,14 +115,14 @@ impl InEditor {
                 )))));
             }
         }
-        cx.workspace.reads().note(path, &self.after);
+        cx.workspace.read_log().record_text(path, &self.after);
         let note = if self.opened.unsaved {
             Some(
             "it had unsaved changes in the editor, so it was edited there and not saved; the file on disk and commands do not have this edit yet"
                 .to_owned(),
         )
         } else {
-            self.save(cx).await
+            self.save_document(cx).await
         };
         let mut output = self.output;
         if let Some(note) = note {
@@ -133,9 +133,9 @@ impl InEditor {
     }
 
     /// Saves it; what the model has to know of that.
-    async fn save(&self, cx: &ToolContext) -> Option<String> {
+    async fn save_document(&self, cx: &ToolContext) -> Option<String> {
         let unseen = "the file on disk does not have this edit yet, and commands do not see it";
-        let asked = cx.editor.save(self.opened.uri.clone());
+        let asked = cx.editor.save_document(self.opened.uri.clone());
         let refused = match within_cancel(cx, asked).await {
             None => return Some(format!("cancelled before it was saved: {unseen}")),
             Some(Ok(refused)) => refused,
@@ -144,10 +144,14 @@ impl InEditor {
         };
         // What the editor says is one thing, what is on the disk another.
         let (inner, path, uri) = (cx.clone(), self.target.absolute.clone(), self.opened.uri.clone());
-        let looked = files::blocking(cx, move |_| {
-            inner.workspace.overlay().settle(&uri);
-            let buffer = inner.workspace.overlay().look(&path);
-            let text = inner.workspace.load(&path).ok().map(|loaded| loaded.file.text);
+        let looked = files::run_blocking(cx, move |_| {
+            inner.workspace.overlay().reconcile_with_disk(&uri);
+            let buffer = inner.workspace.overlay().lookup_buffer(&path);
+            let text = inner
+                .workspace
+                .load_file(&path)
+                .ok()
+                .map(|loaded| loaded.file.text);
             Ok((buffer, text))
         });
         let (buffer, text) = looked.await.ok()?;
@@ -171,19 +175,19 @@ impl InEditor {
     /// Why the edit was not made, with the text as it is now if that is not what the model knows.
     async fn not_made(self, cx: &ToolContext, why: String) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::blocking(cx, move |_| {
-            let now = inner.workspace.load(&self.target.absolute)?.file.text;
+        files::run_blocking(cx, move |_| {
+            let now = inner.workspace.load_file(&self.target.absolute)?.file.text;
             if unix_lines(&now) != unix_lines(&self.opened.text) {
                 return Err(changed_meanwhile(&inner, &self.target, &now));
             }
-            reported(format!("`{}` was not changed: {why}", self.target.display))
+            fail_with_message(format!("`{}` was not changed: {why}", self.target.display))
         })
         .await
     }
 }
 
 fn changed_meanwhile(cx: &ToolContext, target: &Resolved, now: &str) -> ToolError {
-    change::refusal(
+    change::refuse_with_current_text(
         cx,
         target,
         now,

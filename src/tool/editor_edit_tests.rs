@@ -111,7 +111,7 @@ impl Editor for Hands {
         })
     }
 
-    fn save(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+    fn save_document(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
         let editor = self.0.clone();
         Box::pin(async move {
             if editor.saves == Ok(None) {
@@ -121,7 +121,7 @@ impl Editor for Hands {
         })
     }
 
-    fn credential(
+    fn request_credential(
         &self,
         _: String,
     ) -> BoxFuture<'static, Result<Option<secrecy::SecretString>, EditorError>> {
@@ -163,7 +163,7 @@ fn bench_with(
     bench.cx.editor = Arc::new(Hands(editor.clone()));
     let uri = uri::uri_of(&editor.path);
     bench.cx.workspace.overlay().did_open(&uri, 0, &text);
-    bench.cx.workspace.overlay().settle(&uri);
+    bench.cx.workspace.overlay().reconcile_with_disk(&uri);
     (bench, editor)
 }
 
@@ -180,7 +180,7 @@ impl Simulated {
 #[tokio::test]
 async fn a_clean_document_is_edited_there_and_saved() {
     let (bench, editor) = bench(Way::Honest, "one\nrest\n", None);
-    let output = bench.call("edit_file", one_to_two()).await.unwrap();
+    let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(output.text, "edited a.txt (+1 −1 lines)");
     assert!(output.diff.is_some());
     assert_eq!(
@@ -194,7 +194,7 @@ async fn a_clean_document_is_edited_there_and_saved() {
     );
     // The model knows the text, so the next edit is made too.
     let again = json!({"path": "a.txt", "content": "all new\n"});
-    bench.call("write_file", again).await.unwrap();
+    bench.call_tool("write_file", again).await.unwrap();
     assert_eq!(bench.read("a.txt"), "all new\n");
     assert_eq!(editor.asked.lock().unwrap().len(), 1);
 }
@@ -202,9 +202,12 @@ async fn a_clean_document_is_edited_there_and_saved() {
 #[tokio::test]
 async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
     let (bench, editor) = bench(Way::Honest, "one\n", Some("mine\none\n"));
-    let read = bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+    let read = bench
+        .call_tool("read_file", json!({"path": "a.txt"}))
+        .await
+        .unwrap();
     assert!(read.text.contains("mine"), "{}", read.text);
-    let output = bench.call("edit_file", one_to_two()).await.unwrap();
+    let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert!(
         output
             .text
@@ -221,7 +224,7 @@ async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_yes_is_believed_only_when_the_text_shows_it() {
     let (bench, editor) = bench(Way::Lies, "one\n", None);
-    let refusal = bench.fails("edit_file", one_to_two()).await;
+    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
         refusal.contains("the document does not contain the edit"),
         "{refusal}"
@@ -236,7 +239,7 @@ async fn a_yes_is_believed_only_when_the_text_shows_it() {
 async fn what_a_person_types_meanwhile_is_kept_and_told() {
     for way in [Way::Stale, Way::StaleAndSaysYes] {
         let (bench, editor) = bench(way, "one\n", None);
-        let refusal = bench.fails("edit_file", one_to_two()).await;
+        let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
         assert!(
             refusal.contains("changed in the editor in the meantime"),
             "{way:?}: {refusal}"
@@ -249,16 +252,19 @@ async fn what_a_person_types_meanwhile_is_kept_and_told() {
     }
     // Typed after the model read it, and before its edit: nothing is asked of the editor.
     let (bench, editor) = bench(Way::Honest, "one\n", None);
-    bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+    bench
+        .call_tool("read_file", json!({"path": "a.txt"}))
+        .await
+        .unwrap();
     editor.show("one\ntyped\n");
-    let refusal = bench.fails("edit_file", one_to_two()).await;
+    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
         refusal.contains("has changed since you read it") && refusal.contains("typed"),
         "{refusal}"
     );
     assert!(editor.asked.lock().unwrap().is_empty());
     // Now the model knows it.
-    bench.call("edit_file", one_to_two()).await.unwrap();
+    bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
         (editor.now(), bench.read("a.txt")),
         ("two\ntyped\n".to_owned(), "one\n".to_owned())
@@ -268,10 +274,10 @@ async fn what_a_person_types_meanwhile_is_kept_and_told() {
 #[tokio::test]
 async fn typing_right_after_the_edit_does_not_hide_that_it_was_made() {
     let (bench, editor) = bench(Way::TypedOnto, "one\n", Some("one!\n"));
-    bench.call("edit_file", one_to_two()).await.unwrap();
+    bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two!\ntyped\n");
     let refusal = bench
-        .fails(
+        .call_expecting_error(
             "edit_file",
             json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "x"}]}),
         )
@@ -282,11 +288,11 @@ async fn typing_right_after_the_edit_does_not_hide_that_it_was_made() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_editor_is_an_error_unless_the_text_shows_the_edit() {
     let (silent, editor) = bench(Way::Silent, "one\n", None);
-    let refusal = silent.fails("edit_file", one_to_two()).await;
+    let refusal = silent.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("did not answer within 10 s"), "{refusal}");
     assert_eq!(editor.now(), "one\n");
     let (speechless, editor) = bench(Way::MakesItAndIsSilent, "one\n", None);
-    speechless.call("edit_file", one_to_two()).await.unwrap();
+    speechless.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(
         (editor.now(), speechless.read("a.txt")),
         ("two\n".to_owned(), "two\n".to_owned())
@@ -300,7 +306,7 @@ async fn a_cancel_is_not_held_up_by_a_silent_editor() {
     let cancel = bench.cx.cancel.clone();
     let begun = crate::base::clock::now();
     let refusal = {
-        let call = bench.fails("edit_file", one_to_two());
+        let call = bench.call_expecting_error("edit_file", one_to_two());
         let (refusal, ()) = tokio::join!(call, async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             cancel.cancel();
@@ -328,7 +334,7 @@ async fn what_was_not_saved_is_told() {
         ),
     ] {
         let (bench, editor) = bench_with(Way::Honest, "one\n", None, ALL, saves);
-        let output = bench.call("edit_file", one_to_two()).await.unwrap();
+        let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
         assert!(output.text.contains(says), "{}", output.text);
         assert!(output.text.contains("commands do not see it"), "{}", output.text);
         assert_eq!(
@@ -343,13 +349,13 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
     for (apply, save) in [(false, false), (true, false), (false, true)] {
         let abilities = EditorAbilities { apply, save, ..ALL };
         let (bench, editor) = bench_with(Way::Honest, "one\n", None, abilities, Ok(None));
-        bench.call("edit_file", one_to_two()).await.unwrap();
+        bench.call_tool("edit_file", one_to_two()).await.unwrap();
         assert_eq!(bench.read("a.txt"), "two\n");
         assert!(editor.asked.lock().unwrap().is_empty());
     }
     let abilities = EditorAbilities::default();
     let (bench, _) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
-    let refusal = bench.fails("edit_file", one_to_two()).await;
+    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("has unsaved changes in the editor"), "{refusal}");
     assert_eq!(bench.read("a.txt"), "one\n");
     // It can edit and not save: what is unsaved stays so anyway.
@@ -360,7 +366,7 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
         diagnostics: false,
     };
     let (bench, editor) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
-    bench.call("edit_file", one_to_two()).await.unwrap();
+    bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two\nmine\n");
 }
 
@@ -368,17 +374,17 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
 async fn what_an_editor_may_not_hold_as_it_is_is_edited_on_disk() {
     for disk in ["one\r\nmixed\n", "one\rold\n"] {
         let (bench, editor) = bench(Way::Honest, disk, None);
-        bench.call("edit_file", one_to_two()).await.unwrap();
+        bench.call_tool("edit_file", one_to_two()).await.unwrap();
         assert!(editor.asked.lock().unwrap().is_empty());
         assert_eq!(bench.read("a.txt"), disk.replace("one", "two"));
     }
     let (bench, _) = bench(Way::Honest, "x", Some("one\rold\n"));
-    let refusal = bench.fails("edit_file", one_to_two()).await;
+    let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("carriage returns"), "{refusal}");
     // A command changed the file, and the editor has not read it again.
     let (bench, editor) = self::bench(Way::Honest, "zero\n", None);
     bench.write("a.txt", "one\n");
-    bench.call("edit_file", one_to_two()).await.unwrap();
+    bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(bench.read("a.txt"), "two\n");
     assert!(editor.asked.lock().unwrap().is_empty());
 }
@@ -389,7 +395,7 @@ async fn a_new_file_that_is_open_and_empty_is_written_there() {
     std::fs::remove_file(bench.path("a.txt")).unwrap();
     editor.show("\n");
     let output = bench
-        .call("write_file", json!({"path": "a.txt", "content": "new\n"}))
+        .call_tool("write_file", json!({"path": "a.txt", "content": "new\n"}))
         .await
         .unwrap();
     assert_eq!(output.text, "created a.txt (+1 −0 lines)");

@@ -16,13 +16,13 @@ pub trait DynTool: Send + Sync {
     fn name(&self) -> &str;
 
     /// Whether calling it again with the same arguments is how one waits.
-    fn waits(&self) -> bool;
+    fn is_wait_tool(&self) -> bool;
 
     /// As the model is told of it.
     fn spec(&self) -> ToolSpec;
 
     /// Checks the arguments. An error says what is wrong with them, for the model.
-    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String>;
+    fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String>;
 }
 
 /// A call whose arguments are right.
@@ -31,10 +31,10 @@ pub trait PreparedCall: Send + Sync {
     fn title(&self) -> String;
 
     /// What it would do.
-    fn effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
+    fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
 
     /// What it would change, for the person who is asked.
-    fn preview<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>>;
+    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>>;
 
     /// How long it may run.
     fn timeout(&self) -> Option<Duration>;
@@ -56,7 +56,7 @@ impl<T: Tool> DynTool for T {
         T::NAME
     }
 
-    fn waits(&self) -> bool {
+    fn is_wait_tool(&self) -> bool {
         T::WAITS
     }
 
@@ -64,12 +64,12 @@ impl<T: Tool> DynTool for T {
         ToolSpec {
             name: T::NAME.to_owned(),
             description: T::DESCRIPTION.to_owned(),
-            schema: schema::of::<T::Input>(),
+            schema: schema::generate_schema::<T::Input>(),
         }
     }
 
-    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        let schema = schema::of::<T::Input>();
+    fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        let schema = schema::generate_schema::<T::Input>();
         let problem = match T::Input::deserialize(input) {
             // The types say nothing of ranges.
             Ok(fits) => match schema::out_of_range(&schema, input) {
@@ -81,7 +81,7 @@ impl<T: Tool> DynTool for T {
                 }
                 Some(problem) => problem,
             },
-            Err(error) => schema::explain(&schema, input).unwrap_or_else(|| error.to_string()),
+            Err(error) => schema::explain_mismatch(&schema, input).unwrap_or_else(|| error.to_string()),
         };
         Err(format!("invalid arguments for {}: {problem}", T::NAME))
     }
@@ -89,19 +89,19 @@ impl<T: Tool> DynTool for T {
 
 impl<T: Tool> PreparedCall for Prepared<T> {
     fn title(&self) -> String {
-        self.tool.title(&self.input)
+        self.tool.call_title(&self.input)
     }
 
-    fn effect(&self, cx: &ToolContext) -> Result<Effect, ToolError> {
-        self.tool.effect(&self.input, cx)
+    fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError> {
+        self.tool.predict_effect(&self.input, cx)
     }
 
-    fn preview<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
-        self.tool.preview(&self.input, cx).boxed()
+    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        self.tool.preview_change(&self.input, cx).boxed()
     }
 
     fn timeout(&self) -> Option<Duration> {
-        self.tool.timeout(&self.input)
+        self.tool.call_timeout(&self.input)
     }
 
     fn finishes_on_cancel(&self) -> bool {

@@ -34,12 +34,12 @@ impl From<WriteError> for ToolError {
 }
 
 /// A failed result with this text.
-pub(super) fn reported<T>(text: impl Into<String>) -> Result<T, ToolError> {
+pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Reported(text.into()))
 }
 
 /// The effect of touching `targets`.
-pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
+pub(super) fn build_effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
     Effect {
         kind,
         paths: targets.iter().map(|target| target.absolute.clone()).collect(),
@@ -53,17 +53,17 @@ pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
 }
 
 /// A line for people: a verb and what it acts on.
-pub(super) fn title(verb: &str, what: &str) -> String {
-    text::one_line(&format!("{verb} {}", text::reveal(what)), 120)
+pub(super) fn format_title(verb: &str, what: &str) -> String {
+    text::one_line(&format!("{verb} {}", text::reveal_hidden_characters(what)), 120)
 }
 
 /// How the resolved `path` is told to the model, as one line.
-pub(super) fn shown(cx: &ToolContext, path: &Path) -> String {
-    text::name_in_list(&cx.workspace.show(&cx.cwd, path)).into_owned()
+pub(super) fn display_path(cx: &ToolContext, path: &Path) -> String {
+    text::name_in_list(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned()
 }
 
 /// A place in a resolved path.
-pub(super) fn location(path: &Path, line: Option<usize>) -> Location {
+pub(super) fn build_location(path: &Path, line: Option<usize>) -> Location {
     Location {
         uri: uri::uri_of(path),
         line: line.and_then(|line| u32::try_from(line).ok()),
@@ -72,7 +72,7 @@ pub(super) fn location(path: &Path, line: Option<usize>) -> Location {
 
 /// Runs `work` where it may block. It gets a token that is cancelled with the turn and when the caller is
 /// dropped, and must look at it now and then. A panic is the call's failure (R-TOOL-5).
-pub(super) async fn blocking<T, F>(cx: &ToolContext, work: F) -> Result<T, ToolError>
+pub(super) async fn run_blocking<T, F>(cx: &ToolContext, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
     F: FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
@@ -126,7 +126,7 @@ pub(super) fn count_lines(text: &str) -> usize {
 }
 
 /// What `path` may have been meant to be, as a sentence to append; empty when nothing is like it. Blocks.
-pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
+pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
     const MAX_ENTRIES: usize = 5_000;
     let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {
         return String::new();
@@ -137,12 +137,12 @@ pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
         return existing.map_or_else(String::new, |existing| {
             format!(
                 "; nor does its folder. The nearest one that does is `{}`",
-                shown(cx, existing)
+                display_path(cx, existing)
             )
         });
     }
     let wanted = wanted.to_string_lossy().to_lowercase();
-    let entries = OpenFolder::open(parent).and_then(|folder| folder.entries());
+    let entries = OpenFolder::open(parent).and_then(|folder| folder.read_entries());
     let mut near: Vec<(f64, String)> = entries
         .into_iter()
         .flatten()
@@ -161,7 +161,7 @@ pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
     let names: Vec<String> = near
         .into_iter()
         .take(3)
-        .map(|(_, name)| format!("`{}`", shown(cx, &parent.join(name))))
+        .map(|(_, name)| format!("`{}`", display_path(cx, &parent.join(name))))
         .collect();
     if names.is_empty() {
         String::new()

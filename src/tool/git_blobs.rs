@@ -28,7 +28,7 @@ const CONVERTS: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
 const MAX_ATTRIBUTES: usize = 64 << 20;
 
 /// Keeps what `files` of the work tree `root` were; what is not told was not found.
-pub(super) async fn keep(
+pub(super) async fn store_clean_files(
     cx: &ToolContext,
     root: &Path,
     files: Vec<CleanFiles>,
@@ -65,7 +65,7 @@ async fn read(
     if !regular.await.ok()? {
         return None;
     }
-    let converted = converted(cx, root, &files).await?;
+    let converted = find_converted_files(cx, root, &files).await?;
     files.retain(|file| !converted.contains(&file.path));
     while !files.is_empty() {
         let mut bytes = 0;
@@ -77,15 +77,15 @@ async fn read(
             })
             .count();
         let rest = files.split_off(count.max(1));
-        let blobs = blobs(cx, root, &files).await?;
+        let blobs = read_blobs(cx, root, &files).await?;
         let (inner, some) = (cx.clone(), std::mem::replace(&mut files, rest));
         let done = tokio::task::spawn_blocking(move || {
             let state = |file: CleanFiles| {
-                let state = state(&inner, blobs.get(&file.id)?, file.stamp)?;
+                let state = store_blob(&inner, blobs.get(&file.id)?, file.stamp)?;
                 inner
                     .workspace
-                    .known()
-                    .note(&file.path, file.stamp, state.clone());
+                    .known_files()
+                    .record_state(&file.path, file.stamp, state.clone());
                 Some((file.path, state))
             };
             some.into_iter().filter_map(state).collect::<Vec<_>>()
@@ -96,7 +96,7 @@ async fn read(
 }
 
 /// What a file with this stamp was if git has it so.
-fn state(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileState> {
+fn store_blob(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileState> {
     // Of another length, it was converted on its way.
     if blob.len() as u64 != stamp.bytes() {
         return None;
@@ -105,21 +105,21 @@ fn state(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileState> {
         let target = String::from_utf8(blob.to_vec()).ok()?;
         return Some(FileState::Link { target });
     }
-    cx.checkpoints.keep(blob).ok()?;
+    cx.checkpoints.store_content(blob).ok()?;
     Some(of_bytes(blob, stamp.mode()))
 }
 
 /// Those of the files whose attributes say that they are converted on their way from the store to the work tree.
-async fn converted(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<Vec<PathBuf>> {
+async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<Vec<PathBuf>> {
     let mut input = Vec::new();
     for file in files {
         input.extend_from_slice(file.path.strip_prefix(root).ok()?.to_str()?.as_bytes());
         input.push(0);
     }
     let args = ["check-attr", "-z", "--stdin"].into_iter().chain(CONVERTS);
-    let command = git_command(args).cwd(root).stdin(Stdin::Bytes(input));
+    let command = git_command(args).current_dir(root).stdin(Stdin::Bytes(input));
     let child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
-    let said = child.collect(MAX_ATTRIBUTES).await;
+    let said = child.collect_output(MAX_ATTRIBUTES).await;
     if !said.status.success() || said.cut {
         return None;
     }
@@ -135,10 +135,10 @@ async fn converted(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Optio
 }
 
 /// The contents of blobs, by name.
-async fn blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<HashMap<String, Vec<u8>>> {
+async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<HashMap<String, Vec<u8>>> {
     let input: String = files.iter().map(|file| format!("{}\n", file.id)).collect();
     let command: Command = git_command(["cat-file", "--batch", "--buffer"])
-        .cwd(root)
+        .current_dir(root)
         .stdin(Stdin::Bytes(input.into_bytes()));
     let mut child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
     let mut batch = Batch::new(files);
@@ -187,7 +187,7 @@ impl Batch {
                 self.head.extend_from_slice(&bytes[..end]);
                 bytes = &bytes[end + 1..];
                 let head = std::mem::take(&mut self.head);
-                self.body = self.begin(&head);
+                self.body = self.parse_header(&head);
                 continue;
             };
             let (now, later) = bytes.split_at(bytes.len().min(body.left));
@@ -211,7 +211,7 @@ impl Batch {
     }
 
     /// `<id> blob <length>`; one that is missing has no length.
-    fn begin(&self, head: &[u8]) -> Option<Body> {
+    fn parse_header(&self, head: &[u8]) -> Option<Body> {
         let mut words = std::str::from_utf8(head).ok()?.split(' ');
         let (id, kind) = (words.next()?, words.next()?);
         let length: usize = words.next()?.parse().ok()?;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
@@ -42,21 +42,24 @@ impl Tool for Glob {
         .gitignore excludes is left out, links are not followed. Gives at most 1000 files, or what it found \
         within 10 seconds. To search in the text of files use grep.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         let place = input
             .path
             .as_ref()
             .map_or_else(String::new, |path| format!(" in {path}"));
-        files::title("Find", &format!("{}{place}", input.pattern))
+        files::format_title("Find", &format!("{}{place}", input.pattern))
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(files::effect(EffectKind::Read, &input.search(cx)?.starts))
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(files::build_effect(
+            EffectKind::Read,
+            &input.build_search(cx)?.starts,
+        ))
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::blocking(&cx, move |stop| {
+        files::run_blocking(&cx, move |stop| {
             find(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
         })
         .await
@@ -64,17 +67,17 @@ impl Tool for Glob {
 }
 
 impl Input {
-    fn search(&self, cx: &ToolContext) -> Result<Search, ToolError> {
+    fn build_search(&self, cx: &ToolContext) -> Result<Search, ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
         let (folder, rest) = split(pattern);
         if rest.is_empty() {
-            return reported(format!(
+            return fail_with_message(format!(
                 "`{}` names no file; to see a folder use list_dir",
                 self.pattern
             ));
         }
         if rest.split('/').any(|part| part == "..") {
-            return reported(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
+            return fail_with_message(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
         }
         let start = match (&self.path, folder) {
             (None, "") => None,
@@ -84,8 +87,8 @@ impl Input {
             (Some(path), folder) => Some(format!("{}/{folder}", path.trim_end_matches('/'))),
         };
         let starts = match start {
-            None => walk::everywhere(cx)?,
-            Some(start) => vec![cx.resolve(&start)?],
+            None => walk::resolve_default_starts(cx)?,
+            Some(start) => vec![cx.resolve_path(&start)?],
         };
         // Only a pattern that was written without any `/` matches at any depth.
         let pattern = if pattern.contains('/') && !rest.contains('/') {
@@ -108,23 +111,23 @@ fn split(pattern: &str) -> (&str, &str) {
 }
 
 fn find(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
-    let search = input.search(cx)?;
+    let search = input.build_search(cx)?;
     let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
-        Some(name) => (walk::matcher(name)?, Some(1)),
-        None => (walk::matcher(&search.pattern)?, None),
+        Some(name) => (walk::build_glob_matcher(name)?, Some(1)),
+        None => (walk::build_glob_matcher(&search.pattern)?, None),
     };
     let mut found = Vec::new();
     let mut end = None;
     let mut rules = String::new();
     for start in &search.starts {
         if nofollow::kind(&start.absolute) != Some(FileKind::Folder) {
-            let suggestions = files::suggestions(cx, &start.absolute);
-            return reported(format!("`{}` is not a folder{suggestions}", start.display));
+            let suggestions = files::suggest_similar_paths(cx, &start.absolute);
+            return fail_with_message(format!("`{}` is not a folder{suggestions}", start.display));
         }
         let hidden = input.hidden.unwrap_or(false);
         let mut walk = walk::Files::new(cx, &start.absolute, hidden, max_depth, bound);
         for path in walk.by_ref() {
-            if bound.check().is_some() {
+            if bound.check_end().is_some() {
                 break;
             }
             let below = path.strip_prefix(&start.absolute).unwrap_or(&path);
@@ -137,10 +140,10 @@ fn find(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, To
                 ));
                 break;
             }
-            found.push(files::shown(cx, &path));
+            found.push(files::display_path(cx, &path));
         }
         rules.push_str(&walk.unusable_rules(cx));
-        match bound.check() {
+        match bound.check_end() {
             Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
             Some(WalkEnd::TimeUp) => end = Some("stopped after 10 seconds; there may be more".to_owned()),
             None => {}
@@ -173,7 +176,7 @@ mod tests {
     use crate::base::CancellationToken;
 
     async fn found(bench: &ToolHarness, args: Value) -> Vec<String> {
-        let output = bench.call("glob", args).await.unwrap();
+        let output = bench.call_tool("glob", args).await.unwrap();
         output.text.lines().map(str::to_owned).collect()
     }
 
@@ -232,7 +235,7 @@ mod tests {
             (json!({"pattern": "*", "path": "c.rs"}), "is not a folder"),
             (json!({"pattern": "a/["}), "not a valid pattern"),
         ] {
-            let error = bench.fails("glob", args).await;
+            let error = bench.call_expecting_error("glob", args).await;
             assert!(error.contains(text), "{error}");
         }
     }
@@ -241,7 +244,7 @@ mod tests {
     async fn what_lies_outside_is_told() {
         let bench = ToolHarness::with_folders(&["app"]);
         for (pattern, outside) in [("*.rs", false), ("../**", true), ("/etc/*", true)] {
-            let effect = bench.effect("glob", json!({"pattern": pattern})).unwrap();
+            let effect = bench.predict_effect("glob", json!({"pattern": pattern})).unwrap();
             assert_eq!(effect.outside, outside, "{pattern}");
         }
         #[cfg(unix)]

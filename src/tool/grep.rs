@@ -12,7 +12,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, RegularFile};
@@ -64,21 +64,21 @@ impl Tool for Grep {
         binary files and files that usually hold secrets are left out. Gives at most 1000 lines, or what it \
         found within 10 seconds. Files open in the editor are searched with their unsaved changes.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         let place = input
             .path
             .as_ref()
             .map_or_else(String::new, |path| format!(" in {path}"));
-        files::title("Search", &format!("{}{place}", input.pattern))
+        files::format_title("Search", &format!("{}{place}", input.pattern))
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(files::effect(EffectKind::Read, &input.starts(cx)?))
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(files::build_effect(EffectKind::Read, &input.resolve_starts(cx)?))
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::blocking(&cx, move |stop| {
+        files::run_blocking(&cx, move |stop| {
             let bound = WalkBound::new(stop, MAX_TIME);
             Search::new(&inner, &input, bound)?
                 .run(&input)
@@ -89,14 +89,14 @@ impl Tool for Grep {
 }
 
 impl Input {
-    fn starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+    fn resolve_starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
         match &self.path {
-            Some(path) => Ok(vec![cx.resolve(path)?]),
-            None => walk::everywhere(cx),
+            Some(path) => Ok(vec![cx.resolve_path(path)?]),
+            None => walk::resolve_default_starts(cx),
         }
     }
 
-    fn matcher(&self) -> Result<RegexMatcher, ToolError> {
+    fn build_matcher(&self) -> Result<RegexMatcher, ToolError> {
         RegexMatcherBuilder::new()
             .case_insensitive(self.ignore_case.unwrap_or(false))
             .fixed_strings(self.literal.unwrap_or(false))
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
         };
         Ok(Self {
             cx,
-            matcher: input.matcher()?,
+            matcher: input.build_matcher()?,
             searcher: SearcherBuilder::new()
                 .line_terminator(LineTerminator::crlf())
                 .line_number(true)
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
                 .binary_detection(BinaryDetection::quit(0))
                 .heap_limit(Some(MAX_HEAP))
                 .build(),
-            glob: input.glob.as_deref().map(walk::matcher).transpose()?,
+            glob: input.glob.as_deref().map(walk::build_glob_matcher).transpose()?,
             bound,
             out: Out {
                 text: String::new(),
@@ -172,44 +172,45 @@ impl<'a> Search<'a> {
 
     fn run(mut self, input: &Input) -> Result<String, ToolError> {
         let mut halt = None;
-        'all: for start in input.starts(self.cx)? {
+        'all: for start in input.resolve_starts(self.cx)? {
             let path = &start.absolute;
             let kind = nofollow::kind(path);
             if kind != Some(FileKind::Folder) {
                 // A file that is named is searched, whatever it is called.
-                if self.cx.workspace.overlay().look(path) == Buffer::Saved && kind != Some(FileKind::Regular)
+                if self.cx.workspace.overlay().lookup_buffer(path) == Buffer::Saved
+                    && kind != Some(FileKind::Regular)
                 {
-                    let suggestions = files::suggestions(self.cx, path);
-                    return reported(format!(
+                    let suggestions = files::suggest_similar_paths(self.cx, path);
+                    return fail_with_message(format!(
                         "`{}` is not a file or folder{suggestions}",
                         start.display
                     ));
                 }
-                halt = self.file(path);
+                halt = self.search_file(path);
                 break 'all;
             }
             let bound = self.bound.clone();
             let mut found = walk::Files::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
             for file in found.by_ref() {
-                halt = bound.check().or_else(|| self.entry(path, &file));
+                halt = bound.check_end().or_else(|| self.search_entry(path, &file));
                 if halt.is_some() || self.out.full {
                     break;
                 }
             }
             self.rules.push_str(&found.unusable_rules(self.cx));
-            halt = halt.or_else(|| bound.check());
+            halt = halt.or_else(|| bound.check_end());
             if halt.is_some() || self.out.full {
                 break 'all;
             }
         }
         match halt {
             Some(WalkEnd::Cancelled) => Err(ToolError::Cancelled),
-            Some(WalkEnd::TimeUp) => Ok(self.finish(Some("stopped after 10 seconds; narrow the search"))),
-            None => Ok(self.finish(None)),
+            Some(WalkEnd::TimeUp) => Ok(self.into_text(Some("stopped after 10 seconds; narrow the search"))),
+            None => Ok(self.into_text(None)),
         }
     }
 
-    fn entry(&mut self, start: &Path, path: &Path) -> Option<WalkEnd> {
+    fn search_entry(&mut self, start: &Path, path: &Path) -> Option<WalkEnd> {
         let below = path.strip_prefix(start).unwrap_or(path);
         if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
             return None;
@@ -218,10 +219,10 @@ impl<'a> Search<'a> {
             self.secrets += 1;
             return None;
         }
-        self.file(path)
+        self.search_file(path)
     }
 
-    fn file(&mut self, path: &Path) -> Option<WalkEnd> {
+    fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
         let before = (self.out.text.len(), self.out.results);
         let mut hits = Hits {
             out: &mut self.out,
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
             before,
         };
         let searched =
-            match self.cx.workspace.overlay().look(path) {
+            match self.cx.workspace.overlay().lookup_buffer(path) {
                 Buffer::Unsaved(document) => {
                     self.searcher
                         .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
@@ -245,7 +246,7 @@ impl<'a> Search<'a> {
                     }),
             };
         if searched.is_err() {
-            if let Some(halt) = self.bound.check() {
+            if let Some(halt) = self.bound.check_end() {
                 return Some(halt);
             }
             self.unreadable += 1;
@@ -253,7 +254,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    fn finish(self, halted: Option<&str>) -> String {
+    fn into_text(self, halted: Option<&str>) -> String {
         let mut text = self.out.text;
         if text.is_empty() && halted.is_none() {
             text.push_str("no matches\n");
@@ -291,7 +292,7 @@ struct Watched<'a, R> {
 
 impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.bound.check() {
+        match self.bound.check_end() {
             Some(_) => Err(io::Error::other("stopped")),
             None => self.file.read(buffer),
         }
@@ -315,11 +316,11 @@ impl Hits<'_> {
         if self.shown.is_none() && self.out.context && self.before.0 > 0 {
             self.out.text.push_str("--\n");
         }
-        let shown = || files::shown(self.cx, self.path);
+        let shown = || files::display_path(self.cx, self.path);
         self.shown.get_or_insert_with(shown).clone()
     }
 
-    fn line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
+    fn write_line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
         let shown = text
@@ -353,7 +354,7 @@ impl Sink for Hits<'_> {
             self.out.full |= self.out.text.len() > MAX_BYTES;
             return Ok(false);
         }
-        self.line(':', found.line_number(), found.bytes());
+        self.write_line(':', found.line_number(), found.bytes());
         Ok(!self.out.full)
     }
 
@@ -362,7 +363,7 @@ impl Sink for Hits<'_> {
             self.out.full = true;
             return Ok(false);
         }
-        self.line('-', context.line_number(), context.bytes());
+        self.write_line('-', context.line_number(), context.bytes());
         Ok(!self.out.full)
     }
 
@@ -392,7 +393,7 @@ mod tests {
     use crate::base::CancellationToken;
 
     async fn found(bench: &ToolHarness, args: Value) -> String {
-        bench.call("grep", args).await.unwrap().text
+        bench.call_tool("grep", args).await.unwrap().text
     }
 
     #[tokio::test]
@@ -454,7 +455,7 @@ mod tests {
                 "`scr` is not a file or folder. Did you mean `src`?",
             ),
         ] {
-            let error = bench.fails("grep", args).await;
+            let error = bench.call_expecting_error("grep", args).await;
             assert!(error.contains(text), "{error}");
         }
     }
@@ -479,7 +480,7 @@ mod tests {
             "{text}"
         );
         let args = json!({"pattern": "needle", "path": "key.pem"});
-        assert!(bench.effect("grep", args.clone()).unwrap().secret);
+        assert!(bench.predict_effect("grep", args.clone()).unwrap().secret);
         assert_eq!(found(&bench, args).await, "key.pem:1:needle\n");
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::walk::{MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
@@ -42,44 +42,44 @@ impl Tool for ListDir {
         folders first and with a slash, files with their size in bytes, links with their target. Gives at \
         most 1000 entries. To find files in folders below use glob.";
 
-    fn title(&self, input: &Input) -> String {
-        files::title("List", input.path())
+    fn call_title(&self, input: &Input) -> String {
+        files::format_title("List", input.path())
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let target = cx.resolve(input.path())?;
-        Ok(files::effect(EffectKind::Read, &[target]))
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let target = cx.resolve_path(input.path())?;
+        Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::blocking(&cx, move |stop| {
-            list(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
+        files::run_blocking(&cx, move |stop| {
+            list_folder(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
         })
         .await
     }
 }
 
-fn list(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
-    let target = cx.resolve(input.path())?;
+fn list_folder(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
+    let target = cx.resolve_path(input.path())?;
     let path = &target.absolute;
     match nofollow::kind(path) {
         Some(FileKind::Folder) => {}
         Some(FileKind::Regular) => {
-            return reported(format!("`{}` is a file; use read_file", target.display));
+            return fail_with_message(format!("`{}` is a file; use read_file", target.display));
         }
-        Some(kind) => return reported(format!("`{}` is {kind}, not a folder", target.display)),
+        Some(kind) => return fail_with_message(format!("`{}` is {kind}, not a folder", target.display)),
         None => {
-            let suggestions = files::suggestions(cx, path);
-            return reported(format!("`{}` does not exist{suggestions}", target.display));
+            let suggestions = files::suggest_similar_paths(cx, path);
+            return fail_with_message(format!("`{}` does not exist{suggestions}", target.display));
         }
     }
     let failed = |error| ToolError::Reported(format!("cannot list `{}`: {error}", target.display));
     let folder = OpenFolder::open(path).map_err(failed)?;
     let mut entries = Vec::new();
     let mut end = None;
-    for entry in folder.entries().map_err(failed)? {
-        match bound.check() {
+    for entry in folder.read_entries().map_err(failed)? {
+        match bound.check_end() {
             Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
             Some(WalkEnd::TimeUp) => {
                 end = Some("stopped after 10 seconds; there may be more".to_owned());
@@ -107,7 +107,7 @@ fn list(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, To
     }
     let mut text = String::new();
     for (_, name) in entries.iter().take(MAX_RESULTS) {
-        let _ = writeln!(text, "{}", describe(&folder, name));
+        let _ = writeln!(text, "{}", describe_entry(&folder, name));
     }
     if text.is_empty() && end.is_none() {
         text.push_str("[the folder is empty]\n");
@@ -121,8 +121,8 @@ fn list(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, To
     Ok(text)
 }
 
-fn describe(folder: &OpenFolder, entry: &OsStr) -> String {
-    let status = folder.status(entry).ok();
+fn describe_entry(folder: &OpenFolder, entry: &OsStr) -> String {
+    let status = folder.entry_status(entry).ok();
     let name = entry.to_string_lossy();
     let name = name_in_list(&name);
     match status.map(|status| (nofollow::kind_of(&status), status.st_size)) {
@@ -139,10 +139,10 @@ fn describe(folder: &OpenFolder, entry: &OsStr) -> String {
 fn other_folders(cx: &ToolContext) -> String {
     let names: Vec<String> = cx
         .workspace
-        .roots(&cx.cwd)
+        .resolve_roots(&cx.cwd)
         .iter()
         .filter(|root| !cx.cwd.starts_with(root.path()))
-        .map(|root| format!("{}/", cx.workspace.show(&cx.cwd, root.path())))
+        .map(|root| format!("{}/", cx.workspace.format_for_model(&cx.cwd, root.path())))
         .collect();
     if names.is_empty() {
         String::new()
@@ -166,18 +166,22 @@ mod tests {
         bench.write("a.txt", "");
         #[cfg(unix)]
         std::os::unix::fs::symlink("z", bench.path("link")).unwrap();
-        let text = bench.call("list_dir", json!({})).await.unwrap().text;
+        let text = bench.call_tool("list_dir", json!({})).await.unwrap().text;
         assert_eq!(
             text,
             "z/\n.hidden (5)\na.txt (0)\nlink -> z\n[other workspace folders: lib/]\n"
         );
         assert_eq!(
-            bench.call("list_dir", json!({"path": "lib"})).await.unwrap().text,
+            bench
+                .call_tool("list_dir", json!({"path": "lib"}))
+                .await
+                .unwrap()
+                .text,
             "[the folder is empty]\n"
         );
         assert_eq!(
             bench
-                .call("list_dir", json!({"path": "link"}))
+                .call_tool("list_dir", json!({"path": "link"}))
                 .await
                 .unwrap()
                 .text,
@@ -185,17 +189,22 @@ mod tests {
         );
         assert!(
             bench
-                .fails("list_dir", json!({"path": "a.txt"}))
+                .call_expecting_error("list_dir", json!({"path": "a.txt"}))
                 .await
                 .contains("use read_file")
         );
         assert!(
             bench
-                .fails("list_dir", json!({"path": "lin"}))
+                .call_expecting_error("list_dir", json!({"path": "lin"}))
                 .await
                 .contains("Did you mean `link`?")
         );
-        assert!(bench.effect("list_dir", json!({"path": ".."})).unwrap().outside);
+        assert!(
+            bench
+                .predict_effect("list_dir", json!({"path": ".."}))
+                .unwrap()
+                .outside
+        );
     }
 
     #[tokio::test]
@@ -204,7 +213,7 @@ mod tests {
         for n in 0..=MAX_RESULTS {
             bench.write(&n.to_string(), "");
         }
-        let text = bench.call("list_dir", json!({})).await.unwrap().text;
+        let text = bench.call_tool("list_dir", json!({})).await.unwrap().text;
         assert!(text.ends_with("[the first 1000 of 1001 entries; use glob to narrow]\n"));
     }
 }

@@ -46,7 +46,7 @@ pub use context::{
 };
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, NoEditor, Severity};
 pub use erased::{DynTool, PreparedCall};
-pub use registry::{Registry, builtin};
+pub use registry::{Registry, create_builtin_tools};
 pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
 
 use std::future::Future;
@@ -73,13 +73,13 @@ pub trait Tool: Send + Sync + 'static {
     const WAITS: bool = false;
 
     /// A line for people: what this call does.
-    fn title(&self, input: &Self::Input) -> String;
+    fn call_title(&self, input: &Self::Input) -> String;
 
     /// What the call would do to the world. No I/O but resolving paths.
-    fn effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
+    fn predict_effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
 
     /// What the call would change, for the person who is asked. May read files.
-    fn preview(
+    fn preview_change(
         &self,
         _input: &Self::Input,
         _cx: &ToolContext,
@@ -88,7 +88,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// How long it may run; none when it keeps its own time (see [`ToolContext::time_limit`]).
-    fn timeout(&self, _input: &Self::Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &Self::Input) -> Option<Duration> {
         Some(DEFAULT_TIMEOUT)
     }
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::{self, Numbered, count_lines, location, reported};
+use super::files::{self, Numbered, build_location, count_lines, fail_with_message};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::CancellationToken;
 use crate::base::nofollow::RegularFile;
@@ -43,11 +43,11 @@ pub struct Input {
 }
 
 impl Input {
-    fn first(&self) -> usize {
+    fn first_line(&self) -> usize {
         self.offset.unwrap_or(1).max(1)
     }
 
-    fn lines(&self) -> usize {
+    fn line_limit(&self) -> usize {
         self.limit.unwrap_or(MAX_LINES).clamp(1, MAX_LINES)
     }
 }
@@ -63,38 +63,38 @@ impl Tool for ReadFile {
         changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you. Folders: use list_dir. To find text in \
         many files use grep.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         let lines = match (input.offset, input.limit) {
             (None, None) => String::new(),
-            (_, None) => format!(" from line {}", input.first()),
+            (_, None) => format!(" from line {}", input.first_line()),
             (_, Some(_)) => format!(
                 " lines {}–{}",
-                input.first(),
-                input.first().saturating_add(input.lines() - 1)
+                input.first_line(),
+                input.first_line().saturating_add(input.line_limit() - 1)
             ),
         };
-        files::title("Read", &format!("{}{lines}", input.path))
+        files::format_title("Read", &format!("{}{lines}", input.path))
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let target = cx.resolve(&input.path)?;
-        Ok(files::effect(EffectKind::Read, &[target]))
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let target = cx.resolve_path(&input.path)?;
+        Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
-        files::blocking(&cx, move |stop| read(&inner, &input, stop)).await
+        files::run_blocking(&cx, move |stop| read(&inner, &input, stop)).await
     }
 }
 
 fn read(cx: &ToolContext, input: &Input, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
-    let path = cx.resolve(&input.path)?.absolute;
-    let buffer = cx.workspace.overlay().look(&path);
+    let path = cx.resolve_path(&input.path)?.absolute;
+    let buffer = cx.workspace.overlay().lookup_buffer(&path);
     let mut output = match &buffer {
         Buffer::Unsaved(document) => read_text(cx, input, &path, &document.text, &buffer),
         Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, &buffer, stop),
     }?;
-    output.locations = vec![location(&path, input.offset)];
+    output.locations = vec![build_location(&path, input.offset)];
     output.paged = true;
     Ok(output)
 }
@@ -109,10 +109,12 @@ fn read_disk(
 ) -> Result<ToolOutput, ToolError> {
     let mut file = match load::open(path) {
         Ok(file) => file,
-        Err(LoadError::Folder(_)) => return reported(format!("`{}` is a folder; use list_dir", input.path)),
+        Err(LoadError::Folder(_)) => {
+            return fail_with_message(format!("`{}` is a folder; use list_dir", input.path));
+        }
         Err(LoadError::Missing(_)) => {
-            let suggestions = files::suggestions(cx, path);
-            return reported(format!("`{}` does not exist{suggestions}", input.path));
+            let suggestions = files::suggest_similar_paths(cx, path);
+            return fail_with_message(format!("`{}` does not exist{suggestions}", input.path));
         }
         Err(error) => return Err(error.into()),
     };
@@ -127,7 +129,7 @@ fn read_disk(
         Err(_)
             if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
         {
-            return reported(format!(
+            return fail_with_message(format!(
                 "`{}` is a binary file of {length} bytes; it cannot be read as text",
                 input.path
             ));
@@ -151,30 +153,33 @@ fn read_text(
     text: &str,
     buffer: &Buffer,
 ) -> Result<ToolOutput, ToolError> {
-    let mut output = window(input, text)?;
+    let mut output = render_window(input, text)?;
     let note = match buffer {
         Buffer::Saved => "",
         Buffer::Unsaved(_) => "[unsaved text from the editor]\n",
         Buffer::Unknown => "[text on disk; the editor may have unsaved changes]\n",
     };
     output.text.insert_str(0, note);
-    cx.workspace.reads().note(path, text);
+    cx.workspace.read_log().record_text(path, text);
     Ok(output)
 }
 
-fn window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
+fn render_window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
     if text.is_empty() {
         return Ok(ToolOutput::text("[the file is empty]"));
     }
-    let (first, total) = (input.first(), count_lines(text));
+    let (first, total) = (input.first_line(), count_lines(text));
     if first > total {
-        return reported(format!(
+        return fail_with_message(format!(
             "`{}` has only {total} lines; line {first} is beyond its end",
             input.path
         ));
     }
     let mut shown = Numbered::default();
-    let lines = text.split_inclusive('\n').skip(first - 1).take(input.lines());
+    let lines = text
+        .split_inclusive('\n')
+        .skip(first - 1)
+        .take(input.line_limit());
     for (number, line) in (first..).zip(lines) {
         let bare = line.strip_suffix('\n').unwrap_or(line);
         shown.push(number, bare, bare.len(), MAX_BYTES);
@@ -204,7 +209,7 @@ fn read_stream(
     stop: &CancellationToken,
     why: &str,
 ) -> Result<ToolOutput, ToolError> {
-    let first = input.first();
+    let first = input.first_line();
     let mut shown = Numbered::default();
     let mut line = Vec::new();
     let mut number = 0;
@@ -221,7 +226,7 @@ fn read_stream(
         if number < first {
             continue;
         }
-        if number >= first + input.lines() {
+        if number >= first + input.line_limit() {
             break true;
         }
         let text = String::from_utf8_lossy(&line);
@@ -232,7 +237,7 @@ fn read_stream(
         }
     };
     if number < first {
-        return reported(format!(
+        return fail_with_message(format!(
             "`{}` has only {number} lines; line {first} is beyond its end",
             input.path
         ));
@@ -274,7 +279,7 @@ fn read_image(
     media_type: &str,
 ) -> Result<ToolOutput, ToolError> {
     if length > MAX_IMAGE {
-        return reported(format!(
+        return fail_with_message(format!(
             "`{}` is a picture of {length} bytes; at most {MAX_IMAGE} can be shown",
             input.path
         ));
@@ -314,7 +319,7 @@ mod tests {
         let bench = ToolHarness::new();
         let text: String = (1..=2_500).map(|n| format!("line {n}\r\n")).collect();
         bench.write("a.txt", &text);
-        let read = async |args| bench.call("read_file", args).await.unwrap().text;
+        let read = async |args| bench.call_tool("read_file", args).await.unwrap().text;
         let start = read(json!({"path": "a.txt"})).await;
         assert!(start.starts_with("1\tline 1\n2\tline 2\n"));
         assert!(
@@ -333,7 +338,7 @@ mod tests {
         );
         assert!(
             bench
-                .fails("read_file", json!({"path": "a.txt", "offset": 2501}))
+                .call_expecting_error("read_file", json!({"path": "a.txt", "offset": 2501}))
                 .await
                 .contains("only 2500 lines")
         );
@@ -345,7 +350,7 @@ mod tests {
         bench.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
         bench.write("line.txt", &"é".repeat(100_000));
         let wide = bench
-            .call("read_file", json!({"path": "wide.txt"}))
+            .call_tool("read_file", json!({"path": "wide.txt"}))
             .await
             .unwrap();
         assert!(wide.text.len() <= MAX_BYTES + 100 && wide.paged);
@@ -355,7 +360,7 @@ mod tests {
             &wide.text[wide.text.len() - 80..]
         );
         let line = bench
-            .call("read_file", json!({"path": "line.txt"}))
+            .call_tool("read_file", json!({"path": "line.txt"}))
             .await
             .unwrap()
             .text;
@@ -363,7 +368,7 @@ mod tests {
         bench.write("empty", "");
         assert_eq!(
             bench
-                .call("read_file", json!({"path": "empty"}))
+                .call_tool("read_file", json!({"path": "empty"}))
                 .await
                 .unwrap()
                 .text,
@@ -394,11 +399,13 @@ mod tests {
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
             ("big.gif", "at most 3932160 can be shown"),
         ] {
-            let error = bench.fails("read_file", json!({"path": path})).await;
+            let error = bench
+                .call_expecting_error("read_file", json!({"path": path}))
+                .await;
             assert!(error.contains(text), "{path}: {error}");
         }
         let latin1 = bench
-            .call("read_file", json!({"path": "latin1"}))
+            .call_tool("read_file", json!({"path": "latin1"}))
             .await
             .unwrap()
             .text;
@@ -406,7 +413,10 @@ mod tests {
             latin1.contains("not UTF-8") && latin1.contains("1\t\u{fffd}rger\n2\tok\n[lines 1 to 2: the end"),
             "{latin1}"
         );
-        let picture = bench.call("read_file", json!({"path": "a.png"})).await.unwrap();
+        let picture = bench
+            .call_tool("read_file", json!({"path": "a.png"}))
+            .await
+            .unwrap();
         assert_eq!(picture.images[0].media_type, "image/png");
         assert_eq!(&*picture.images[0].data, "iVBORw0KGgouLi4u");
     }
@@ -417,7 +427,7 @@ mod tests {
         let line = format!("{}\n", "y".repeat(99));
         std::fs::write(bench.path("log"), line.repeat(400_000)).unwrap();
         let part = bench
-            .call("read_file", json!({"path": "log", "offset": 390_000, "limit": 2}))
+            .call_tool("read_file", json!({"path": "log", "offset": 390_000, "limit": 2}))
             .await
             .unwrap()
             .text;
@@ -427,7 +437,7 @@ mod tests {
         );
         assert!(part.ends_with("[lines 390000 to 390001; continue with offset 390002]"));
         let error = bench
-            .fails("read_file", json!({"path": "log", "offset": 400_001}))
+            .call_expecting_error("read_file", json!({"path": "log", "offset": 400_001}))
             .await;
         assert!(error.contains("only 400000 lines"), "{error}");
     }
@@ -438,7 +448,7 @@ mod tests {
         bench.write("a.txt", "disk\n");
         bench.open("a.txt", "buffer\n");
         let text = bench
-            .call("read_file", json!({"path": "a.txt"}))
+            .call_tool("read_file", json!({"path": "a.txt"}))
             .await
             .unwrap()
             .text;
@@ -447,7 +457,7 @@ mod tests {
         bench.open("new.txt", "fresh");
         assert!(
             bench
-                .call("read_file", json!({"path": "new.txt"}))
+                .call_tool("read_file", json!({"path": "new.txt"}))
                 .await
                 .unwrap()
                 .text

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::blocking;
+use super::files::run_blocking;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text;
 use crate::domain::Effect;
@@ -31,21 +31,21 @@ impl Tool for ReadSkill {
         Call it before you begin a task that the skill's description fits; follow what it says as far as it serves \
         what the person asked for.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         let what = match &input.file {
             Some(file) => format!("Read skill {}: {file}", input.name),
             None => format!("Read skill {}", input.name),
         };
-        text::one_line(&text::reveal(&what), 120)
+        text::one_line(&text::reveal_hidden_characters(&what), 120)
     }
 
-    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let skills = cx.skills.clone();
-        blocking(&cx, move |_| {
+        run_blocking(&cx, move |_| {
             skills
                 .read(&input.name, input.file.as_deref())
                 .map(ToolOutput::text)
@@ -68,7 +68,7 @@ mod tests {
         bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
         assert!(
             bench
-                .fails("read_skill", json!({"name": "a"}))
+                .call_expecting_error("read_skill", json!({"name": "a"}))
                 .await
                 .contains("available: none")
         );
@@ -76,10 +76,12 @@ mod tests {
             user: Some(bench.root.clone()),
             ..Sources::default()
         };
-        bench.cx.skills = sources.instructions().skills;
-        let read = bench.call("read_skill", json!({"name": "a"})).await.unwrap();
+        bench.cx.skills = sources.load_instructions().skills;
+        let read = bench.call_tool("read_skill", json!({"name": "a"})).await.unwrap();
         assert!(read.text.starts_with("body"), "{}", read.text);
-        let missing = bench.fails("read_skill", json!({"name": "a", "file": "x"})).await;
+        let missing = bench
+            .call_expecting_error("read_skill", json!({"name": "a", "file": "x"}))
+            .await;
         assert_eq!(missing, "the skill has no file `x`");
     }
 }

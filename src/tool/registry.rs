@@ -23,7 +23,7 @@ use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
 
 /// The tools that every session can have.
-pub fn builtin() -> Vec<Arc<dyn DynTool>> {
+pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
     vec![
         Arc::new(ReadFile),
         Arc::new(WriteFile),
@@ -71,7 +71,7 @@ impl Registry {
 
     /// These and `more`, one of which stands in the place of a tool with its name.
     #[must_use]
-    pub fn with(&self, more: &[Arc<dyn DynTool>]) -> Self {
+    pub fn with_tools(&self, more: &[Arc<dyn DynTool>]) -> Self {
         let mut tools = self.tools.to_vec();
         let mut by_name = HashMap::clone(&self.by_name);
         let mut specs = self.specs.to_vec();
@@ -97,7 +97,7 @@ impl Registry {
 
     /// The tools whose name `wanted` accepts, in the same order.
     #[must_use]
-    pub fn select(&self, wanted: impl Fn(&str) -> bool) -> Self {
+    pub fn filter_by_name(&self, wanted: impl Fn(&str) -> bool) -> Self {
         Self::new(
             self.tools
                 .iter()
@@ -113,17 +113,17 @@ impl Registry {
     }
 
     /// All, in order.
-    pub fn list(&self) -> &[Arc<dyn DynTool>] {
+    pub fn as_slice(&self) -> &[Arc<dyn DynTool>] {
         &self.tools
     }
 
     /// All names, in order.
-    pub fn names(&self) -> Vec<&str> {
+    pub fn tool_names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name()).collect()
     }
 
     /// What models are told of them, in order; made once.
-    pub fn specs(&self) -> &Arc<[ToolSpec]> {
+    pub fn tool_specs(&self) -> &Arc<[ToolSpec]> {
         &self.specs
     }
 }
@@ -134,12 +134,16 @@ mod tests {
 
     #[test]
     fn keeps_order_and_finds_by_name() {
-        let registry = Registry::new([builtin(), builtin()].concat());
-        assert_eq!(registry.list().len(), builtin().len());
-        let names: Vec<&str> = registry.specs().iter().map(|spec| spec.name.as_str()).collect();
+        let registry = Registry::new([create_builtin_tools(), create_builtin_tools()].concat());
+        assert_eq!(registry.as_slice().len(), create_builtin_tools().len());
+        let names: Vec<&str> = registry
+            .tool_specs()
+            .iter()
+            .map(|spec| spec.name.as_str())
+            .collect();
         assert_eq!(names[..3], ["read_file", "write_file", "edit_file"]);
         assert!(registry.get("grep").is_some() && registry.get("nothing").is_none());
-        let some = registry.select(|name| name != "read_file");
-        assert_eq!(some.specs()[0].name, "write_file");
+        let some = registry.filter_by_name(|name| name != "read_file");
+        assert_eq!(some.tool_specs()[0].name, "write_file");
     }
 }

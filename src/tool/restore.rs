@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::change::{Change, present};
+use super::change::{Change, load_editable_file};
 use super::{ToolContext, ToolError, editor_edit};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};
@@ -27,17 +27,17 @@ pub enum Current {
 ///
 /// # Errors
 /// It cannot be read, or what the editor holds is not known.
-pub fn current(cx: &ToolContext, path: &Path) -> Result<Current, String> {
-    match cx.workspace.overlay().look(path) {
+pub fn read_current_file(cx: &ToolContext, path: &Path) -> Result<Current, String> {
+    match cx.workspace.overlay().lookup_buffer(path) {
         Buffer::Unsaved(document) => {
             let text = document.text.to_string();
-            Ok(match checkpoint::look(path) {
+            Ok(match checkpoint::inspect_file(path) {
                 Ok(found) if is_shown_as(&found, &text) => Current::Shown(found, text),
                 Ok(_) | Err(_) => Current::Unsaved(text),
             })
         }
         Buffer::Unknown => Err("the editor may have unsaved text that is unknown here".to_owned()),
-        Buffer::Saved => checkpoint::look(path)
+        Buffer::Saved => checkpoint::inspect_file(path)
             .map(Current::Disk)
             .map_err(|error| error.to_string()),
     }
@@ -49,7 +49,7 @@ fn is_shown_as(found: &checkpoint::FoundFile, text: &str) -> bool {
 }
 
 fn is_text(bytes: &[u8]) -> bool {
-    TextFile::decode(bytes.to_vec()).is_ok()
+    TextFile::from_bytes(bytes.to_vec()).is_ok()
 }
 
 impl Current {
@@ -64,11 +64,11 @@ impl Current {
     }
 
     /// Whether it is `state`; `kept` reads what is kept under a hash.
-    pub fn is(&self, state: &FileState, kept: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
+    pub fn is_in_state(&self, state: &FileState, kept: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
         match (self, state) {
             (Self::Disk(found) | Self::Shown(found, _), state) => same_content(&found.state, state),
             (Self::Unsaved(text), FileState::File { hash, .. }) => {
-                let known = kept(hash).and_then(|bytes| TextFile::decode(bytes).ok());
+                let known = kept(hash).and_then(|bytes| TextFile::from_bytes(bytes).ok());
                 known.is_some_and(|file| unix_lines(&file.text) == unix_lines(text))
             }
             (Self::Unsaved(_), FileState::Absent | FileState::Link { .. } | FileState::Unknown) => false,
@@ -84,7 +84,7 @@ impl Current {
     }
 
     /// Its state.
-    pub fn state(&self) -> FileState {
+    pub fn to_file_state(&self) -> FileState {
         match self {
             Self::Disk(found) | Self::Shown(found, _) => found.state.clone(),
             Self::Unsaved(text) => checkpoint::of_bytes(text.as_bytes(), 0),
@@ -96,7 +96,7 @@ impl Current {
 ///
 /// # Errors
 /// Why it was left as it is, for people.
-pub async fn restore(
+pub async fn restore_file(
     cx: &ToolContext,
     path: &Path,
     from: Current,
@@ -106,15 +106,15 @@ pub async fn restore(
     let _only_writer = cx.workspace.lock(path).await;
     let target = Resolved {
         absolute: path.to_owned(),
-        display: cx.workspace.show(&cx.cwd, path),
+        display: cx.workspace.format_for_model(&cx.cwd, path),
         inside: true,
         secret: false,
     };
     let inner = cx.clone();
-    let planned = files::blocking(cx, move |_| {
+    let planned = files::run_blocking(cx, move |_| {
         let path = &target.absolute;
         let unsaved = matches!(from, Current::Unsaved(_));
-        let now = current(&inner, path)
+        let now = read_current_file(&inner, path)
             .map_err(ToolError::Reported)?
             .told_apart(unsaved);
         if now != from {
@@ -122,21 +122,21 @@ pub async fn restore(
         }
         let text = bytes
             .as_ref()
-            .and_then(|bytes| TextFile::decode(bytes.clone()).ok());
+            .and_then(|bytes| TextFile::from_bytes(bytes.clone()).ok());
         // An editor that shows what is no text of ours would not know how to write another.
         let raw = matches!(&from, Current::Disk(found) if found.bytes.as_ref().is_some_and(|bytes| !is_text(bytes)));
         if let Some(after) = text
             && !raw
             && matches!(to, FileState::File { .. })
-            && inner.workspace.overlay().opened(path).is_some()
+            && inner.workspace.overlay().find_open_document(path).is_some()
         {
-            let before = present(&inner, &target)?;
+            let before = load_editable_file(&inner, &target)?;
             let change = Change {
                 before,
                 after,
                 done: format!("restored {}", target.display),
             };
-            if let Some(there) = editor_edit::route(&inner, &target, &change)? {
+            if let Some(there) = editor_edit::route_to_editor(&inner, &target, &change)? {
                 return Ok(Some(there));
             }
         } else if unsaved {
@@ -148,7 +148,7 @@ pub async fn restore(
         Ok(None)
     });
     let done = match planned.await {
-        Ok(Some(there)) => there.make(cx).await.map(|_| ()),
+        Ok(Some(there)) => there.apply_edit(cx).await.map(|_| ()),
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -171,9 +171,9 @@ mod tests {
         ] {
             std::fs::write(bench.path("raw"), raw).unwrap();
             bench.open("raw", shown);
-            let now = current(&bench.cx, &bench.path("raw")).unwrap();
+            let now = read_current_file(&bench.cx, &bench.path("raw")).unwrap();
             let bytes = checkpoint::of_bytes(raw, 0);
-            assert_eq!(now.is(&bytes, |_| None), is, "{shown:?}");
+            assert_eq!(now.is_in_state(&bytes, |_| None), is, "{shown:?}");
             let (disk, editor) = (now.clone().told_apart(false), now.told_apart(true));
             assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{shown:?}");
             assert_eq!(editor, Current::Unsaved(shown.to_owned()));
@@ -181,12 +181,12 @@ mod tests {
         bench.write("text", "one\n");
         bench.open("text", "one\n");
         assert!(matches!(
-            current(&bench.cx, &bench.path("text")),
+            read_current_file(&bench.cx, &bench.path("text")),
             Ok(Current::Disk(_))
         ));
         bench.open("text", "two\n");
         assert!(
-            matches!(current(&bench.cx, &bench.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
+            matches!(read_current_file(&bench.cx, &bench.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
         );
     }
 }

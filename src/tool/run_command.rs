@@ -27,8 +27,8 @@ const ENVIRONMENT: [(&str, &str); 5] = [
 ];
 
 /// In the session's folder, with standard error where standard output goes.
-pub(super) fn prepared(command: Command, cx: &ToolContext) -> Command {
-    let command = command.cwd(&cx.cwd).merge_stderr().harden_git();
+pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
+    let command = command.current_dir(&cx.cwd).merge_stderr().harden_git();
     ENVIRONMENT
         .into_iter()
         .fold(command, |command, (name, value)| command.env(name, value))
@@ -42,8 +42,8 @@ pub(super) struct CommandDone {
     pub(super) status: ExitStatus,
 }
 
-/// Runs a [`prepared`] command to its end, at most for `limit`.
-pub(super) async fn run(
+/// Runs a [`prepare_command`] command to its end, at most for `limit`.
+pub(super) async fn run_to_end(
     command: Command,
     limit: Duration,
     cx: &ToolContext,
@@ -52,15 +52,15 @@ pub(super) async fn run(
     // A large workspace on a slow disk takes its time; a cancel does not wait for that.
     let before = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        before = command_snapshot::before(cx) => before,
+        before = command_snapshot::snapshot_files(cx) => before,
     };
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
-    let result = RunningCommand::new(child, cx).finish(limit, cx).await;
+    let result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
     tokio::select! { biased;
-        () = out_of_patience(cx) => cx.checkpoints.partial(PartialReason::CutShort),
-        () = command_snapshot::after(cx, before) => {}
+        () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
+        () = command_snapshot::record_changes(cx, before) => {}
     }
     result
 }
@@ -110,14 +110,14 @@ impl RunningCommand {
         }
     }
 
-    async fn finish(mut self, limit: Duration, cx: &ToolContext) -> Result<CommandDone, ToolError> {
+    async fn wait_with_limit(mut self, limit: Duration, cx: &ToolContext) -> Result<CommandDone, ToolError> {
         let first = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => FirstEvent::Cancelled,
-            () = tokio::time::sleep(limit) => match self.process.gone().now_or_never() {
+            () = tokio::time::sleep(limit) => match self.process.wait_until_gone().now_or_never() {
                 // It was in time; only its output still waits for a slow client.
                 Some(ending) => {
-                    self.drain().await;
+                    self.drain_output().await;
                     FirstEvent::Ended(ending)
                 }
                 None => FirstEvent::TimedOut,
@@ -126,13 +126,13 @@ impl RunningCommand {
         };
         match first {
             FirstEvent::Ended(ending) => Ok(CommandDone {
-                output: self.result(None, ending).await,
+                output: self.into_output(None, ending).await,
                 status: ending.status,
             }),
             FirstEvent::TimedOut => {
                 let ending = self.stop(Stop::Interrupt, cx).await;
                 let note = format!("timed out after {} s and was stopped", limit.as_secs_f64());
-                let result = self.result(Some(note), ending).await;
+                let result = self.into_output(Some(note), ending).await;
                 Ok(CommandDone {
                     output: ToolOutput {
                         timed_out: true,
@@ -145,7 +145,7 @@ impl RunningCommand {
                 let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
                 let note = "cancelled while it ran".to_owned();
                 Err(ToolError::CutShort(Box::new(
-                    self.result(Some(note), ending).await,
+                    self.into_output(Some(note), ending).await,
                 )))
             }
         }
@@ -156,19 +156,19 @@ impl RunningCommand {
     async fn pass_on(&mut self, cx: &ToolContext) -> Ending {
         let mut listening = true;
         loop {
-            self.text.room().await;
+            self.text.wait_for_room().await;
             let chunk = self.output.next().await;
             let text = match &chunk {
                 Some(chunk) => self.decoder.push(&chunk.bytes),
-                None => self.decoder.finish().to_owned(),
+                None => self.decoder.finish_text().to_owned(),
             };
             self.text.push(&text);
             if listening && !text.is_empty() {
-                listening = cx.tell(ToolProgress::Output(text)).await.is_ok();
+                listening = cx.send_progress(ToolProgress::Output(text)).await.is_ok();
             }
             if chunk.is_none() {
                 // It may have closed its output and run on.
-                return self.process.gone().await;
+                return self.process.wait_until_gone().await;
             }
             be_fair().await;
         }
@@ -195,21 +195,21 @@ impl RunningCommand {
             tokio::select! {
                 biased;
                 ending = &mut stop => ending,
-                () = drain(output, decoder, text) => stop.await,
+                () = drain_into_text(output, decoder, text) => stop.await,
             }
         };
         if ending.gone {
-            self.drain().await;
+            self.drain_output().await;
         }
         ending
     }
 
-    async fn drain(&mut self) {
-        drain(&mut self.output, &mut self.decoder, &mut self.text).await;
+    async fn drain_output(&mut self) {
+        drain_into_text(&mut self.output, &mut self.decoder, &mut self.text).await;
     }
 
-    async fn result(mut self, note: Option<String>, ending: Ending) -> ToolOutput {
-        self.text.push(self.decoder.finish());
+    async fn into_output(mut self, note: Option<String>, ending: Ending) -> ToolOutput {
+        self.text.push(self.decoder.finish_text());
         let gathered = self.text.finish().await;
         let is_error = note.is_some();
         let notes = note.into_iter().chain(end_notes(ending));
@@ -225,9 +225,9 @@ impl RunningCommand {
     }
 }
 
-async fn drain(output: &mut Output, decoder: &mut Decoder, text: &mut CommandText) {
+async fn drain_into_text(output: &mut Output, decoder: &mut Decoder, text: &mut CommandText) {
     loop {
-        text.room().await;
+        text.wait_for_room().await;
         let Some(chunk) = output.next().await else {
             return;
         };

@@ -6,18 +6,18 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 /// The schema of `T` as models are told it: whole in itself, optional fields simply not required.
-pub fn of<T: JsonSchema>() -> Value {
+pub fn generate_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    simplify(&mut schema);
+    simplify_schema(&mut schema);
     schema
 }
 
 /// Takes out what says nothing to a model and what some APIs refuse: titles, integer formats, `null`.
-fn simplify(schema: &mut Value) {
+fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.remove("format");
@@ -45,17 +45,17 @@ fn simplify(schema: &mut Value) {
                     }
                 }
             }
-            object.values_mut().for_each(simplify);
+            object.values_mut().for_each(simplify_schema);
         }
-        Value::Array(items) => items.iter_mut().for_each(simplify),
+        Value::Array(items) => items.iter_mut().for_each(simplify_schema),
         _ => {}
     }
 }
 
 /// The first thing in `input` that does not fit the schema, in words that name the field.
 /// `None` when all that is understood here fits.
-pub fn explain(schema: &Value, input: &Value) -> Option<String> {
-    check(schema, input, "")
+pub fn explain_mismatch(schema: &Value, input: &Value) -> Option<String> {
+    check_value(schema, input, "")
 }
 
 /// The first number in `input` that is beyond what the schema says, in words that name the field.
@@ -67,7 +67,7 @@ fn check_range(schema: &Value, value: &Value, at: &str) -> Option<String> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(field, value)| {
             let schema = schema.get("properties")?.get(field)?;
-            check_range(schema, value, &inner(at, field))
+            check_range(schema, value, &join_field_path(at, field))
         }),
         Value::Array(items) => {
             let schema = schema.get("items")?;
@@ -83,49 +83,49 @@ fn check_range(schema: &Value, value: &Value, at: &str) -> Option<String> {
 }
 
 /// The name of a field of what stands at `at`.
-fn inner(at: &str, field: &str) -> String {
+fn join_field_path(at: &str, field: &str) -> String {
     match at {
         "" => field.to_owned(),
         at => format!("{at}.{field}"),
     }
 }
 
-fn check(schema: &Value, value: &Value, at: &str) -> Option<String> {
-    if let Some(names) = choices(schema) {
+fn check_value(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if let Some(names) = list_choices(schema) {
         let known = value.as_str().is_some_and(|value| names.contains(&value));
         return (!known).then(|| {
             format!(
                 "{}: expected one of {}, got {}",
                 name(at),
                 names.join(", "),
-                say(value)
+                describe_value(value)
             )
         });
     }
     match schema.get("type").and_then(Value::as_str)? {
         "object" => match value {
             Value::Object(fields) => check_fields(schema, fields, at),
-            _ => Some(expected(at, "an object", value)),
+            _ => Some(format_type_mismatch(at, "an object", value)),
         },
         "array" => match value {
             Value::Array(items) => {
                 let schema = schema.get("items")?;
-                (0..)
-                    .zip(items)
-                    .find_map(|(index, item): (usize, _)| check(schema, item, &format!("{at}[{index}]")))
+                (0..).zip(items).find_map(|(index, item): (usize, _)| {
+                    check_value(schema, item, &format!("{at}[{index}]"))
+                })
             }
-            _ => Some(expected(at, "a list", value)),
+            _ => Some(format_type_mismatch(at, "a list", value)),
         },
         "string" => match value.as_str() {
             Some(text) => check_pattern(schema, text, at),
-            None => Some(expected(at, "a string", value)),
+            None => Some(format_type_mismatch(at, "a string", value)),
         },
-        "boolean" => (!value.is_boolean()).then(|| expected(at, "true or false", value)),
+        "boolean" => (!value.is_boolean()).then(|| format_type_mismatch(at, "true or false", value)),
         "number" => {
             if value.is_number() {
                 check_bounds(schema, value, at)
             } else {
-                Some(expected(at, "a number", value))
+                Some(format_type_mismatch(at, "a number", value))
             }
         }
         "integer" => check_integer(schema, value, at),
@@ -136,7 +136,7 @@ fn check(schema: &Value, value: &Value, at: &str) -> Option<String> {
 fn check_integer(schema: &Value, value: &Value, at: &str) -> Option<String> {
     match value.as_i64() {
         Some(_) => check_bounds(schema, value, at),
-        None => Some(expected(at, "a whole number", value)),
+        None => Some(format_type_mismatch(at, "a whole number", value)),
     }
 }
 
@@ -187,27 +187,27 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let near =
-            nearest(stray, &names).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let near = find_nearest_name(stray, &names)
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         return Some(format!(
             "{}: unknown field{near} (known: {})",
-            name(&inner(at, stray)),
+            name(&join_field_path(at, stray)),
             names.join(", ")
         ));
     }
     if let Some(missing) = required.iter().find(|field| !fields.contains_key(**field)) {
-        return Some(format!("{}: is missing", name(&inner(at, missing))));
+        return Some(format!("{}: is missing", name(&join_field_path(at, missing))));
     }
     fields.iter().find_map(|(field, value)| {
         if value.is_null() && !required.contains(&field.as_str()) {
             return None;
         }
-        check(known.get(field)?, value, &inner(at, field))
+        check_value(known.get(field)?, value, &join_field_path(at, field))
     })
 }
 
 /// The words that an enumeration allows.
-fn choices(schema: &Value) -> Option<Vec<&str>> {
+fn list_choices(schema: &Value) -> Option<Vec<&str>> {
     if let Some(Value::Array(names)) = schema.get("enum") {
         return names.iter().map(Value::as_str).collect();
     }
@@ -225,7 +225,7 @@ fn choices(schema: &Value) -> Option<Vec<&str>> {
     Some(names)
 }
 
-fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+fn find_nearest_name<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     names
         .iter()
         .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), name), *name))
@@ -234,8 +234,8 @@ fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-fn expected(at: &str, what: &str, got: &Value) -> String {
-    format!("{}: expected {what}, got {}", name(at), say(got))
+fn format_type_mismatch(at: &str, what: &str, got: &Value) -> String {
+    format!("{}: expected {what}, got {}", name(at), describe_value(got))
 }
 
 fn name(at: &str) -> String {
@@ -245,7 +245,7 @@ fn name(at: &str) -> String {
     }
 }
 
-fn say(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_plain() {
-        let schema = of::<Outer>();
+        let schema = generate_schema::<Outer>();
         assert_eq!(schema["required"], json!(["edits"]));
         assert_eq!(schema["additionalProperties"], json!(false));
         assert_eq!(
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
-        let schema = of::<Outer>();
+        let schema = generate_schema::<Outer>();
         for (input, expected) in [
             (
                 json!("x"),
@@ -346,7 +346,7 @@ mod tests {
                 "`flag`: expected true or false, got a list",
             ),
         ] {
-            let text = explain(&schema, &input).unwrap();
+            let text = explain_mismatch(&schema, &input).unwrap();
             let sorted = |text: &str| {
                 let mut chars: Vec<char> = text.chars().collect();
                 chars.sort_unstable();
@@ -359,7 +359,7 @@ mod tests {
             json!({"edits": [], "limit": null}),
             json!({"edits": [{"old_text": "", "kind": "first"}]}),
         ] {
-            assert_eq!(explain(&schema, &fits), None);
+            assert_eq!(explain_mismatch(&schema, &fits), None);
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::domain::{Cost, ToolCallId, Usage};
 /// Runs sub-agents.
 pub trait Spawner: Send + Sync {
     /// The names of the agents that may be asked for.
-    fn agents(&self) -> Vec<String>;
+    fn agent_names(&self) -> Vec<String>;
 
     /// Runs one to its end, whichever that is; cancelled, within the bounds of a turn's cancel (R-CANCEL). Nothing of
     /// it is left after that.
-    fn run(&self, job: Job) -> BoxFuture<'static, Report>;
+    fn run_job(&self, job: Job) -> BoxFuture<'static, Report>;
 }
 
 /// What a sub-agent is started with.
@@ -56,7 +56,7 @@ pub struct Report {
 
 impl Report {
     /// Of one that came to nothing.
-    pub fn nothing(state: ChildState, why: impl Into<String>) -> Self {
+    pub fn new_empty(state: ChildState, why: impl Into<String>) -> Self {
         Self {
             state,
             why: Some(why.into()),
@@ -121,11 +121,11 @@ impl ChildState {
 pub struct NoSpawner;
 
 impl Spawner for NoSpawner {
-    fn agents(&self) -> Vec<String> {
+    fn agent_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    fn run(&self, _job: Job) -> BoxFuture<'static, Report> {
-        Box::pin(async { Report::nothing(ChildState::Failed, "delegation is not available here") })
+    fn run_job(&self, _job: Job) -> BoxFuture<'static, Report> {
+        Box::pin(async { Report::new_empty(ChildState::Failed, "delegation is not available here") })
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{ContentSink, ContentWriter};
-use crate::base::text::{neutralise, prefix, suffix};
+use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ContentRef;
 
 /// Characters of output that the model gets (R-TOOL-1), half from the start and half from the end. A final line end and
@@ -68,7 +68,7 @@ impl CommandText {
 
     /// Waits until there is room for more, which is at once unless the disk is slower than the command.
     /// Dropping the future loses nothing.
-    pub(super) async fn room(&mut self) {
+    pub(super) async fn wait_for_room(&mut self) {
         if self.pending.len() >= KEEP_PIECE {
             self.write_pending().await;
         }
@@ -77,7 +77,7 @@ impl CommandText {
     /// The end: what the model gets, and where the whole is.
     pub(super) async fn finish(mut self) -> GatheredOutput {
         let fold = std::mem::take(&mut self.fold);
-        let (text, cut) = fold.finish(self.bytes);
+        let (text, cut) = fold.into_text(self.bytes);
         if !cut && matches!(self.keeper, OutputKeeper::Idle { .. }) {
             return GatheredOutput { text, full: None };
         }
@@ -100,12 +100,12 @@ impl CommandText {
             OutputKeeper::Writing(before) => {
                 let writer = before.await.unwrap_or_else(|error| Err(error.to_string()));
                 let piece = std::mem::take(&mut self.pending);
-                tokio::task::spawn_blocking(move || append(writer?, &piece))
+                tokio::task::spawn_blocking(move || append_piece(writer?, &piece))
             }
             OutputKeeper::Idle { keep, name } => {
                 let (keep, name) = (keep.clone(), name.clone());
                 let piece = std::mem::take(&mut self.pending);
-                tokio::task::spawn_blocking(move || append(keep.begin(&name)?, &piece))
+                tokio::task::spawn_blocking(move || append_piece(keep.create_writer(&name)?, &piece))
             }
         };
         self.keeper = OutputKeeper::Writing(writing);
@@ -122,8 +122,8 @@ impl CommandText {
     }
 }
 
-fn append(mut kept: Box<dyn ContentWriter>, piece: &str) -> Writer {
-    kept.append(piece)?;
+fn append_piece(mut kept: Box<dyn ContentWriter>, piece: &str) -> Writer {
+    kept.append_text(piece)?;
     Ok(kept)
 }
 
@@ -169,7 +169,7 @@ impl LineFold {
                     self.end_line();
                 }
             } else {
-                self.ends.push(&neutralise(lines));
+                self.ends.push(&strip_control_characters(lines));
                 self.ends.push("\n");
             }
         }
@@ -181,7 +181,7 @@ impl LineFold {
             let room = MAX_LINE - self.line.len();
             let (now, later) = text.split_at(text.floor_char_boundary(room));
             self.line.push_str(now);
-            self.ends.push(&shown(&self.line));
+            self.ends.push(&render_line(&self.line));
             self.line.clear();
             self.before.clear();
             self.begun = true;
@@ -192,7 +192,7 @@ impl LineFold {
 
     /// What follows writes over the line.
     fn carriage_return(&mut self) {
-        let now = shown(&self.line);
+        let now = render_line(&self.line);
         if !now.trim().is_empty() {
             self.before = now.into_owned();
         }
@@ -208,7 +208,7 @@ impl LineFold {
     }
 
     fn flush_line(&mut self) {
-        let now = shown(&self.line);
+        let now = render_line(&self.line);
         // Nothing visible was written over it.
         let last = if now.trim().is_empty() && !self.before.is_empty() {
             self.before.as_str()
@@ -222,9 +222,9 @@ impl LineFold {
     }
 
     /// The text, and whether it was cut. `bytes`: how much came in all.
-    fn finish(mut self, bytes: u64) -> (String, bool) {
+    fn into_text(mut self, bytes: u64) -> (String, bool) {
         self.flush_line();
-        self.ends.finish(bytes)
+        self.ends.into_text(bytes)
     }
 }
 
@@ -235,9 +235,9 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// A line as a terminal would show it, more or less.
-fn shown(line: &str) -> Cow<'_, str> {
+fn render_line(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{8}') {
-        return neutralise(line);
+        return strip_control_characters(line);
     }
     let mut rubbed = String::with_capacity(line.len());
     for ch in line.chars() {
@@ -247,7 +247,7 @@ fn shown(line: &str) -> Cow<'_, str> {
             rubbed.push(ch);
         }
     }
-    neutralise(&rubbed).into_owned().into()
+    strip_control_characters(&rubbed).into_owned().into()
 }
 
 /// The start and the end of a text; what is between them is forgotten.
@@ -273,13 +273,13 @@ impl OutputEnds {
         }
         // As many characters as the tail may have, at their longest, and a final line end.
         let most = 4 * (MAX_CHARS - MAX_CHARS / 2) + 1;
-        self.tail.push_str(suffix(rest, most));
+        self.tail.push_str(suffix_within(rest, most));
         if self.tail.len() > 2 * most {
-            self.tail = suffix(&self.tail, most).to_owned();
+            self.tail = suffix_within(&self.tail, most).to_owned();
         }
     }
 
-    fn finish(self, all: u64) -> (String, bool) {
+    fn into_text(self, all: u64) -> (String, bool) {
         let limit = MAX_CHARS - MAX_CHARS / 2;
         let counted = self.tail.strip_suffix('\n').unwrap_or(&self.tail);
         let chars = counted.chars().count();
@@ -295,7 +295,7 @@ impl OutputEnds {
         }
         // On line ends, where they are near.
         let head_end = self.head.rfind('\n').filter(|at| self.head.len() - at < NEAR);
-        let head = prefix(&self.head, head_end.unwrap_or(self.head.len()));
+        let head = prefix_within(&self.head, head_end.unwrap_or(self.head.len()));
         let tail_start = tail.find('\n').filter(|at| *at < NEAR);
         let tail = &tail[tail_start.map_or(0, |at| at + 1)..];
         let gone = self.bytes - head.len() as u64 - tail.len() as u64;
@@ -320,7 +320,7 @@ mod tests {
     fn fold(pieces: &[&str]) -> (String, bool) {
         let mut fold = LineFold::default();
         pieces.iter().for_each(|piece| fold.push(piece));
-        fold.finish(pieces.iter().map(|piece| piece.len() as u64).sum())
+        fold.into_text(pieces.iter().map(|piece| piece.len() as u64).sum())
     }
 
     #[test]

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::{
-    ContentSink, ContentWriter, NoEditor, Preview, Registry, ToolContext, ToolOutput, ToolProgress, builtin,
+    ContentSink, ContentWriter, NoEditor, Preview, Registry, ToolContext, ToolOutput, ToolProgress,
+    create_builtin_tools,
 };
 use crate::base::{CancellationToken, uri};
 use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
@@ -28,7 +29,7 @@ struct MemoryKept {
 }
 
 impl ContentSink for MemoryKeep {
-    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
+    fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         Ok(Box::new(MemoryKept {
             contents: self.contents.clone(),
             name: name.to_owned(),
@@ -38,7 +39,7 @@ impl ContentSink for MemoryKeep {
 }
 
 impl ContentWriter for MemoryKept {
-    fn append(&mut self, text: &str) -> Result<(), String> {
+    fn append_text(&mut self, text: &str) -> Result<(), String> {
         self.text.push_str(text);
         Ok(())
     }
@@ -86,8 +87,8 @@ impl ToolHarness {
         let root = folders.first().map_or(base, |folder| folder.path.clone());
         let (sender, news) = mpsc::channel(16);
         let cx = ToolContext {
-            session: SessionId::fresh(),
-            call: ToolCallId::fresh(),
+            session: SessionId::new_random(),
+            call: ToolCallId::new_random(),
             cwd: root.clone(),
             workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
             skills: Arc::default(),
@@ -108,7 +109,7 @@ impl ToolHarness {
             root,
             cx,
             news,
-            registry: Registry::new(builtin()),
+            registry: Registry::new(create_builtin_tools()),
         }
     }
 
@@ -130,22 +131,28 @@ impl ToolHarness {
     pub(crate) fn open(&self, path: &str, text: &str) {
         let uri = uri::uri_of(&self.path(path));
         self.cx.workspace.overlay().did_open(&uri, 1, text);
-        self.cx.workspace.overlay().settle(&uri);
+        self.cx.workspace.overlay().reconcile_with_disk(&uri);
     }
 
     /// Checks the arguments and runs the tool; an error as the model reads it.
-    pub(crate) async fn call(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
-        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+    pub(crate) async fn call_tool(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare_call(&input)?;
         call.run(self.cx.clone()).await.map_err(|error| error.to_string())
     }
 
     /// Judges the call, then runs it held to that, as a turn does; none where a person would be asked.
     pub(crate) async fn judged_call(&self, name: &str, input: Value) -> Option<Result<ToolOutput, String>> {
-        let effect = self.effect(name, input.clone()).ok()?;
+        let effect = self.predict_effect(name, input.clone()).ok()?;
         if effect.outside || effect.secret {
             return None;
         }
-        let call = self.registry.get(name).unwrap().clone().prepare(&input).unwrap();
+        let call = self
+            .registry
+            .get(name)
+            .unwrap()
+            .clone()
+            .prepare_call(&input)
+            .unwrap();
         let cx = ToolContext {
             judged: Some(effect.paths.into()),
             ..self.cx.clone()
@@ -154,17 +161,19 @@ impl ToolHarness {
     }
 
     /// The error of a call that must fail.
-    pub(crate) async fn fails(&self, name: &str, input: Value) -> String {
-        self.call(name, input).await.unwrap_err()
+    pub(crate) async fn call_expecting_error(&self, name: &str, input: Value) -> String {
+        self.call_tool(name, input).await.unwrap_err()
     }
 
-    pub(crate) async fn preview(&self, name: &str, input: Value) -> Result<Preview, String> {
-        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
-        call.preview(&self.cx).await.map_err(|error| error.to_string())
+    pub(crate) async fn preview_change(&self, name: &str, input: Value) -> Result<Preview, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare_call(&input)?;
+        call.preview_change(&self.cx)
+            .await
+            .map_err(|error| error.to_string())
     }
 
-    pub(crate) fn effect(&self, name: &str, input: Value) -> Result<Effect, String> {
-        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
-        call.effect(&self.cx).map_err(|error| error.to_string())
+    pub(crate) fn predict_effect(&self, name: &str, input: Value) -> Result<Effect, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare_call(&input)?;
+        call.predict_effect(&self.cx).map_err(|error| error.to_string())
     }
 }

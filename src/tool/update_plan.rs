@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::files::reported;
+use super::files::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::text::one_line;
 use crate::domain::{Effect, PlanItem, PlanStatus};
@@ -54,7 +54,7 @@ impl Tool for UpdatePlan {
         is. Give the whole plan each time; call it again when an item is begun or done. Not needed for \
         simple tasks.";
 
-    fn title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &Input) -> String {
         let done = input
             .items
             .iter()
@@ -63,13 +63,13 @@ impl Tool for UpdatePlan {
         format!("Plan: {done} of {} done", input.items.len())
     }
 
-    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         if input.items.len() > MAX_ITEMS {
-            return reported(format!(
+            return fail_with_message(format!(
                 "a plan has at most {MAX_ITEMS} items, got {}",
                 input.items.len()
             ));
@@ -78,7 +78,7 @@ impl Tool for UpdatePlan {
         let told = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.tell(ToolProgress::Plan(plan)) => told,
+            told = cx.send_progress(ToolProgress::Plan(plan)) => told,
         };
         told.map_err(|_| ToolError::Cancelled)?;
         Ok(ToolOutput::text("the plan is shown"))
@@ -110,7 +110,7 @@ mod tests {
         let mut bench = ToolHarness::new();
         let items = json!({"items": [
             {"text": "look\nround", "status": "completed"}, {"text": "act", "status": "in_progress"}]});
-        bench.call("update_plan", items).await.unwrap();
+        bench.call_tool("update_plan", items).await.unwrap();
         let item = |text: &str, status| PlanItem {
             text: text.to_owned(),
             status,
@@ -127,14 +127,16 @@ mod tests {
             .collect();
         assert!(
             bench
-                .fails("update_plan", json!({"items": many}))
+                .call_expecting_error("update_plan", json!({"items": many}))
                 .await
                 .contains("at most 100 items")
         );
         // After the turn's end nobody listens.
         bench.news.close();
         assert_eq!(
-            bench.fails("update_plan", json!({"items": []})).await,
+            bench
+                .call_expecting_error("update_plan", json!({"items": []}))
+                .await,
             "cancelled"
         );
     }

@@ -43,7 +43,7 @@ impl WalkBound {
     }
 
     /// Whether to end now.
-    pub(super) fn check(&self) -> Option<WalkEnd> {
+    pub(super) fn check_end(&self) -> Option<WalkEnd> {
         if self.stop.is_cancelled() {
             return Some(WalkEnd::Cancelled);
         }
@@ -52,17 +52,17 @@ impl WalkBound {
 }
 
 /// Where a search without a path starts: in the working directory and in every other workspace folder.
-pub(super) fn everywhere(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
     let cwd = resolve::real_path(&cx.cwd)?;
-    let roots = cx.workspace.roots(&cx.cwd);
+    let roots = cx.workspace.resolve_roots(&cx.cwd);
     let resolved = |path: &Path| Resolved {
         absolute: path.to_owned(),
-        display: resolve::display(&roots, &cwd, path),
+        display: resolve::display_path(&roots, &cwd, path),
         inside: true,
         secret: false,
     };
     let mut starts = Vec::new();
-    if roots.containing(&cwd).is_some() {
+    if roots.find_containing(&cwd).is_some() {
         starts.push(resolved(&cwd));
     }
     for root in roots.iter() {
@@ -93,16 +93,16 @@ impl<'a> Files<'a> {
         max_depth: Option<usize>,
         bound: &'a WalkBound,
     ) -> Self {
-        let roots = cx.workspace.roots(&cx.cwd);
+        let roots = cx.workspace.resolve_roots(&cx.cwd);
         // In a repository the ignore files above `start` count up to its top. Without one they count up to the workspace
         // folder: in the home folder a `.gitignore` that excludes everything is not rare.
-        let top = roots.containing(start).map(Root::path);
+        let top = roots.find_containing(start).map(Root::path);
         let options = WalkOptions {
             hidden,
             max_depth,
             with_status: false,
         };
-        let halt = || bound.check().is_some();
+        let halt = || bound.check_end().is_some();
         Self {
             walk: Walk::new(start, top, options, Box::new(halt)),
         }
@@ -111,7 +111,7 @@ impl<'a> Files<'a> {
     /// What the model reads about ignore files that were not obeyed, a line each; empty when all were.
     pub(super) fn unusable_rules(&self, cx: &ToolContext) -> String {
         let line = |unusable: &UnusableRules| {
-            let path = files::shown(cx, &unusable.path);
+            let path = files::display_path(cx, &unusable.path);
             format!("[ignored the rules of `{path}`: {}]\n", unusable.why)
         };
         self.walk.unusable_rules().iter().map(line).collect()
@@ -130,7 +130,7 @@ impl Iterator for Files<'_> {
 
 /// The matcher of a pattern for paths relative to where a walk started; one without `/` matches names at
 /// any depth.
-pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let deep = if pattern.contains('/') {
         pattern.to_owned()
     } else {
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn a_bound_ends_in_time_and_on_cancel() {
         let stop = CancellationToken::new();
-        assert_eq!(WalkBound::new(&stop, Duration::from_secs(60)).check(), None);
+        assert_eq!(WalkBound::new(&stop, Duration::from_secs(60)).check_end(), None);
         assert_eq!(
-            WalkBound::new(&stop, Duration::ZERO).check(),
+            WalkBound::new(&stop, Duration::ZERO).check_end(),
             Some(WalkEnd::TimeUp)
         );
         stop.cancel();
         assert_eq!(
-            WalkBound::new(&stop, Duration::ZERO).check(),
+            WalkBound::new(&stop, Duration::ZERO).check_end(),
             Some(WalkEnd::Cancelled)
         );
     }
@@ -175,13 +175,13 @@ mod tests {
             ("*.{rs,toml}", "Cargo.toml", true),
         ] {
             assert_eq!(
-                matcher(pattern).unwrap().is_match(path),
+                build_glob_matcher(pattern).unwrap().is_match(path),
                 matches,
                 "{pattern} {path}"
             );
         }
         assert!(
-            matcher("a[")
+            build_glob_matcher("a[")
                 .unwrap_err()
                 .to_string()
                 .contains("not a valid pattern")
@@ -196,7 +196,7 @@ mod tests {
         bench.write("sub/out.txt", "needle\n");
         bench.write("sub/in.txt", "needle\n");
         let found = bench
-            .call("grep", json!({"pattern": "needle"}))
+            .call_tool("grep", json!({"pattern": "needle"}))
             .await
             .unwrap()
             .text;
@@ -206,7 +206,7 @@ mod tests {
             json!({"pattern": "needle", "path": "sub"}),
             json!({"pattern": "needle"}),
         ] {
-            let found = bench.call("grep", args).await.unwrap().text;
+            let found = bench.call_tool("grep", args).await.unwrap().text;
             assert_eq!(found, "sub/in.txt:1:needle\n");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
         let bench = ToolHarness::with_folders(&["app", "app/inner", "lib"]);
         bench.write("inner/x", "needle\n");
         let found = bench
-            .call("grep", json!({"pattern": "needle"}))
+            .call_tool("grep", json!({"pattern": "needle"}))
             .await
             .unwrap()
             .text;

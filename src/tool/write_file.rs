@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, Change, Target};
-use super::files::{self, reported};
+use super::files::{self, fail_with_message};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
@@ -33,18 +33,18 @@ impl Tool for WriteFile {
         read before. Folders on the way are created. To change parts of a file use edit_file. Line ends and \
         encoding of a file that is replaced are kept.";
 
-    fn title(&self, input: &Input) -> String {
-        files::title("Write", &input.path)
+    fn call_title(&self, input: &Input) -> String {
+        files::format_title("Write", &input.path)
     }
 
-    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        change::effect(cx, &input.path)
+    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        change::predict_effect(cx, &input.path)
     }
 
-    async fn preview(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
         let plan = input.clone();
-        change::preview(cx, input.path.clone(), move |cx, target, aim| {
-            plan.change(cx, target, aim)
+        change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
+            plan.plan_change(cx, target, aim)
         })
         .await
     }
@@ -54,19 +54,19 @@ impl Tool for WriteFile {
     }
 
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        change::make(&cx, input.path.clone(), move |cx, target, aim| {
-            input.change(cx, target, aim)
+        change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
+            input.plan_change(cx, target, aim)
         })
         .await
     }
 }
 
 impl Input {
-    fn change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
+    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
         if self.content.len() > MAX_TEXT {
-            return reported(format!("content is larger than {} MiB", MAX_TEXT >> 20));
+            return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
-        let Some(before) = change::present(cx, target)? else {
+        let Some(before) = change::load_editable_file(cx, target)? else {
             return Ok(Change {
                 before: None,
                 after: TextFile {
@@ -79,7 +79,7 @@ impl Input {
         let same = unix_lines(&before.text) == unix_lines(&self.content);
         let seen = change::must_be_unchanged(cx, target, &before, aim)?;
         if seen == SeenVersion::Never && !before.text.is_empty() && !same {
-            return reported(format!(
+            return fail_with_message(format!(
                 "`{}` exists and you have not read it; read it first with read_file",
                 target.display
             ));
@@ -110,8 +110,8 @@ mod tests {
     async fn creates_files_with_their_folders() {
         let bench = ToolHarness::new();
         let args = json!({"path": "new/dir/a.txt", "content": "one\ntwo\n"});
-        let preview = bench.preview("write_file", args.clone()).await.unwrap();
-        let output = bench.call("write_file", args).await.unwrap();
+        let preview = bench.preview_change("write_file", args.clone()).await.unwrap();
+        let output = bench.call_tool("write_file", args).await.unwrap();
         assert_eq!(bench.read("new/dir/a.txt"), "one\ntwo\n");
         assert_eq!(output.text, "created new/dir/a.txt (+2 −0 lines)");
         assert_eq!(output.diff, preview.diff);
@@ -121,7 +121,7 @@ mod tests {
         );
         // What the model wrote, it knows.
         bench
-            .call(
+            .call_tool(
                 "write_file",
                 json!({"path": "new/dir/a.txt", "content": "three\n"}),
             )
@@ -137,13 +137,16 @@ mod tests {
         let args = json!({"path": "a.txt", "content": "new\n"});
         assert!(
             bench
-                .fails("write_file", args.clone())
+                .call_expecting_error("write_file", args.clone())
                 .await
                 .contains("read it first")
         );
-        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench
+            .call_tool("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap();
         bench.write("a.txt", "changed\n");
-        let refusal = bench.fails("write_file", args.clone()).await;
+        let refusal = bench.call_expecting_error("write_file", args.clone()).await;
         assert!(
             refusal.contains("changed since you read it") && refusal.contains("1\tchanged\n"),
             "{refusal}"
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(bench.read("a.txt"), "changed\n");
         // It has now seen the present text.
         assert_eq!(
-            bench.call("write_file", args).await.unwrap().text,
+            bench.call_tool("write_file", args).await.unwrap().text,
             "wrote a.txt (+1 −1 lines)"
         );
     }
@@ -160,11 +163,14 @@ mod tests {
     async fn a_long_changed_file_must_be_read_again() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "x\n");
-        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench
+            .call_tool("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap();
         bench.write("a.txt", &"long line\n".repeat(5_000));
         let args = json!({"path": "a.txt", "content": "new\n"});
         for _ in 0..2 {
-            let refusal = bench.fails("write_file", args.clone()).await;
+            let refusal = bench.call_expecting_error("write_file", args.clone()).await;
             assert!(refusal.contains("of 5000; read the rest") && refusal.len() < 20_000);
         }
     }
@@ -173,14 +179,17 @@ mod tests {
     async fn form_is_kept() {
         let bench = ToolHarness::new();
         std::fs::write(bench.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
-        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
         bench
-            .call("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .call_tool("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap();
+        bench
+            .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
             .await
             .unwrap();
         assert_eq!(std::fs::read(bench.path("a.txt")).unwrap(), b"\xef\xbb\xbfx\r\ny");
         let again = bench
-            .call("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
             .await
             .unwrap();
         assert_eq!(
@@ -194,11 +203,17 @@ mod tests {
         let bench = ToolHarness::new();
         bench.write("a.txt", "disk\n");
         bench.open("a.txt", "buffer\n");
-        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench
+            .call_tool("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap();
         let args = json!({"path": "a.txt", "content": "new\n"});
         for refusal in [
-            bench.fails("write_file", args.clone()).await,
-            bench.preview("write_file", args.clone()).await.unwrap_err(),
+            bench.call_expecting_error("write_file", args.clone()).await,
+            bench
+                .preview_change("write_file", args.clone())
+                .await
+                .unwrap_err(),
         ] {
             assert!(
                 refusal.contains("has unsaved changes in the editor") && refusal.contains("save"),
@@ -206,8 +221,11 @@ mod tests {
             );
         }
         bench.open("a.txt", "disk\n");
-        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
-        bench.call("write_file", args).await.unwrap();
+        bench
+            .call_tool("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap();
+        bench.call_tool("write_file", args).await.unwrap();
     }
 
     #[cfg(unix)]
@@ -216,9 +234,12 @@ mod tests {
         let bench = ToolHarness::new();
         bench.write("target", "old\n");
         std::os::unix::fs::symlink("target", bench.path("link")).unwrap();
-        bench.call("read_file", json!({"path": "link"})).await.unwrap();
         bench
-            .call("write_file", json!({"path": "link", "content": "new\n"}))
+            .call_tool("read_file", json!({"path": "link"}))
+            .await
+            .unwrap();
+        bench
+            .call_tool("write_file", json!({"path": "link", "content": "new\n"}))
             .await
             .unwrap();
         assert_eq!(bench.read("target"), "new\n");
@@ -226,7 +247,7 @@ mod tests {
         // A link out of the workspace is a write outside.
         std::os::unix::fs::symlink("/nowhere/else", bench.path("out")).unwrap();
         let effect = bench
-            .effect("write_file", json!({"path": "out", "content": ""}))
+            .predict_effect("write_file", json!({"path": "out", "content": ""}))
             .unwrap();
         assert!(effect.outside && effect.paths == [std::path::Path::new("/nowhere/else")]);
     }

@@ -128,7 +128,7 @@ impl Decoder {
     }
 
     /// Where the next read goes: grows with what has arrived, never with what a header claims.
-    pub fn spare(&mut self) -> &mut BytesMut {
+    pub fn reserve_read_buffer(&mut self) -> &mut BytesMut {
         let want = match self.state {
             FrameState::Body(length) => (length - self.buffer.len()).clamp(READ / 16, READ),
             FrameState::Skip(_) => READ,
@@ -143,9 +143,9 @@ impl Decoder {
         loop {
             let step = match self.state {
                 FrameState::Header(block) => self.header_line(block),
-                FrameState::Body(length) => self.body(length),
-                FrameState::Skip(left) => self.skip(left),
-                FrameState::Hunt => self.hunt(),
+                FrameState::Body(length) => self.read_body(length),
+                FrameState::Skip(left) => self.skip_body(left),
+                FrameState::Hunt => self.find_next_header(),
             };
             match step {
                 FrameStep::Give(item) => return Some(item),
@@ -172,9 +172,9 @@ impl Decoder {
             // Within a block the name may stand here cut off: let the hunt find it, however it comes in.
             let why = "no end of header within 4 KiB";
             return if block.used == 0 {
-                self.fail(why)
+                self.reject_header_line(why)
             } else {
-                self.lose(why)
+                self.report_bad_header(why)
             };
         };
         let end = self.scanned + end;
@@ -183,14 +183,14 @@ impl Decoder {
         if line.is_empty() {
             return self.end_of_block(block, end + 1);
         }
-        match judge(line) {
+        match parse_header_line(line) {
             HeaderLine::Length(length) if length > self.limits.skip => {
-                return self.fail("Content-Length exceeds 256 MiB");
+                return self.reject_header_line("Content-Length exceeds 256 MiB");
             }
             HeaderLine::Length(length) => {
                 if block.length.is_some_and(|earlier| earlier != length) {
                     // The later one is more likely to be the start of a real frame.
-                    self.restart(Block {
+                    self.restart_header(Block {
                         length: Some(length),
                         ..Block::default()
                     });
@@ -201,13 +201,13 @@ impl Decoder {
                 }
                 block.length = Some(length);
             }
-            HeaderLine::BadLength(why) => return self.fail(why),
+            HeaderLine::BadLength(why) => return self.reject_header_line(why),
             HeaderLine::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
             HeaderLine::Other => {}
             HeaderLine::Garbage { glued: false } if block.length.is_some() => {
                 block.reject = Some("a line is not a header");
             }
-            HeaderLine::Garbage { .. } => return self.fail("a line is not a header"),
+            HeaderLine::Garbage { .. } => return self.reject_header_line("a line is not a header"),
         }
         self.state = FrameState::Header(block);
         self.consume_line(end + 1);
@@ -237,7 +237,7 @@ impl Decoder {
             return FrameStep::Again;
         }
         let Some(length) = block.length else {
-            return self.lose(block.reject.unwrap_or("no Content-Length"));
+            return self.report_bad_header(block.reject.unwrap_or("no Content-Length"));
         };
         if let Some(why) = block.reject {
             self.state = FrameState::Skip(length);
@@ -258,7 +258,7 @@ impl Decoder {
         }
     }
 
-    fn body(&mut self, length: usize) -> FrameStep {
+    fn read_body(&mut self, length: usize) -> FrameStep {
         if self.buffer.len() < length {
             return FrameStep::Starved;
         }
@@ -266,11 +266,11 @@ impl Decoder {
         if length > KEEP_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        self.restart(Block::default());
+        self.restart_header(Block::default());
         FrameStep::Give(FrameItem::Frame(body))
     }
 
-    fn skip(&mut self, left: u64) -> FrameStep {
+    fn skip_body(&mut self, left: u64) -> FrameStep {
         let here = usize::try_from(left).map_or(self.buffer.len(), |left| left.min(self.buffer.len()));
         self.buffer.advance(here);
         let left = left - here as u64;
@@ -278,15 +278,15 @@ impl Decoder {
             self.state = FrameState::Skip(left);
             return FrameStep::Starved;
         }
-        self.restart(Block::default());
+        self.restart_header(Block::default());
         FrameStep::Again
     }
 
-    fn hunt(&mut self) -> FrameStep {
+    fn find_next_header(&mut self) -> FrameStep {
         match find_name(&self.buffer) {
             Some(at) => {
                 self.buffer.advance(at);
-                self.restart(Block::default());
+                self.restart_header(Block::default());
                 FrameStep::Again
             }
             None => {
@@ -299,27 +299,27 @@ impl Decoder {
     }
 
     /// Refuses the header line at hand; the rest of it is looked through for a real one.
-    fn fail(&mut self, why: &'static str) -> FrameStep {
+    fn reject_header_line(&mut self, why: &'static str) -> FrameStep {
         if starts_with_name(&self.buffer) {
             self.buffer.advance(NAME.len() + 1);
         }
-        self.lose(why)
+        self.report_bad_header(why)
     }
 
     /// Reports a bad header and looks for the next one from here.
-    fn lose(&mut self, why: &'static str) -> FrameStep {
+    fn report_bad_header(&mut self, why: &'static str) -> FrameStep {
         self.scanned = 0;
         self.state = FrameState::Hunt;
         FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)))
     }
 
-    fn restart(&mut self, block: Block) {
+    fn restart_header(&mut self, block: Block) {
         self.scanned = 0;
         self.state = FrameState::Header(block);
     }
 }
 
-fn judge(line: &[u8]) -> HeaderLine {
+fn parse_header_line(line: &[u8]) -> HeaderLine {
     let garbage = || HeaderLine::Garbage {
         glued: find_name(line).is_some_and(|at| at > 0),
     };
@@ -331,7 +331,7 @@ fn judge(line: &[u8]) -> HeaderLine {
         return garbage();
     }
     if name.eq_ignore_ascii_case(NAME) {
-        return length(value);
+        return parse_content_length(value);
     }
     let glued = name
         .len()
@@ -346,7 +346,7 @@ fn judge(line: &[u8]) -> HeaderLine {
     HeaderLine::Other
 }
 
-fn length(value: &[u8]) -> HeaderLine {
+fn parse_content_length(value: &[u8]) -> HeaderLine {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return HeaderLine::BadLength("Content-Length is not a number");
     }
@@ -408,7 +408,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if let Some(item) = self.decoder.pop() {
                 return Ok(Some(item));
             }
-            if self.input.read_buf(self.decoder.spare()).await? == 0 {
+            if self.input.read_buf(self.decoder.reserve_read_buffer()).await? == 0 {
                 if !self.decoder.at_rest() {
                     tracing::warn!("input ended within a message");
                 }
@@ -726,11 +726,11 @@ mod tests {
         let mut decoder = Decoder::new(Limits::default());
         decoder.push(b"Content-Length: 33554432\r\n\r\n");
         assert_eq!(decoder.pop(), None);
-        assert!(decoder.spare().capacity() < 256 << 10);
+        assert!(decoder.reserve_read_buffer().capacity() < 256 << 10);
         decoder.push(&vec![b'x'; 33_554_432]);
         assert!(decoder.pop().is_some());
         assert!(
-            decoder.spare().capacity() < 256 << 10,
+            decoder.reserve_read_buffer().capacity() < 256 << 10,
             "a large buffer is given back"
         );
         decoder.push(b"Content-Length: 200000000\r\n\r\n");

@@ -65,7 +65,7 @@ async fn order_lifecycle_and_cancel() {
             root,
             options: Options::default(),
         }
-        .serve(|_| async {}),
+        .serve_until_end(|_| async {}),
     );
     let mut waiting = std::collections::VecDeque::new();
     let mut next = async || {

@@ -37,7 +37,7 @@ pub enum Incoming {
 }
 
 /// An error with the `data` that every error of ours carries (R-WIRE-6).
-pub fn refusal(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error {
+pub fn protocol_error(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error {
     let message = message.into();
     let (name, class) = match code {
         ErrorCode::RequestCancelled => (Code::Cancelled, ErrorClass::Terminal),
@@ -54,29 +54,29 @@ pub fn refusal(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error 
 }
 
 /// A fault of ours.
-pub fn internal(message: impl Into<Cow<'static, str>>) -> Error {
-    refusal(ErrorCode::InternalError, message)
+pub fn internal_error(message: impl Into<Cow<'static, str>>) -> Error {
+    protocol_error(ErrorCode::InternalError, message)
 }
 
 /// The request was cancelled and nobody answered for it.
-pub fn cancelled() -> Error {
-    refusal(ErrorCode::RequestCancelled, "request was cancelled")
+pub fn cancelled_error() -> Error {
+    protocol_error(ErrorCode::RequestCancelled, "request was cancelled")
 }
 
 /// Not a message that we take.
-pub fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
-    refusal(ErrorCode::InvalidRequest, message)
+pub fn invalid_request_error(message: impl Into<Cow<'static, str>>) -> Error {
+    protocol_error(ErrorCode::InvalidRequest, message)
 }
 
 /// Judges a body.
-pub fn classify(body: &[u8]) -> Incoming {
+pub fn classify_message(body: &[u8]) -> Incoming {
     match std::str::from_utf8(body) {
         Ok(text) => classify_text(text),
         Err(_) => {
-            let why = refusal(ErrorCode::ParseError, "body is not UTF-8");
+            let why = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
             match serde_json::from_str(&String::from_utf8_lossy(body)) {
-                Ok(Top::Object(members)) => unusable(&members, why),
-                _ => refuse(Id::Null, why),
+                Ok(Top::Object(members)) => refuse_unusable(&members, why),
+                _ => refuse_request(Id::Null, why),
             }
         }
     }
@@ -84,51 +84,52 @@ pub fn classify(body: &[u8]) -> Incoming {
 
 fn classify_text(text: &str) -> Incoming {
     match serde_json::from_str::<Top<Value>>(text) {
-        Ok(Top::Object(members)) => judge(*members),
-        Ok(Top::Array) => refuse(Id::Null, invalid("batches are not supported")),
-        Ok(Top::Other) => refuse(Id::Null, invalid("a message is an object")),
+        Ok(Top::Object(members)) => classify_members(*members),
+        Ok(Top::Array) => refuse_request(Id::Null, invalid_request_error("batches are not supported")),
+        Ok(Top::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
         Err(error) => match mend_surrogates(text) {
             Some(mended) => classify_text(&mended),
-            None => diagnose(text, &error),
+            None => diagnose_json(text, &error),
         },
     }
 }
 
 /// Tells bad JSON from good JSON that cannot be used (nested too deeply, numbers beyond all range).
-fn diagnose(text: &str, error: &serde_json::Error) -> Incoming {
+fn diagnose_json(text: &str, error: &serde_json::Error) -> Incoming {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         // An error of serde_json names a place and a kind, never the text.
-        return refuse(
+        return refuse_request(
             Id::Null,
-            refusal(ErrorCode::ParseError, format!("body is not JSON: {error}")),
+            protocol_error(ErrorCode::ParseError, format!("body is not JSON: {error}")),
         );
     }
-    let why = invalid(format!("malformed message: {error}"));
+    let why = invalid_request_error(format!("malformed message: {error}"));
     match serde_json::from_str(text) {
-        Ok(Top::Object(members)) => unusable(&members, why),
-        _ => refuse(Id::Null, why),
+        Ok(Top::Object(members)) => refuse_unusable(&members, why),
+        _ => refuse_request(Id::Null, why),
     }
 }
 
 /// The verdict on a message of which only the outline can be read.
-fn unusable(members: &Members<IgnoredAny>, why: Error) -> Incoming {
+fn refuse_unusable(members: &Members<IgnoredAny>, why: Error) -> Incoming {
     match members.usable_id() {
         Some(id) if members.is_answer() => Incoming::Answer(Response::from_error(id, why)),
         None if members.is_answer() => Incoming::Ignored("an answer that cannot be read"),
-        id => refuse(id.unwrap_or_default(), why),
+        id => refuse_request(id.unwrap_or_default(), why),
     }
 }
 
-fn judge(members: Members<Value>) -> Incoming {
+fn classify_members(members: Members<Value>) -> Incoming {
     if members.is_answer() {
         return judge_answer(members);
     }
     let id = members.usable_id();
-    let refused = |why: Cow<'static, str>| refuse(id.clone().unwrap_or_default(), invalid(why));
+    let refused =
+        |why: Cow<'static, str>| refuse_request(id.clone().unwrap_or_default(), invalid_request_error(why));
     if let Some(name) = members.twice {
         return refused(format!("duplicate member {name}").into());
     }
-    if let Err(why) = members.version() {
+    if let Err(why) = members.check_version() {
         return refused(why.into());
     }
     let method = match members.method {
@@ -159,11 +160,12 @@ fn judge_answer(members: Members<Value>) -> Incoming {
     let Some(id) = members.usable_id() else {
         return Incoming::Ignored("an answer without a usable id");
     };
-    let malformed = |why: &'static str| Incoming::Answer(Response::from_error(id.clone(), invalid(why)));
+    let malformed =
+        |why: &'static str| Incoming::Answer(Response::from_error(id.clone(), invalid_request_error(why)));
     if members.twice.is_some() {
         return malformed("the client's response has a duplicate member");
     }
-    if members.version().is_err() {
+    if members.check_version().is_err() {
         return malformed("the client's answer is not JSON-RPC 2.0");
     }
     match (members.result, members.error) {
@@ -185,7 +187,7 @@ fn peer_error(mut error: Value) -> Option<Error> {
     Some(Error { code, message, data })
 }
 
-fn refuse(id: Id, why: Error) -> Incoming {
+fn refuse_request(id: Id, why: Error) -> Incoming {
     Incoming::Refused(Response::from_error(id, why))
 }
 
@@ -222,7 +224,7 @@ impl<V> Members<V> {
         self.method.is_none() && (self.result.is_some() || self.error.is_some())
     }
 
-    fn version(&self) -> Result<(), &'static str> {
+    fn check_version(&self) -> Result<(), &'static str> {
         match &self.jsonrpc {
             Some(Scalar::Text(version)) if version == "2.0" => Ok(()),
             Some(_) => Err("jsonrpc is not \"2.0\""),
@@ -292,7 +294,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Scalar, A::Error> {
-        drain(items)?;
+        drain_sequence(items)?;
         Ok(Scalar::Other)
     }
 
@@ -303,7 +305,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 }
 
 /// Reads a sequence to its end; ignored values do not recurse, however deep they are.
-fn drain<'de, A: SeqAccess<'de>>(mut items: A) -> Result<(), A::Error> {
+fn drain_sequence<'de, A: SeqAccess<'de>>(mut items: A) -> Result<(), A::Error> {
     while items.next_element::<IgnoredAny>()?.is_some() {}
     Ok(())
 }
@@ -361,7 +363,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Top<V>, A::Error> {
-        drain(items)?;
+        drain_sequence(items)?;
         Ok(Top::Array)
     }
 
@@ -419,8 +421,10 @@ fn mend_surrogates(text: &str) -> Option<String> {
     let mut rest = 0;
     while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[rest..]) {
         let at = rest + found;
-        match unit(text, at) {
-            Some(0xd800..=0xdbff) if matches!(unit(text, at + 6), Some(0xdc00..=0xdfff)) => rest = at + 12,
+        match parse_utf16_unit(text, at) {
+            Some(0xd800..=0xdbff) if matches!(parse_utf16_unit(text, at + 6), Some(0xdc00..=0xdfff)) => {
+                rest = at + 12
+            }
             Some(0xd800..=0xdfff) => {
                 mended.push_str(&text[copied..at]);
                 mended.push_str("\\ufffd");
@@ -439,7 +443,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
 }
 
 /// The UTF-16 unit that a `\uXXXX` at `at` stands for.
-fn unit(text: &str, at: usize) -> Option<u32> {
+fn parse_utf16_unit(text: &str, at: usize) -> Option<u32> {
     let escape = text.as_bytes().get(at..at + 6)?;
     let digits = escape.strip_prefix(b"\\u")?;
     digits

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{ErrorCode, Id, Response};
 
-use super::{Incoming, classify, mend_surrogates, refusal};
+use super::{Incoming, classify_message, mend_surrogates, protocol_error};
 
 const PARSE: i64 = -32_700;
 const INVALID: i64 = -32_600;
@@ -27,7 +27,7 @@ fn id_value(id: &Id) -> Value {
 }
 
 fn verdict(body: &[u8]) -> Verdict {
-    match classify(body) {
+    match classify_message(body) {
         Incoming::Call(request) => {
             let method: &'static str = request.method().to_owned().leak();
             match request.id() {
@@ -386,7 +386,7 @@ fn every_body_has_one_verdict() {
             seen,
             expected,
             "{name}: {}",
-            crate::base::text::prefix(&String::from_utf8_lossy(&body), 200)
+            crate::base::text::prefix_within(&String::from_utf8_lossy(&body), 200)
         );
     }
     assert!(count >= 500, "{count} bodies");
@@ -417,7 +417,7 @@ fn messages_say_what_is_wrong() {
             "duplicate member method",
         ),
     ] {
-        let Incoming::Refused(response) = classify(body.as_bytes()) else {
+        let Incoming::Refused(response) = classify_message(body.as_bytes()) else {
             panic!("{body}");
         };
         assert_eq!(response.error().unwrap().message, expected, "{body}");
@@ -426,16 +426,17 @@ fn messages_say_what_is_wrong() {
 
 #[test]
 fn parts_arrive_whole() {
-    let Incoming::Call(call) =
-        classify(br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#)
-    else {
+    let Incoming::Call(call) = classify_message(
+        br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#,
+    ) else {
         panic!("a request");
     };
     assert_eq!((call.method(), call.id()), ("a/b", Some(&Id::Number(-1))));
     assert_eq!(call.params(), Some(&json!({"a": [1.5, "\u{fffd}x😀"]})));
-    let answer =
-        classify(br#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[1],"more":2}}"#);
-    let mut error = refusal(ErrorCode::ServerError(-5), "no");
+    let answer = classify_message(
+        br#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[1],"more":2}}"#,
+    );
+    let mut error = protocol_error(ErrorCode::ServerError(-5), "no");
     error.data = Some(json!([1]));
     assert_eq!(
         answer,
@@ -465,7 +466,7 @@ fn surrogates_are_mended_alone() {
 proptest! {
     #[test]
     fn no_bytes_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-        classify(&body);
+        classify_message(&body);
     }
 
     #[test]
@@ -473,6 +474,6 @@ proptest! {
         let mut body = br#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,"\ud83d\ude00\n",null,true,1e5]}}"#.to_vec();
         let at = at.min(body.len() - 1);
         if remove { body.remove(at); } else { body[at] = byte; }
-        classify(&body);
+        classify_message(&body);
     }
 }

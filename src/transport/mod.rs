@@ -17,8 +17,8 @@ pub mod serve;
 pub mod stdio;
 pub mod writer;
 
-pub use message::refusal;
+pub use message::protocol_error;
 pub use outbox::{Outbox, Outgoing};
 pub use serve::{Connection, End, Ended, Options, cancel_token};
-pub use stdio::{Stdio, claim, raise_open_files};
+pub use stdio::{Stdio, claim_stdio, raise_open_files};
 pub use writer::Writer;

@@ -102,14 +102,14 @@ impl Outbox {
             return;
         }
         let effect = state.queue.push(item, now);
-        self.wake(state, effect);
+        self.wake_writer(state, effect);
     }
 
     /// Takes the answer to a request in.
     pub fn push_response(&self, response: &Response, group: Option<u64>) {
         let body = serde_json::to_vec(response).unwrap_or_else(|error| {
             tracing::error!(%error, "answer cannot be serialised");
-            let failed = super::message::internal("answer cannot be serialised");
+            let failed = super::message::internal_error("answer cannot be serialised");
             serde_json::to_vec(&Response::from_error(response.id().clone(), failed)).unwrap_or_default()
         });
         self.push(Outgoing::Response { body, group });
@@ -120,7 +120,7 @@ impl Outbox {
         let now = clock::now();
         let mut state = self.lock();
         state.queue.open(now);
-        self.wake(state, WakeHint::Ready);
+        self.wake_writer(state, WakeHint::Ready);
     }
 
     /// Sets the length of a frame from now on.
@@ -135,7 +135,7 @@ impl Outbox {
             state.phase = OutboxPhase::Finishing;
             state.queue.release_all();
         }
-        self.wake(state, WakeHint::Ready);
+        self.wake_writer(state, WakeHint::Ready);
     }
 
     /// The pipe is gone: drops everything, and gives all room back so that nobody waits for a reader.
@@ -143,7 +143,7 @@ impl Outbox {
         let mut state = self.lock();
         state.phase = OutboxPhase::Closed;
         state.queue.clear();
-        self.wake(state, WakeHint::Ready);
+        self.wake_writer(state, WakeHint::Ready);
         self.shared.room.notify_waiters();
     }
 
@@ -153,7 +153,7 @@ impl Outbox {
     }
 
     /// Waits while too much that nobody asked room for is waiting to be written.
-    pub async fn room(&self) {
+    pub async fn wait_for_room(&self) {
         loop {
             let mut freed = std::pin::pin!(self.shared.room.notified());
             freed.as_mut().enable();
@@ -164,10 +164,10 @@ impl Outbox {
         }
     }
 
-    /// Whether [`Self::room`] would not wait.
+    /// Whether [`Self::wait_for_room`] would not wait.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
-        let has_room = state.phase == OutboxPhase::Closed || state.queue.unbounded() < UNBOUNDED_LIMIT;
+        let has_room = state.phase == OutboxPhase::Closed || state.queue.unbounded_bytes() < UNBOUNDED_LIMIT;
         state.awaited |= !has_room;
         has_room
     }
@@ -178,7 +178,7 @@ impl Outbox {
         let mut state = self.lock();
         loop {
             let now = clock::now();
-            match self.fill(&mut state, batch, max, now) {
+            match self.fill_batch(&mut state, batch, max, now) {
                 OutboxFrame::Slots => return true,
                 OutboxFrame::End => return false,
                 OutboxFrame::Nothing { until } => {
@@ -209,7 +209,7 @@ impl Outbox {
         loop {
             let until = {
                 let mut state = self.lock();
-                match self.fill(&mut state, batch, max, clock::now()) {
+                match self.fill_batch(&mut state, batch, max, clock::now()) {
                     OutboxFrame::Slots => return true,
                     OutboxFrame::End => return false,
                     OutboxFrame::Nothing { until } => {
@@ -235,7 +235,7 @@ impl Outbox {
         }
     }
 
-    fn fill(
+    fn fill_batch(
         &self,
         state: &mut OutboxState,
         batch: &mut Vec<QueuedFrame>,
@@ -250,7 +250,7 @@ impl Outbox {
             room = room.saturating_sub(slot.len());
             batch.push(slot);
         }
-        if state.awaited && state.queue.unbounded() < UNBOUNDED_LIMIT {
+        if state.awaited && state.queue.unbounded_bytes() < UNBOUNDED_LIMIT {
             state.awaited = false;
             self.shared.room.notify_waiters();
         }
@@ -264,7 +264,7 @@ impl Outbox {
     }
 
     /// Wakes the writer if it sleeps and has to know.
-    fn wake(&self, mut state: MutexGuard<'_, OutboxState>, effect: WakeHint) {
+    fn wake_writer(&self, mut state: MutexGuard<'_, OutboxState>, effect: WakeHint) {
         let Some(sleeper) = state.sleeper else {
             return;
         };
@@ -388,7 +388,7 @@ mod tests {
     #[tokio::test]
     async fn close_gives_all_room_back() {
         let pool = ByteBudget::new(10);
-        let account = pool.account(10);
+        let account = pool.open_session(10);
         let outbox = Outbox::new(Duration::ZERO);
         let full = |outbox: &Outbox| {
             outbox.push(Outgoing::Notification {
@@ -403,15 +403,15 @@ mod tests {
             None,
         );
         assert!(!outbox.has_room());
-        let mut waiting = Box::pin(account.admit(1));
-        let mut pressed = Box::pin(outbox.room());
+        let mut waiting = Box::pin(account.acquire_bytes(1));
+        let mut pressed = Box::pin(outbox.wait_for_room());
         assert!(futures::poll!(&mut waiting).is_pending());
         assert!(futures::poll!(&mut pressed).is_pending());
         outbox.close();
         waiting.await;
         pressed.await;
         full(&outbox);
-        assert_eq!(pool.used(), 0, "what comes late takes no room");
+        assert_eq!(pool.bytes_in_flight(), 0, "what comes late takes no room");
     }
 
     #[tokio::test]
@@ -421,7 +421,7 @@ mod tests {
         for _ in 0..9 {
             outbox.push_response(&answer, None);
         }
-        let mut room = Box::pin(outbox.room());
+        let mut room = Box::pin(outbox.wait_for_room());
         assert!(futures::poll!(&mut room).is_pending());
         let mut batch = Vec::new();
         assert!(outbox.take(&mut batch, 3 << 20).await);

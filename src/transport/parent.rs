@@ -26,12 +26,12 @@ enum ParentWatch {
 impl Parent {
     /// Watches the process `pid`. `None`, with a log line, if there is none here: the editor may run in
     /// another container. Needs a runtime.
-    pub fn watch(pid: i64) -> Option<Self> {
+    pub fn watch_pid(pid: i64) -> Option<Self> {
         let known = i32::try_from(pid)
             .ok()
             .filter(|pid| *pid > 0)
             .and_then(Pid::from_raw);
-        let how = known.map(|pid| (pid, ParentWatch::of(pid)));
+        let how = known.map(|pid| (pid, ParentWatch::from_pid(pid)));
         let Some((pid, Ok(how))) = how else {
             tracing::info!(
                 pid,
@@ -43,21 +43,21 @@ impl Parent {
     }
 
     /// Waits for its end.
-    pub async fn gone(&self) {
+    pub async fn wait_for_exit(&self) {
         match &self.how {
             #[cfg(target_os = "linux")]
             ParentWatch::Told(fd) => {
                 if fd.readable().await.is_ok() {
                     return;
                 }
-                self.look().await;
+                self.poll_exit().await;
             }
-            ParentWatch::Looking => self.look().await,
+            ParentWatch::Looking => self.poll_exit().await,
         }
     }
 
-    async fn look(&self) {
-        while exists(self.pid) {
+    async fn poll_exit(&self) {
+        while process_exists(self.pid) {
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -69,13 +69,13 @@ impl ParentWatch {
         deprecated,
         reason = "the descriptor is owned and moves in; its successor is an unsafe function"
     )]
-    fn of(pid: Pid) -> Result<Self, Errno> {
+    fn from_pid(pid: Pid) -> Result<Self, Errno> {
         use tokio::io::{Interest, unix::AsyncFd};
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
             Ok(fd) => Ok(AsyncFd::with_interest(fd, Interest::READABLE).map_or(Self::Looking, Self::Told)),
             Err(Errno::SRCH) => Err(Errno::SRCH),
             // An old kernel, or a sandbox that forbids it.
-            Err(_) => Self::looking(pid),
+            Err(_) => Self::new_polling(pid),
         }
     }
 
@@ -84,13 +84,13 @@ impl ParentWatch {
         Self::looking(pid)
     }
 
-    fn looking(pid: Pid) -> Result<Self, Errno> {
-        exists(pid).then_some(Self::Looking).ok_or(Errno::SRCH)
+    fn new_polling(pid: Pid) -> Result<Self, Errno> {
+        process_exists(pid).then_some(Self::Looking).ok_or(Errno::SRCH)
     }
 }
 
 /// A process of somebody else exists too: only "no such process" says that it does not.
-fn exists(pid: Pid) -> bool {
+fn process_exists(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
 }
 
@@ -113,13 +113,13 @@ mod tests {
     async fn tells_of_the_end() {
         let mut child = cat();
         let pid = i64::from(child.id());
-        let parent = Parent::watch(pid).unwrap();
-        let mut gone = Box::pin(parent.gone());
+        let parent = Parent::watch_pid(pid).unwrap();
+        let mut gone = Box::pin(parent.wait_for_exit());
         assert!(futures::poll!(&mut gone).is_pending());
         child.kill().unwrap();
         gone.await;
         child.wait().unwrap();
-        assert!(Parent::watch(pid).is_none(), "nothing to watch any more");
+        assert!(Parent::watch_pid(pid).is_none(), "nothing to watch any more");
     }
 
     #[tokio::test(start_paused = true)]
@@ -128,9 +128,11 @@ mod tests {
         let pid = Pid::from_child(&child);
         let parent = Parent {
             pid,
-            how: ParentWatch::of(pid).and(ParentWatch::looking(pid)).unwrap(),
+            how: ParentWatch::from_pid(pid)
+                .and(ParentWatch::new_polling(pid))
+                .unwrap(),
         };
-        let mut gone = Box::pin(parent.gone());
+        let mut gone = Box::pin(parent.wait_for_exit());
         assert!(futures::poll!(&mut gone).is_pending());
         child.kill().unwrap();
         child.wait().unwrap();
@@ -140,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_process_is_ignored() {
         for pid in [0, -1, i64::from(i32::MAX), i64::MAX, i64::MIN] {
-            assert!(Parent::watch(pid).is_none(), "{pid}");
+            assert!(Parent::watch_pid(pid).is_none(), "{pid}");
         }
     }
 }

@@ -85,11 +85,11 @@ impl QueuedFrame {
         buffer.extend_from_slice(self.tail);
     }
 
-    fn fits(&self, stream: u64, text: &[u8]) -> bool {
+    fn can_merge(&self, stream: u64, text: &[u8]) -> bool {
         self.stream == Some(stream) && self.len() + text.len() <= MAX_MERGED
     }
 
-    fn merge(&mut self, text: &[u8], permit: Option<Permit>) {
+    fn merge_text(&mut self, text: &[u8], permit: Option<Permit>) {
         self.body.extend_from_slice(text);
         match (&mut self.permit, permit) {
             (Some(mine), Some(other)) => mine.merge(other),
@@ -175,7 +175,7 @@ impl Queue {
     /// Takes an item in.
     pub fn push(&mut self, item: Outgoing, now: Instant) -> WakeHint {
         if let Some(waiting) = &mut self.unopened
-            && waits(waiting, &item)
+            && should_wait(waiting, &item)
         {
             waiting.push(item);
             return WakeHint::Nothing;
@@ -183,15 +183,15 @@ impl Queue {
         match item {
             Outgoing::Response { body, group } => {
                 match group {
-                    Some(group) => self.release(group),
+                    Some(group) => self.release_group(group),
                     None => self.release_all(),
                 }
-                self.enqueue(whole(body, None), group);
+                self.enqueue_frame(new_whole_frame(body, None), group);
                 WakeHint::Ready
             }
             Outgoing::Notification { body, group, permit } => {
-                group.into_iter().for_each(|group| self.release(group));
-                self.enqueue(whole(body, permit), group);
+                group.into_iter().for_each(|group| self.release_group(group));
+                self.enqueue_frame(new_whole_frame(body, permit), group);
                 WakeHint::Ready
             }
             Outgoing::Mergeable {
@@ -236,12 +236,12 @@ impl Queue {
     /// Lets all that is held leave now.
     pub fn release_all(&mut self) {
         while let Some((_, group)) = self.held.first() {
-            self.release(*group);
+            self.release_group(*group);
         }
     }
 
     /// Bytes waiting that nobody asked for room for: answers and what belongs to no session.
-    pub fn unbounded(&self) -> usize {
+    pub fn unbounded_bytes(&self) -> usize {
         self.unbounded
     }
 
@@ -260,12 +260,12 @@ impl Queue {
         now: Instant,
     ) -> WakeHint {
         if self.groups.len() >= self.sweep_at && !self.groups.contains_key(&group) {
-            self.sweep(now);
+            self.sweep_groups(now);
         }
         let entry = self.groups.entry(group).or_default();
         if let Some(at) = entry.held_of(stream) {
-            if entry.held[at].1.fits(stream, text) {
-                entry.held[at].1.merge(text, slot.permit);
+            if entry.held[at].1.can_merge(stream, text) {
+                entry.held[at].1.merge_text(text, slot.permit);
                 return WakeHint::Nothing;
             }
             self.release_one(group, at);
@@ -274,7 +274,7 @@ impl Queue {
         if let Some(newest) = entry.newest
             && let Some(at) = newest.checked_sub(self.first)
             && let Some(waiting) = usize::try_from(at).ok().and_then(|at| self.ready.get_mut(at))
-            && waiting.fits(stream, text)
+            && waiting.can_merge(stream, text)
         {
             if waiting.permit.is_none() {
                 // It is bounded from now on, or grows.
@@ -283,21 +283,21 @@ impl Queue {
                     None => self.unbounded += text.len(),
                 }
             }
-            waiting.merge(text, slot.permit);
+            waiting.merge_text(text, slot.permit);
             return WakeHint::Nothing;
         }
         slot.body.extend_from_slice(text);
-        if let Some(due) = entry.due(stream, self.frame, now) {
+        if let Some(due) = entry.hold_until(stream, self.frame, now) {
             entry.held.push((due, slot));
             self.held.insert((due, group));
             return WakeHint::ReadyAt(due);
         }
-        self.enqueue(slot, Some(group));
+        self.enqueue_frame(slot, Some(group));
         WakeHint::Ready
     }
 
     /// Puts a slot at the end of the queue.
-    fn enqueue(&mut self, slot: QueuedFrame, group: Option<u64>) {
+    fn enqueue_frame(&mut self, slot: QueuedFrame, group: Option<u64>) {
         if slot.permit.is_none() {
             self.unbounded += slot.len();
         }
@@ -311,7 +311,7 @@ impl Queue {
     }
 
     /// Moves what a group holds to the end of the queue.
-    fn release(&mut self, group: u64) {
+    fn release_group(&mut self, group: u64) {
         while self
             .groups
             .get(&group)
@@ -333,7 +333,7 @@ impl Queue {
         if let Some(frame) = entry.frame_of(slot.stream) {
             frame.sent = frame.sent.saturating_add(1);
         }
-        self.enqueue(slot, Some(group));
+        self.enqueue_frame(slot, Some(group));
     }
 
     fn release_due(&mut self, now: Instant) {
@@ -359,7 +359,7 @@ impl Queue {
     }
 
     /// Forgets groups in which nothing is going on.
-    fn sweep(&mut self, now: Instant) {
+    fn sweep_groups(&mut self, now: Instant) {
         let (first, frame) = (self.first, self.frame);
         self.groups.retain(|_, group| {
             !group.held.is_empty()
@@ -380,7 +380,7 @@ impl Group {
     }
 
     /// Counts a notification of `stream`, or tells until when it has to be held.
-    fn due(&mut self, stream: u64, length: Duration, now: Instant) -> Option<Instant> {
+    fn hold_until(&mut self, stream: u64, length: Duration, now: Instant) -> Option<Instant> {
         if length.is_zero() {
             return None;
         }
@@ -402,7 +402,7 @@ impl Group {
 }
 
 /// Whether an item has to wait for `open`: an answer only behind what its group has waiting.
-fn waits(waiting: &[Outgoing], item: &Outgoing) -> bool {
+fn should_wait(waiting: &[Outgoing], item: &Outgoing) -> bool {
     match item {
         Outgoing::Response { group: None, .. } => false,
         Outgoing::Response { group, .. } => waiting.iter().any(|earlier| group_of(earlier) == *group),
@@ -417,7 +417,7 @@ fn group_of(item: &Outgoing) -> Option<u64> {
     }
 }
 
-fn whole(body: Vec<u8>, permit: Option<Permit>) -> QueuedFrame {
+fn new_whole_frame(body: Vec<u8>, permit: Option<Permit>) -> QueuedFrame {
     QueuedFrame {
         body,
         tail: b"",

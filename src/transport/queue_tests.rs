@@ -220,7 +220,7 @@ fn notifications_wait_for_the_client_and_answers_do_not() {
 #[test]
 fn room_is_given_back_when_a_slot_is_dropped() {
     let pool = ByteBudget::new(1_000);
-    let account = pool.account(1_000);
+    let account = pool.open_session(1_000);
     let (mut queue, now) = open_queue(FRAME);
     let push = |queue: &mut Queue, at: usize| {
         let Outgoing::Mergeable {
@@ -248,16 +248,16 @@ fn room_is_given_back_when_a_slot_is_dropped() {
     push(&mut queue, 0);
     push(&mut queue, 1);
     let slot = queue.pop(now).unwrap();
-    assert_eq!(pool.used(), 20);
-    assert_eq!(queue.unbounded(), 0);
+    assert_eq!(pool.bytes_in_flight(), 20);
+    assert_eq!(queue.unbounded_bytes(), 0);
     drop(slot);
-    assert_eq!(pool.used(), 0);
+    assert_eq!(pool.bytes_in_flight(), 0);
     push(&mut queue, 2);
     drain(&mut queue, now);
     push(&mut queue, 3);
-    assert_eq!(pool.used(), 10, "held");
+    assert_eq!(pool.bytes_in_flight(), 10, "held");
     queue.clear();
-    assert_eq!(pool.used(), 0);
+    assert_eq!(pool.bytes_in_flight(), 0);
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn unbounded_bytes_are_counted() {
     queue.push(response(None, "12345"), now);
     queue.push(delta(1, 1, 0, "x"), now);
     queue.push(delta(1, 1, 1, "yz"), now);
-    assert_eq!(queue.unbounded(), 5 + 8);
+    assert_eq!(queue.unbounded_bytes(), 5 + 8);
     drain(&mut queue, now);
-    assert_eq!(queue.unbounded(), 0);
+    assert_eq!(queue.unbounded_bytes(), 0);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<SessionBudget>
     queue.open(now);
     queue.release_all();
     sent.extend(drain(&mut queue, now));
-    assert_eq!(queue.unbounded(), 0);
+    assert_eq!(queue.unbounded_bytes(), 0);
     (model, sent)
 }
 
@@ -402,9 +402,9 @@ proptest! {
         open_at in 0_usize..20,
     ) {
         let pool = ByteBudget::new(usize::MAX);
-        let account = pool.account(usize::MAX);
+        let account = pool.open_session(usize::MAX);
         let (model, sent) = run(&ops, frame, open_at, &account);
-        prop_assert_eq!(pool.used(), 0, "all room is given back");
+        prop_assert_eq!(pool.bytes_in_flight(), 0, "all room is given back");
         // Each push leaves exactly once.
         let order = tokens(&sent);
         let mut sorted = order.clone();

@@ -21,7 +21,10 @@ use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
 use super::frame::{BadFrame, FrameItem, FrameReader, Limits};
-use super::message::{Incoming, OVERLOADED, cancelled, classify, internal, invalid, refusal};
+use super::message::{
+    Incoming, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
+    protocol_error,
+};
 use super::outbox::{Outbox, Outgoing};
 use super::parent::Parent;
 use crate::base::CancellationToken;
@@ -146,7 +149,7 @@ where
     ///
     /// `on_end` runs after the last input and before the writer is closed, for at most [`Options::end`]: it
     /// interrupts what runs, so that the handlers of exempt methods answer; what it and they send still leaves.
-    pub async fn serve<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
+    pub async fn serve_until_end<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
         let mut frames = FrameReader::new(self.input, self.options.limits);
         let mut serving = Serving {
             service: self.service,
@@ -161,12 +164,14 @@ where
             after_shutdown: false,
             parent: None,
         };
-        let end = serving.run(&mut frames).await;
+        let end = serving.run_loop(&mut frames).await;
         drop(frames);
         tracing::info!(?end, live = serving.live.len(), "serving ends");
         let after_shutdown = serving.after_shutdown;
         let start = clock::now();
-        serving.end(on_end(end), start + serving.options.end).await;
+        serving
+            .drain_handlers(on_end(end), start + serving.options.end)
+            .await;
         let last = start + serving.options.end + LAST_WRITE;
         serving.outbox.finish();
         if tokio::time::timeout_at(last, self.written).await.is_err() {
@@ -252,13 +257,13 @@ where
     Q: Stream<Item = Request> + Unpin,
     A: Sink<Response> + Unpin,
 {
-    async fn run<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
+    async fn run_loop<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
         let mut first = First::Requests;
         loop {
             let end = match self.next(frames, first).await {
                 LoopEvent::End(end) => Some(end),
                 LoopEvent::Answered(answered) => {
-                    self.answered(answered);
+                    self.finish_request(answered);
                     None
                 }
                 LoopEvent::ToClient(request) => {
@@ -268,7 +273,7 @@ where
                 }
                 LoopEvent::Input(input) => {
                     first = First::Requests;
-                    self.input(input).await
+                    self.handle_input(input).await
                 }
             };
             if let Some(end) = end {
@@ -282,23 +287,23 @@ where
         let requests = &mut self.requests;
         // While the client does not read, what the service asks of it waits, and more input too.
         let request = async {
-            outbox.room().await;
+            outbox.wait_for_room().await;
             LoopEvent::ToClient(next_of(requests).await)
         };
         let input = async {
-            outbox.room().await;
+            outbox.wait_for_room().await;
             LoopEvent::Input(frames.read().await)
         };
         tokio::select! {
             biased;
             () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { End::PipeBroken } else { End::Cancelled }),
-            () = gone(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
+            () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
-            happened = either(request, input, first) => happened,
+            happened = select_in_order(request, input, first) => happened,
         }
     }
 
-    async fn input(&mut self, input: std::io::Result<Option<FrameItem>>) -> Option<End> {
+    async fn handle_input(&mut self, input: std::io::Result<Option<FrameItem>>) -> Option<End> {
         let body = match input {
             Ok(Some(FrameItem::Frame(body))) => body,
             Ok(Some(FrameItem::Bad(bad))) => {
@@ -306,7 +311,10 @@ where
                     BadFrame::Header(_) => ErrorCode::ParseError,
                     BadFrame::TooLarge { .. } => ErrorCode::InvalidRequest,
                 };
-                self.respond(Response::from_error(Id::Null, refusal(code, bad.to_string())));
+                self.send_response(Response::from_error(
+                    Id::Null,
+                    protocol_error(code, bad.to_string()),
+                ));
                 return None;
             }
             Ok(None) => return Some(End::EndOfInput),
@@ -315,28 +323,28 @@ where
                 return Some(End::InputFailed);
             }
         };
-        let verdict = classify(&body);
+        let verdict = classify_message(&body);
         drop(body);
         match verdict {
-            Incoming::Call(request) => return self.call(request).await,
+            Incoming::Call(request) => return self.handle_request(request).await,
             Incoming::Answer(answer) => {
                 // The library's sink is always ready; another must not hold up the loop.
                 if !matches!(self.answers.send(answer).now_or_never(), Some(Ok(()))) {
                     tracing::warn!("an answer of the client was dropped");
                 }
             }
-            Incoming::Refused(response) => self.respond(response),
+            Incoming::Refused(response) => self.send_response(response),
             Incoming::Ignored(why) => tracing::debug!(why, "a message was ignored"),
         }
         None
     }
 
     /// Handles a request or a notification as far as the loop itself is concerned with it.
-    async fn call(&mut self, request: Request) -> Option<End> {
+    async fn handle_request(&mut self, request: Request) -> Option<End> {
         let id = request.id().cloned();
         match (request.method(), id) {
             ("exit", None) => return Some(End::Exit),
-            ("$/cancelRequest", None) => self.cancel(request.params()),
+            ("$/cancelRequest", None) => self.cancel_request(request.params()),
             ("initialized", None) => {
                 self.handshake.said = true;
                 self.dispatch_notification(request).await;
@@ -344,15 +352,15 @@ where
             }
             (_, None) => self.dispatch_notification(request).await,
             (method @ ("exit" | "$/cancelRequest"), Some(id)) => {
-                let why = invalid(format!("{method} is a notification: it has no id"));
-                self.respond(Response::from_error(id, why));
+                let why = invalid_request_error(format!("{method} is a notification: it has no id"));
+                self.send_response(Response::from_error(id, why));
             }
             (_, Some(id)) => self.dispatch_request(id, request).await,
         }
         None
     }
 
-    fn cancel(&self, params: Option<&Value>) {
+    fn cancel_request(&self, params: Option<&Value>) {
         let id = params
             .and_then(|params| params.get("id"))
             .and_then(|id| match id {
@@ -374,7 +382,7 @@ where
             );
             return;
         }
-        let mut handler = self.handler(request, None, CancellationToken::new());
+        let mut handler = self.build_handler(request, None, CancellationToken::new());
         if first_poll(&mut handler).await.is_pending() {
             self.running.push(Running {
                 id: None,
@@ -386,12 +394,12 @@ where
     async fn dispatch_request(&mut self, id: Id, request: Request) {
         let method = request.method();
         if self.live.contains_key(&id) {
-            let why = invalid("id is that of a running request");
-            return self.respond(Response::from_error(id, why));
+            let why = invalid_request_error("id is that of a running request");
+            return self.send_response(Response::from_error(id, why));
         }
         if self.live.len() >= self.options.in_flight {
-            let why = refusal(OVERLOADED, format!("{} requests are running", self.live.len()));
-            return self.respond(Response::from_error(id, why));
+            let why = protocol_error(OVERLOADED, format!("{} requests are running", self.live.len()));
+            return self.send_response(Response::from_error(id, why));
         }
         self.after_shutdown |= method == "shutdown";
         let initialize = method == "initialize";
@@ -399,7 +407,7 @@ where
             let pid = request
                 .params()
                 .and_then(|params| params.get("processId")?.as_i64());
-            self.parent = pid.and_then(Parent::watch);
+            self.parent = pid.and_then(Parent::watch_pid);
         }
         let token = CancellationToken::new();
         let exempt = self.options.exempt.contains(&method);
@@ -414,22 +422,22 @@ where
         } else {
             request
         };
-        let mut handler = self.handler(request, Some(id.clone()), token.clone());
+        let mut handler = self.build_handler(request, Some(id.clone()), token.clone());
         match first_poll(&mut handler).await {
-            Poll::Ready(response) => self.answered(Answered {
+            Poll::Ready(response) => self.finish_request(Answered {
                 id: Some(id),
                 outcome: Ok(response),
             }),
             Poll::Pending => {
                 let grace = (!exempt).then_some(self.options.grace);
-                let task = spawn(bounded(id.clone(), handler, token, grace));
+                let task = spawn(run_with_grace(id.clone(), handler, token, grace));
                 self.running.push(Running { id: Some(id), task });
             }
         }
     }
 
     /// The service's future for a request, in its scope, with panics and the service's own errors as answers.
-    fn handler(
+    fn build_handler(
         &mut self,
         request: Request,
         id: Option<Id>,
@@ -439,7 +447,7 @@ where
         let method = one_line(request.method(), 80);
         let failed = move |why: &'static str, detail: &str| {
             tracing::error!(method, detail, "{why}");
-            id.map(|id| Response::from_error(id, internal(why)))
+            id.map(|id| Response::from_error(id, internal_error(why)))
         };
         let service = &mut self.service;
         let called = CANCEL.sync_scope(token.clone(), || {
@@ -460,7 +468,7 @@ where
     }
 
     /// A handler is done: whatever it came to, its request gets its one answer.
-    fn answered(&mut self, answered: Answered) {
+    fn finish_request(&mut self, answered: Answered) {
         let Some(id) = answered.id else {
             return;
         };
@@ -470,15 +478,15 @@ where
         let response = match answered.outcome {
             Ok(Some(response)) => with_data(response),
             // The library is silent about unknown methods in "$/".
-            Ok(None) => Response::from_error(id, refusal(ErrorCode::MethodNotFound, "no such method")),
+            Ok(None) => Response::from_error(id, protocol_error(ErrorCode::MethodNotFound, "no such method")),
             Err(error) => {
                 tracing::error!(%error, "a handler did not end well");
-                Response::from_error(id, internal(PANICKED))
+                Response::from_error(id, internal_error(PANICKED))
             }
         };
         self.handshake.answered |= call.initialize && response.is_ok();
         self.pass_on_requests();
-        self.respond(response);
+        self.send_response(response);
         self.open();
     }
 
@@ -507,7 +515,7 @@ where
         }
     }
 
-    fn respond(&self, response: Response) {
+    fn send_response(&self, response: Response) {
         self.outbox.push_response(&response, None);
     }
 
@@ -519,7 +527,7 @@ where
     }
 
     /// Waits, at most until `deadline`, for `on_end` and then for the handlers' last answers.
-    async fn end(&mut self, on_end: impl Future<Output = ()>, deadline: Instant) {
+    async fn drain_handlers(&mut self, on_end: impl Future<Output = ()>, deadline: Instant) {
         for call in self.live.values().filter(|call| !call.exempt) {
             call.token.cancel();
         }
@@ -537,7 +545,7 @@ where
                     }
                     last_words = Some(deadline.min(clock::now() + DRAIN_TIMEOUT));
                 }
-                Some(answered) = self.running.next(), if !self.running.is_empty() => self.answered(answered),
+                Some(answered) = self.running.next(), if !self.running.is_empty() => self.finish_request(answered),
                 request = next_of(&mut self.requests) => self.send_to_client(request),
                 () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
@@ -546,7 +554,7 @@ where
         self.running.clear();
         for (id, call) in std::mem::take(&mut self.live) {
             call.token.cancel();
-            self.respond(Response::from_error(id, internal("the server is stopping")));
+            self.send_response(Response::from_error(id, internal_error("the server is stopping")));
         }
     }
 }
@@ -600,7 +608,7 @@ async fn first_poll(handler: &mut BoxFuture<'static, Option<Response>>) -> Poll<
 }
 
 /// A handler that has `grace` to end once it is cancelled.
-async fn bounded(
+async fn run_with_grace(
     id: Id,
     mut handler: BoxFuture<'static, Option<Response>>,
     token: CancellationToken,
@@ -616,7 +624,7 @@ async fn bounded(
     tokio::select! {
         biased;
         response = &mut handler => response,
-        () = over => Some(Response::from_error(id, cancelled())),
+        () = over => Some(Response::from_error(id, cancelled_error())),
     }
 }
 
@@ -626,9 +634,9 @@ fn with_data(response: Response) -> Response {
         return response;
     };
     let complete = match (error.code, &error.data) {
-        (_, None) => refusal(error.code, error.message.clone()),
+        (_, None) => protocol_error(error.code, error.message.clone()),
         // The library puts the name of the method there.
-        (ErrorCode::MethodNotFound, Some(Value::String(method))) => refusal(
+        (ErrorCode::MethodNotFound, Some(Value::String(method))) => protocol_error(
             ErrorCode::MethodNotFound,
             format!("no method {}", one_line(method, 80)),
         ),
@@ -637,15 +645,19 @@ fn with_data(response: Response) -> Response {
     Response::from_error(response.id().clone(), complete)
 }
 
-async fn gone(parent: Option<&Parent>) {
+async fn wait_for_parent_exit(parent: Option<&Parent>) {
     match parent {
-        Some(parent) => parent.gone().await,
+        Some(parent) => parent.wait_for_exit().await,
         None => std::future::pending().await,
     }
 }
 
 /// The first of two that is ready, `first` asked first.
-async fn either<T>(request: impl Future<Output = T>, input: impl Future<Output = T>, first: First) -> T {
+async fn select_in_order<T>(
+    request: impl Future<Output = T>,
+    input: impl Future<Output = T>,
+    first: First,
+) -> T {
     match first {
         First::Requests => {
             tokio::select! { biased; happened = request => happened, happened = input => happened }

@@ -146,7 +146,7 @@ where
             ..Options::default()
         },
     };
-    let serving = spawn(connection.serve(on_end));
+    let serving = spawn(connection.serve_until_end(on_end));
     Client {
         input: Some(input),
         sent,
@@ -632,7 +632,7 @@ async fn a_client_that_does_not_read_is_not_read() {
             root: root.clone(),
             options: Options::default(),
         }
-        .serve(|_| async {}),
+        .serve_until_end(|_| async {}),
     );
     let bad = "Content-Length: 2\r\n\r\n[]".repeat(1_000);
     let mut sent = 0;
@@ -673,7 +673,7 @@ async fn a_broken_pipe_ends_serving() {
             root,
             options: Options::default(),
         }
-        .serve(|_| async {}),
+        .serve_until_end(|_| async {}),
     );
     drop(read);
     input
@@ -703,7 +703,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
             root: root.clone(),
             options: Options::default(),
         }
-        .serve(|_| async {}),
+        .serve_until_end(|_| async {}),
     );
     let open = request(0, "initialize", json!({})) + &notification("initialized", json!({}));
     input.write_all(open.as_bytes()).await.unwrap();

@@ -52,7 +52,7 @@ pub struct Stdio {
 
 /// Moves stdin and stdout aside, before anything else runs: from then on a stray print goes to stderr, and no
 /// child can reach the client's pipes or read its messages.
-pub fn claim() -> Result<Stdio, StdioError> {
+pub fn claim_stdio() -> Result<Stdio, StdioError> {
     let unusable = |stream| {
         move |error: Errno| StdioError::Unusable {
             stream,
@@ -317,7 +317,7 @@ mod tests {
         if !std::env::vars_os().any(|(name, _)| name == ROLE) {
             return;
         }
-        let mut stdio = claim().unwrap();
+        let mut stdio = claim_stdio().unwrap();
         println!("stray print");
         let mut stray = Vec::new();
         std::io::stdin().read_to_end(&mut stray).unwrap();

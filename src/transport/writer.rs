@@ -157,20 +157,20 @@ mod tests {
     async fn room_comes_back_after_the_write_and_what_waited_goes_in_one() {
         let bench = bench();
         let pool = ByteBudget::new(1_000);
-        let account = pool.account(1_000);
+        let account = pool.open_session(1_000);
         bench.outbox.push(note(Some(account.take(10))));
         assert_eq!(bench.wrote.recv().unwrap(), 32);
-        assert_eq!(pool.used(), 10, "not yet written");
+        assert_eq!(pool.bytes_in_flight(), 10, "not yet written");
         for _ in 0..100 {
             bench.outbox.push(note(Some(account.take(1))));
         }
         bench.go.send(Ok(())).unwrap();
         assert_eq!(bench.wrote.recv().unwrap(), 3_200);
-        assert_eq!(pool.used(), 100);
+        assert_eq!(pool.bytes_in_flight(), 100);
         bench.go.send(Ok(())).unwrap();
         bench.outbox.finish();
         bench.writer.await;
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.bytes_in_flight(), 0);
         assert!(!bench.root.is_cancelled());
     }
 
@@ -178,7 +178,7 @@ mod tests {
     async fn a_broken_pipe_ends_everything() {
         let bench = bench();
         let pool = ByteBudget::new(1_000);
-        let account = pool.account(1_000);
+        let account = pool.open_session(1_000);
         bench.outbox.push(note(Some(account.take(10))));
         bench.wrote.recv().unwrap();
         bench.outbox.push(note(Some(account.take(10))));
@@ -186,7 +186,7 @@ mod tests {
         bench.root.cancelled().await;
         bench.writer.await;
         assert!(bench.outbox.is_closed());
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.bytes_in_flight(), 0);
     }
 
     #[tokio::test]

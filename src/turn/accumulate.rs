@@ -95,12 +95,12 @@ impl Accumulator {
     }
 
     /// What the call has used, and what the provider says it costs.
-    pub(super) fn usage(&self) -> (Usage, Option<Cost>) {
+    pub(super) fn usage_and_cost(&self) -> (Usage, Option<Cost>) {
         (self.usage, self.cost)
     }
 
     /// How many bytes of text, reasoning and calls have come.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn received_bytes(&self) -> usize {
         self.bytes
     }
 
@@ -135,7 +135,7 @@ impl Accumulator {
             StreamEvent::Text(text) if text.is_empty() => PushResult::Quiet,
             StreamEvent::Text(text) => self.text(text),
             StreamEvent::Reasoning(text) if text.is_empty() => PushResult::Quiet,
-            StreamEvent::Reasoning(text) => self.reasoning(text),
+            StreamEvent::Reasoning(text) => self.push_reasoning(text),
             StreamEvent::ReasoningSignature(proof) => {
                 match self.blocks.last_mut() {
                     Some(BlockDraft::Reasoning {
@@ -164,7 +164,7 @@ impl Accumulator {
                 PushResult::Quiet
             }
             StreamEvent::ToolUseStarted { index, name } => {
-                let id = ToolCallId::fresh();
+                let id = ToolCallId::new_random();
                 let delta = Delta::ToolInput {
                     message: self.id.clone(),
                     tool_call: id.clone(),
@@ -182,7 +182,7 @@ impl Accumulator {
                 PushResult::Show(delta)
             }
             StreamEvent::ToolUseAttached { index, id, extra } => {
-                self.attach(index, (id, extra));
+                self.attach_to_tool_call(index, (id, extra));
                 PushResult::Quiet
             }
             StreamEvent::ToolInput { index, json } => self.tool_input(index, json),
@@ -203,7 +203,7 @@ impl Accumulator {
         }
     }
 
-    fn attach(&mut self, index: u32, attached: Attached) {
+    fn attach_to_tool_call(&mut self, index: u32, attached: Attached) {
         let (id, extra) = &attached;
         let bytes = id.as_ref().map_or(0, String::len) + extra.as_ref().map_or(0, |e| e.to_string().len());
         if self.room_for(bytes) < bytes {
@@ -217,7 +217,7 @@ impl Accumulator {
     }
 
     fn text(&mut self, text: String) -> PushResult {
-        let text = self.clip(text);
+        let text = self.clip_text(text);
         let offset = self.text_bytes;
         self.text_bytes += text.len() as u64;
         match self.blocks.last_mut() {
@@ -231,8 +231,8 @@ impl Accumulator {
         })
     }
 
-    fn reasoning(&mut self, text: String) -> PushResult {
-        let text = self.clip(text);
+    fn push_reasoning(&mut self, text: String) -> PushResult {
+        let text = self.clip_text(text);
         let offset = self.reasoning_bytes;
         self.reasoning_bytes += text.len() as u64;
         match self.blocks.last_mut() {
@@ -257,7 +257,7 @@ impl Accumulator {
     }
 
     fn tool_input(&mut self, index: u32, piece: String) -> PushResult {
-        let piece = self.clip(piece);
+        let piece = self.clip_text(piece);
         let Some(BlockDraft::Tool { id, name, json, .. }) =
             self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
         else {
@@ -281,7 +281,7 @@ impl Accumulator {
         granted
     }
 
-    fn clip(&mut self, mut text: String) -> String {
+    fn clip_text(&mut self, mut text: String) -> String {
         let granted = self.room_for(text.len());
         text.truncate(text.floor_char_boundary(granted));
         text
@@ -290,7 +290,7 @@ impl Accumulator {
     /// The whole message, and the calls it asks for. A `cut` message keeps its text and asks for nothing:
     /// a truncated tool call never runs. `origin`: who gave it, and takes its reasoning and ids back. `is_taken`: the
     /// history already uses this call id, so results could not be matched by it.
-    pub(super) fn finish(
+    pub(super) fn into_message(
         self,
         cut: bool,
         origin: &Arc<str>,
@@ -390,7 +390,7 @@ mod tests {
                 shown.push(delta);
             }
         }
-        (shown, accumulator.finish(cut, &"here".into(), |_| false))
+        (shown, accumulator.into_message(cut, &"here".into(), |_| false))
     }
 
     #[test]
@@ -492,7 +492,7 @@ mod tests {
                 accumulator.push(event);
             }
         }
-        let answer = accumulator.finish(false, &"here".into(), |id| id == "taken");
+        let answer = accumulator.into_message(false, &"here".into(), |id| id == "taken");
         let message = answer.message.unwrap();
         let kept: Vec<Option<(&str, &str)>> = message
             .content
@@ -542,7 +542,7 @@ mod tests {
         assert!(accumulator.is_full());
         assert_eq!(
             accumulator
-                .finish(true, &"here".into(), |_| false)
+                .into_message(true, &"here".into(), |_| false)
                 .message
                 .unwrap()
                 .text()

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attempt::{StreamedOutput, pause};
-use super::failure_policy::{Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan};
+use super::attempt::{StreamedOutput, sleep_unless_stopped};
+use super::failure_policy::{
+    Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan_failure_action,
+};
 use super::session_link::Stopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
@@ -50,14 +52,17 @@ impl ProviderAccess {
     }
 
     /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
-    /// the turn's end with its error. Gives back who would, for [`Self::together`].
-    pub(super) fn alone(&mut self, without: Option<&'static str>) -> (Option<String>, Option<String>) {
+    /// the turn's end with its error. Gives back who would, for [`Self::restore_fallback`].
+    pub(super) fn disable_fallback(
+        &mut self,
+        without: Option<&'static str>,
+    ) -> (Option<String>, Option<String>) {
         self.aside = without;
         (self.next.take(), self.stand_in.take())
     }
 
     /// After a call beside the turn's own.
-    pub(super) fn together(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
+    pub(super) fn restore_fallback(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
         (self.next, self.stand_in, self.left) = (next, stand_in, None);
         self.aside = None;
     }
@@ -72,7 +77,7 @@ impl ProviderAccess {
     }
 
     /// A call that may be the trial of an open circuit: a person's new prompt with nowhere else to go.
-    fn caller(&self) -> Caller {
+    fn caller_kind(&self) -> Caller {
         if self.asked || self.next.is_some() {
             Caller::Machine
         } else {
@@ -101,23 +106,23 @@ pub(super) async fn look_ahead(
     model: &ResolvedModel,
     way: &mut ProviderAccess,
 ) -> Result<Option<AgentError>, Stopped> {
-    let standing = model.provider.standing();
+    let standing = model.provider.account_health();
     let Some(standing) = standing.filter(|standing| way.next.is_some() && !standing.would_admit()) else {
         return Ok(None);
     };
     tell_circuit(cx, model, way).await?;
     way.left = Some(FallbackReason::Circuit);
-    Ok(Some(shut(model, standing, None)))
+    Ok(Some(circuit_open_error(model, standing, None)))
 }
 
 /// Waits as the pacer and the server's limit ask for, and lets the call through unless the circuit is open. Whether it is
 /// open is asked last: nothing is waited for between that and the call.
-pub(super) async fn enter(
+pub(super) async fn admit_provider_call(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
 ) -> Result<ProviderAdmission, Stopped> {
-    let Some(standing) = model.provider.standing() else {
+    let Some(standing) = model.provider.account_health() else {
         let slot = wait_for_slot(cx).await?;
         way.asked = true;
         return Ok(ProviderAdmission::Place(CallPermit {
@@ -128,12 +133,12 @@ pub(super) async fn enter(
     let mut waits = 0;
     loop {
         let mut changes = standing.subscribe();
-        if way.caller() == Caller::Person || standing.would_admit() {
-            pace(cx, standing).await?;
+        if way.caller_kind() == Caller::Person || standing.would_admit() {
+            wait_for_pacer(cx, standing).await?;
             let slot = wait_for_slot(cx).await?;
-            if let Ok(pass) = standing.admit(way.caller()) {
+            if let Ok(pass) = standing.admit_call(way.caller_kind()) {
                 tell_circuit(cx, model, way).await?;
-                if standing.circuit().state == CircuitState::Open {
+                if standing.circuit_view().state == CircuitState::Open {
                     continue;
                 }
                 way.asked = true;
@@ -146,10 +151,12 @@ pub(super) async fn enter(
         tell_circuit(cx, model, way).await?;
         if way.next.is_some() || !model.retry.persists || waits > model.retry.max_retries {
             way.left = Some(FallbackReason::Circuit);
-            return Ok(ProviderAdmission::Shut(Box::new(shut(model, standing, None))));
+            return Ok(ProviderAdmission::Shut(Box::new(circuit_open_error(
+                model, standing, None,
+            ))));
         }
         waits += 1;
-        let circuit = standing.circuit();
+        let circuit = standing.circuit_view();
         let why = match circuit.state {
             CircuitState::Open => format!(
                 "{} failed too often in a row; waiting to retry it",
@@ -160,7 +167,7 @@ pub(super) async fn enter(
             }
         };
         let until = circuit.until;
-        cx.port.emit(Event::Wait { why, until }).await?;
+        cx.port.emit_event(Event::Wait { why, until }).await?;
         let rest = until.map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
         tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
@@ -185,15 +192,15 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
         return Ok(slot);
     }
     let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
-    cx.port.emit(Event::Wait { why, until: None }).await?;
+    cx.port.emit_event(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),
         slot = cx.slots.acquire() => Ok(slot),
     }
 }
 
-async fn pace(cx: &TurnContext, standing: &AccountHealth) -> Result<(), Stopped> {
-    let Some(pace) = standing.pace() else {
+async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<(), Stopped> {
+    let Some(pace) = standing.current_pace() else {
         return Ok(());
     };
     let until = clock::wall_ms().saturating_add_unsigned(pace.wait.as_millis() as u64);
@@ -201,8 +208,8 @@ async fn pace(cx: &TurnContext, standing: &AccountHealth) -> Result<(), Stopped>
         why: pace.why,
         until: Some(until),
     };
-    cx.port.emit(wait).await?;
-    pause(cx, pace.wait).await
+    cx.port.emit_event(wait).await?;
+    sleep_unless_stopped(cx, pace.wait).await
 }
 
 /// Tells of the circuit if the session was told otherwise.
@@ -211,10 +218,10 @@ pub(super) async fn tell_circuit(
     model: &ResolvedModel,
     way: &mut ProviderAccess,
 ) -> Result<(), Stopped> {
-    let Some(standing) = model.provider.standing() else {
+    let Some(standing) = model.provider.account_health() else {
         return Ok(());
     };
-    let now = standing.circuit();
+    let now = standing.circuit_view();
     let told = way.told.get(standing.name());
     let before = told.map_or(CircuitState::Closed, |told| told.0);
     // A rest that began anew is news; that a trial was given up and is due again is not.
@@ -230,7 +237,7 @@ pub(super) async fn tell_circuit(
         state: now.state,
         until: now.until,
     };
-    cx.port.emit(circuit).await
+    cx.port.emit_event(circuit).await
 }
 
 /// What to do about a failed call.
@@ -242,21 +249,21 @@ pub(super) enum AdmissionDecision {
 }
 
 /// Decides about a failed call, the `attempts`th, of which `verdict` is what the retry policy says.
-pub(super) fn decide(
+pub(super) fn decide_after_failure(
     way: &mut ProviderAccess,
     model: &ResolvedModel,
     error: &ProviderError,
     verdict: RetryVerdict,
     attempts: u32,
 ) -> AdmissionDecision {
-    let standing = model.provider.standing();
+    let standing = model.provider.account_health();
     // One that lets a trial through now is no obstacle: a trial that was throttled gave its right back.
     let circuit = standing
         .filter(|standing| !standing.would_admit())
-        .map(|standing| standing.circuit());
+        .map(|standing| standing.circuit_view());
     let open = circuit.filter(|circuit| circuit.state == CircuitState::Open);
     let stands = CircuitOutlook {
-        overloads: standing.map_or(0, |standing| standing.overloads()),
+        overloads: standing.map_or(0, |standing| standing.consecutive_overloads()),
         until_open: standing
             .filter(|_| is_failure(&error.fault))
             .map(|standing| standing.failures_left()),
@@ -270,11 +277,11 @@ pub(super) fn decide(
         stand_in: way.stand_in.as_deref(),
         aside: way.aside,
     };
-    let (left, told) = match plan(&others, &stands, &model.retry, error, (verdict, attempts)) {
+    let (left, told) = match plan_failure_action(&others, &stands, &model.retry, error, (verdict, attempts)) {
         FailureAction::Retry(again) => return AdmissionDecision::Retry(again),
         FailureAction::Leave(left) => (left, error.to_agent_error()),
         FailureAction::Shut => {
-            let told = standing.map(|standing| shut(model, standing, Some(error)));
+            let told = standing.map(|standing| circuit_open_error(model, standing, Some(error)));
             (
                 Some(FallbackReason::Circuit),
                 told.unwrap_or_else(|| error.to_agent_error()),
@@ -286,8 +293,12 @@ pub(super) fn decide(
 }
 
 /// The error of a call that an open circuit does not let through, or after which it opened.
-fn shut(model: &ResolvedModel, standing: &AccountHealth, error: Option<&ProviderError>) -> AgentError {
-    let circuit = standing.circuit();
+fn circuit_open_error(
+    model: &ResolvedModel,
+    standing: &AccountHealth,
+    error: Option<&ProviderError>,
+) -> AgentError {
+    let circuit = standing.circuit_view();
     let rest = circuit
         .until
         .map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
@@ -312,7 +323,7 @@ fn shut(model: &ResolvedModel, standing: &AccountHealth, error: Option<&Provider
         reset_at: circuit.until,
         ..AgentError::new(ErrorCode::CircuitOpen, message)
     }
-    .action(format!(
+    .with_user_action(format!(
         "send a new prompt to try it now\nor set a fallback in [provider.{}]",
         standing.name()
     ))
@@ -335,7 +346,7 @@ mod tests {
                 next: next.map(str::to_owned),
                 ..ProviderAccess::default()
             };
-            assert_eq!(way.caller(), caller, "{asked} {next:?}");
+            assert_eq!(way.caller_kind(), caller, "{asked} {next:?}");
         }
     }
 
@@ -359,9 +370,9 @@ mod tests {
             };
             assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
             // For a call beside the turn's own nobody does.
-            let kept = way.alone(Some("without"));
+            let kept = way.disable_fallback(Some("without"));
             assert!(!way.goes_on());
-            way.together(kept);
+            way.restore_fallback(kept);
             assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
             assert_eq!((way.left, way.aside), (None, None));
         }

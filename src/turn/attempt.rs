@@ -70,25 +70,25 @@ pub(super) enum Visibility {
 }
 
 /// Makes one call and shows its answer as it comes. What it has used by then is known however it ends.
-pub(super) async fn attempt(
+pub(super) async fn run_attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
     shows: Visibility,
 ) -> Attempt {
-    let mut accumulator = Accumulator::new(MessageId::fresh());
+    let mut accumulator = Accumulator::new(MessageId::new_random());
     cx.totals.requests.add(1);
     cx.requests.add(1);
-    match follow(cx, model, request.clone(), shows, &mut accumulator).await {
-        Ok(Ok(stop)) => answered(accumulator, stop, model, shows, &request),
-        Ok(Err(error)) => failed(accumulator, error, model, shows),
+    match stream_response(cx, model, request.clone(), shows, &mut accumulator).await {
+        Ok(Ok(stop)) => build_answered_attempt(accumulator, stop, model, shows, &request),
+        Ok(Err(error)) => build_failed_attempt(accumulator, error, model, shows),
         Err(Stopped) => Attempt::Stopped {
-            spent: spent(&accumulator, model),
+            spent: call_usage(&accumulator, model),
         },
     }
 }
 
-async fn follow(
+async fn stream_response(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
@@ -98,7 +98,7 @@ async fn follow(
     let started = clock::now();
     let opened = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
-        opened = model.provider.stream(request) => opened,
+        opened = model.provider.open_stream(request) => opened,
     };
     let mut stream = match opened {
         Ok(stream) => stream,
@@ -127,7 +127,7 @@ async fn follow(
                     }
                 }
                 Some(Err(error)) => ended = Some(Err(error)),
-                None => ended = Some(Err(broken(model))),
+                None => ended = Some(Err(missing_stop_error(model))),
             }
         }
         batch.flush(cx, shows).await?;
@@ -140,26 +140,26 @@ async fn follow(
 /// Takes one piece in; tells when the message has ended.
 fn push(accumulator: &mut Accumulator, batch: &mut DeltaBatch, piece: StreamEvent) -> Option<StopReason> {
     match accumulator.push(piece) {
-        PushResult::Show(delta) => batch.add(delta),
+        PushResult::Show(delta) => batch.push_delta(delta),
         PushResult::Quiet => {}
         PushResult::Stopped(reason) => return Some(reason),
     }
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
 
-fn answered(
+fn build_answered_attempt(
     accumulator: Accumulator,
     stop: StopReason,
     model: &ResolvedModel,
     shows: Visibility,
     request: &Request,
 ) -> Attempt {
-    let spent = spent(&accumulator, model);
+    let spent = call_usage(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     Attempt::Answered(Box::new(Answered {
-        shown: shown(&accumulator, shows),
+        shown: streamed_output(&accumulator, shows),
         overlong: accumulator.is_full(),
-        answer: accumulator.finish(cut, &model.provider.origin(&model.model), |id| {
+        answer: accumulator.into_message(cut, &model.provider.model_origin(&model.model), |id| {
             request.has_call(id)
         }),
         stop,
@@ -167,19 +167,19 @@ fn answered(
     }))
 }
 
-fn failed(
+fn build_failed_attempt(
     accumulator: Accumulator,
     error: ProviderError,
     model: &ResolvedModel,
     shows: Visibility,
 ) -> Attempt {
-    let spent = spent(&accumulator, model);
-    let shown = shown(&accumulator, shows);
+    let spent = call_usage(&accumulator, model);
+    let shown = streamed_output(&accumulator, shows);
     let error = Box::new(error);
     Attempt::Failed { error, shown, spent }
 }
 
-fn shown(accumulator: &Accumulator, shows: Visibility) -> Option<StreamedOutput> {
+fn streamed_output(accumulator: &Accumulator, shows: Visibility) -> Option<StreamedOutput> {
     (shows == Visibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
@@ -187,17 +187,17 @@ fn shown(accumulator: &Accumulator, shows: Visibility) -> Option<StreamedOutput>
     })
 }
 
-fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
-    let (usage, told) = accumulator.usage();
+fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
+    let (usage, told) = accumulator.usage_and_cost();
     CallUsage {
         usage,
-        cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))),
-        came: accumulator.bytes(),
+        cost: told.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
+        came: accumulator.received_bytes(),
     }
 }
 
 /// A stream that ended without a stop event: the provider layer never does so, a wrong one might.
-fn broken(model: &ResolvedModel) -> ProviderError {
+fn missing_stop_error(model: &ResolvedModel) -> ProviderError {
     ProviderError {
         fault: Fault::BrokenStream,
         provider: model.provider.name().to_owned(),
@@ -219,7 +219,7 @@ struct DeltaBatch {
 }
 
 impl DeltaBatch {
-    fn add(&mut self, delta: Delta) {
+    fn push_delta(&mut self, delta: Delta) {
         self.bytes += delta.text().len();
         let joined = match (self.deltas.last_mut(), &delta) {
             (Some(Delta::Text { text, .. }), Delta::Text { text: more, .. })
@@ -250,14 +250,14 @@ impl DeltaBatch {
             return Ok(());
         }
         for delta in self.deltas {
-            cx.port.emit(Event::Delta(delta)).await?;
+            cx.port.emit_event(Event::Delta(delta)).await?;
         }
         Ok(())
     }
 }
 
 /// Waits, unless the turn is stopped first.
-pub(super) async fn pause(cx: &TurnContext, time: Duration) -> Result<(), Stopped> {
+pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), Stopped> {
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),
         () = tokio::time::sleep(time) => Ok(()),

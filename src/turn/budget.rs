@@ -24,7 +24,7 @@ pub struct Budgets {
 
 impl Budgets {
     /// Whether a call to `provider` has any limit in money.
-    pub fn limit(&self, provider: &str) -> bool {
+    pub fn has_money_limit(&self, provider: &str) -> bool {
         [self.turn, self.session].iter().any(Option::is_some) || self.limit_day(provider)
     }
 
@@ -88,15 +88,15 @@ pub(super) struct DaySpend {
 }
 
 impl DaySpend {
-    fn spent(&self, provider: Option<&str>) -> Cost {
+    fn spent_cost(&self, provider: Option<&str>) -> Cost {
         self.own.spent_at(provider) + self.others.spent_at(provider)
     }
 
-    fn raised(&self, provider: Option<&str>) -> Cost {
+    fn raised_cost(&self, provider: Option<&str>) -> Cost {
         self.own.raised_at(provider) + self.others.raised_at(provider)
     }
 
-    fn reserved(&self, provider: Option<&str>) -> Cost {
+    fn reserved_cost(&self, provider: Option<&str>) -> Cost {
         match provider {
             Some(provider) => self.reserved.get(provider).copied().unwrap_or_default(),
             None => self.reserved.values().copied().sum(),
@@ -131,13 +131,13 @@ impl LimitStatus {
     }
 
     /// Whether spending `cost` more takes it over the warning's mark.
-    fn crosses(&self, cost: Cost) -> bool {
+    fn would_cross_warning(&self, cost: Cost) -> bool {
         let near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
         cost > Cost(0) && !near(self.spent) && near(self.spent + cost)
     }
 }
 
-fn standings(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatus> {
+fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatus> {
     let budgets = &tree.budgets;
     let at = |limit, most: Option<Cost>, raised, spent, reserved| {
         most.map(|most| LimitStatus {
@@ -166,16 +166,16 @@ fn standings(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatu
         at(
             LimitName::ProviderDayCost,
             budgets.providers.get(provider).copied(),
-            day.raised(one),
-            day.spent(one),
-            day.reserved(one),
+            day.raised_cost(one),
+            day.spent_cost(one),
+            day.reserved_cost(one),
         ),
         at(
             LimitName::DayCost,
             budgets.day,
-            day.raised(None),
-            day.spent(None),
-            day.reserved(None),
+            day.raised_cost(None),
+            day.spent_cost(None),
+            day.reserved_cost(None),
         ),
     ]
     .into_iter()
@@ -184,8 +184,8 @@ fn standings(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatu
 }
 
 /// The first limit that a call would break; none: it may be made.
-pub(super) fn judge(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Option<LimitReached> {
-    if !tree.budgets.limit(&call.provider) {
+pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Option<LimitReached> {
+    if !tree.budgets.has_money_limit(&call.provider) {
         return None;
     }
     let reached = |limit, used: Cost, most: Cost, message| LimitReached {
@@ -201,18 +201,23 @@ pub(super) fn judge(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Op
         return Some(reached(LimitName::UnknownPrice, Cost(0), Cost(0), message));
     }
     let more = call.estimate.unwrap_or_default();
-    let standings = standings(tree, day, &call.provider);
+    let standings = limit_statuses(tree, day, &call.provider);
     let first = standings.into_iter().find(|standing| standing.is_reached(more))?;
     let used = first.spent + first.reserved + more;
-    let message = exceeds(first.limit, &call.provider, used, first.most);
+    let message = format_limit_exceeded(first.limit, &call.provider, used, first.most);
     Some(reached(first.limit, used, first.most, message))
 }
 
 /// Limits of which so much is used now that people should know; each is told when it gets there.
-pub(super) fn near(tree: &TurnSpend, day: &DaySpend, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
-    standings(tree, day, provider)
+pub(super) fn collect_budget_warnings(
+    tree: &TurnSpend,
+    day: &DaySpend,
+    provider: &str,
+    cost: Cost,
+) -> Vec<BudgetWarning> {
+    limit_statuses(tree, day, provider)
         .into_iter()
-        .filter(|standing| standing.crosses(cost))
+        .filter(|standing| standing.would_cross_warning(cost))
         .map(|standing| BudgetWarning {
             limit: standing.limit,
             spent: standing.spent + cost,
@@ -234,9 +239,9 @@ pub(super) struct BudgetWarning {
 
 impl BudgetWarning {
     /// For people.
-    pub(super) fn message(&self, provider: &str) -> String {
-        let what = subject(self.limit, provider);
-        let (spent, most) = shown(self.spent, self.most);
+    pub(super) fn to_message(self, provider: &str) -> String {
+        let what = describe_limit_subject(self.limit, provider);
+        let (spent, most) = format_amounts(self.spent, self.most);
         format!("{what} is {spent} of the limit of {most}")
     }
 }
@@ -246,23 +251,23 @@ pub(super) fn unknown_price(model: &str) -> String {
     format!("the price of {model} is unknown, so spending limits cannot cover it")
 }
 
-fn exceeds(limit: LimitName, provider: &str, used: Cost, most: Cost) -> String {
-    let what = subject(limit, provider);
-    let (used, most) = shown(used, most);
+fn format_limit_exceeded(limit: LimitName, provider: &str, used: Cost, most: Cost) -> String {
+    let what = describe_limit_subject(limit, provider);
+    let (used, most) = format_amounts(used, most);
     format!("{what} {used} exceeds limit {most}")
 }
 
-fn subject(limit: LimitName, provider: &str) -> String {
+fn describe_limit_subject(limit: LimitName, provider: &str) -> String {
     match limit {
         LimitName::ProviderDayCost => format!("day cost at {provider}"),
-        other => other.what().to_owned(),
+        other => other.display_name().to_owned(),
     }
 }
 
 /// Two amounts in cents, or as finely as it takes to tell them apart.
-fn shown(used: Cost, most: Cost) -> (String, String) {
+fn format_amounts(used: Cost, most: Cost) -> (String, String) {
     let in_digits = |digits: usize| {
-        let show = |cost: Cost| format!("${:.digits$}", cost.usd());
+        let show = |cost: Cost| format!("${:.digits$}", cost.to_usd());
         (show(used), show(most))
     };
     (2..=9)
@@ -318,7 +323,7 @@ mod tests {
     #[test]
     fn what_was_spent_and_what_a_call_would_add_must_fit() {
         let says = |tree: &TurnSpend, call: &CallEstimate| {
-            judge(tree, &DaySpend::default(), call).map(|r| r.message)
+            check_limits(tree, &DaySpend::default(), call).map(|r| r.message)
         };
         let mut five = tree(session(5.0));
         assert_eq!(says(&five, &call(Some(1.0))), None);
@@ -350,7 +355,7 @@ mod tests {
             providers: Arc::new(BTreeMap::from([("p".to_owned(), usd(5.0))])),
             ..Budgets::default()
         };
-        let reached = |day: &DaySpend, more| judge(&tree(budgets.clone()), day, &call(Some(more)));
+        let reached = |day: &DaySpend, more| check_limits(&tree(budgets.clone()), day, &call(Some(more)));
         assert_eq!(reached(&day(1.0, 2.0, 1.0), 1.0), None);
         let at_p = reached(&day(1.0, 2.0, 1.0), 1.5).unwrap();
         assert_eq!(at_p.limit, LimitName::ProviderDayCost);
@@ -359,7 +364,7 @@ mod tests {
             providers: Arc::default(),
             ..budgets
         };
-        let all = judge(&tree(only_day), &day(4.0, 4.0, 0.5), &call(Some(0.0))).unwrap();
+        let all = check_limits(&tree(only_day), &day(4.0, 4.0, 0.5), &call(Some(0.0))).unwrap();
         assert_eq!(all.message, "day cost $10.50 exceeds limit $10.00");
         assert_eq!((all.used, all.most), (10_500_000_000, 10_000_000_000));
     }
@@ -367,19 +372,20 @@ mod tests {
     #[test]
     fn an_unknown_price_is_asked_about_before_all_else_and_once() {
         let mut tree = tree(session(5.0));
-        let reached = judge(&tree, &DaySpend::default(), &call(None)).unwrap();
+        let reached = check_limits(&tree, &DaySpend::default(), &call(None)).unwrap();
         assert_eq!(reached.limit, LimitName::UnknownPrice);
         tree.unpriced.insert("p/m".to_owned());
-        assert_eq!(judge(&tree, &DaySpend::default(), &call(None)), None);
+        assert_eq!(check_limits(&tree, &DaySpend::default(), &call(None)), None);
         // What is known to be spent still counts.
         tree.session = usd(6.0);
-        assert!(judge(&tree, &DaySpend::default(), &call(None)).is_some());
+        assert!(check_limits(&tree, &DaySpend::default(), &call(None)).is_some());
     }
 
     #[test]
     fn four_fifths_are_told_when_they_are_crossed() {
         let tree = tree(session(5.0));
-        let told = |tree: &TurnSpend, cost| near(tree, &DaySpend::default(), "p", usd(cost));
+        let told =
+            |tree: &TurnSpend, cost| collect_budget_warnings(tree, &DaySpend::default(), "p", usd(cost));
         // 4.0 of 5.0 are four fifths already.
         assert!(told(&tree, 0.5).is_empty());
         let below = TurnSpend {
@@ -390,7 +396,7 @@ mod tests {
         let crossed = told(&below, 0.1);
         assert_eq!(crossed.len(), 1);
         assert_eq!(
-            crossed[0].message("p"),
+            crossed[0].to_message("p"),
             "session cost is $4.00 of the limit of $5.00"
         );
         assert_eq!(told(&below, 9.0).len(), 1, "also when it goes beyond the limit");

@@ -17,14 +17,14 @@ use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use self::permission::{Permission, hooked, permission};
+use self::permission::{Permission, request_permission, run_permission_hooks};
 use super::accumulate::RequestedCall;
 use super::circuit::CallReport;
 use super::hooks::Objection;
 use super::redact::{self, RedactingSink};
 use super::session_link::Stopped;
 use super::tool_guard::{self, ToolCircuitGuard};
-use super::tool_step::policy;
+use super::tool_step::failure_policy_for;
 use super::{CarriedCall, TurnContext};
 use crate::base::spawn::panic_text;
 use crate::base::{clock, text};
@@ -112,7 +112,7 @@ impl ToolRun {
         }
     }
 
-    pub(super) fn carried(carried: CarriedCall) -> Self {
+    pub(super) fn from_carried(carried: CarriedCall) -> Self {
         Self {
             id: carried.call.id,
             title: carried.call.name.clone(),
@@ -135,16 +135,16 @@ impl ToolRun {
     }
 
     /// The arguments; what was written where they could not be read.
-    pub(super) fn asked(&self) -> Result<&Value, &str> {
+    pub(super) fn requested_arguments(&self) -> Result<&Value, &str> {
         self.input.as_deref().map_err(String::as_str)
     }
 
     /// Whether making it again is how one waits.
-    pub(super) fn waits(&self, cx: &TurnContext) -> bool {
-        cx.tools.get(&self.name).is_some_and(|tool| tool.waits())
+    pub(super) fn is_wait_call(&self, cx: &TurnContext) -> bool {
+        cx.tools.get(&self.name).is_some_and(|tool| tool.is_wait_tool())
     }
 
-    fn update(&self, status: ToolCallStatus) -> ToolCallUpdate {
+    fn to_update(&self, status: ToolCallStatus) -> ToolCallUpdate {
         ToolCallUpdate {
             id: self.id.clone(),
             name: self.name.clone(),
@@ -170,15 +170,15 @@ pub(super) async fn run_calls(
 ) -> Result<Vec<ToolRunResult>, Stopped> {
     let mut ready = Vec::with_capacity(calls.len());
     for mut call in calls {
-        let prepared = prepare(cx, &mut call);
+        let prepared = prepare_call(cx, &mut call);
         let prepared = match instead {
             Some(answer) => Err(answer.to_owned()),
             None => prepared,
         };
         if !call.carried {
-            let mut pending = call.update(ToolCallStatus::Pending);
+            let mut pending = call.to_update(ToolCallStatus::Pending);
             pending.input = call.input.as_ref().ok().cloned();
-            cx.port.emit(Event::ToolCall(pending)).await?;
+            cx.port.emit_event(Event::ToolCall(pending)).await?;
         }
         ready.push((call, prepared));
     }
@@ -202,25 +202,26 @@ pub(super) async fn run_calls(
 }
 
 /// Checks name and arguments; an error is for the model.
-fn prepare(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
+fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
-        let known = cx.tools.names().join(", ");
+        let known = cx.tools.tool_names().join(", ");
         return Err(format!("unknown tool {:?}; the tools are: {known}", call.name));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
     let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let prepared = tool.clone().prepare(input)?;
+        let prepared = tool.clone().prepare_call(input)?;
         let title = text::one_line(&prepared.title(), 200);
         Ok((prepared, title))
     }));
-    let checked = checked.unwrap_or_else(|payload| Err(broken(call, &panic_text(payload.as_ref()))));
+    let checked =
+        checked.unwrap_or_else(|payload| Err(internal_error_message(call, &panic_text(payload.as_ref()))));
     let (prepared, title) = checked?;
     call.title = title;
     Ok(prepared)
 }
 
 /// What the model reads of a bug of ours.
-fn broken(call: &ToolRun, why: &str) -> String {
+fn internal_error_message(call: &ToolRun, why: &str) -> String {
     tracing::error!(tool = call.name, error = why, "tool failed");
     format!("the tool failed with an internal error ({why}); try another way")
 }
@@ -234,7 +235,7 @@ async fn run_call(
     let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
-            return end(
+            return finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Failed,
@@ -244,23 +245,25 @@ async fn run_call(
             .await;
         }
     };
-    let gate = match ToolCircuitGuard::enter(cx, &call.name).await? {
+    let gate = match ToolCircuitGuard::enter_circuit(cx, &call.name).await? {
         Ok(gate) => gate,
         Err(why) => {
-            let ended = end(cx, &call, ToolCallStatus::Failed, why, ToolRunDisposition::Failed).await?;
-            return Ok(halt.look(cx, ended));
+            let ended =
+                finish_without_run(cx, &call, ToolCallStatus::Failed, why, ToolRunDisposition::Failed)
+                    .await?;
+            return Ok(halt.observe_result(cx, ended));
         }
     };
-    let (prepared, objection) = match hooked(cx, &mut call, prepared).await? {
+    let (prepared, objection) = match run_permission_hooks(cx, &mut call, prepared).await? {
         (Permission::Granted(prepared), _) if !halt.is_set() => {
-            (permission(cx, &mut call, prepared).await?, None)
+            (request_permission(cx, &mut call, prepared).await?, None)
         }
         (Permission::Granted(_), _) => (Permission::halted(), None),
         (refused, objection) => (refused, objection),
     };
     let mut ended = match prepared {
         Permission::Granted(_) if halt.is_set() => {
-            end(
+            finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Cancelled,
@@ -269,16 +272,16 @@ async fn run_call(
             )
             .await?
         }
-        Permission::Granted(prepared) => execute(cx, &call, prepared).await?,
+        Permission::Granted(prepared) => execute_call(cx, &call, prepared).await?,
         Permission::Refused(status, why) => {
             let fate = match status {
                 ToolCallStatus::Failed => ToolRunDisposition::Failed,
                 _ => ToolRunDisposition::Refused,
             };
-            end(cx, &call, status, why, fate).await?
+            finish_without_run(cx, &call, status, why, fate).await?
         }
         Permission::Invalid(why) => {
-            end(
+            finish_without_run(
                 cx,
                 &call,
                 ToolCallStatus::Failed,
@@ -294,9 +297,9 @@ async fn run_call(
         ToolRunDisposition::TimedOut => CallReport::Failed("timed out"),
         ToolRunDisposition::Refused | ToolRunDisposition::JoinViolated => CallReport::Nothing,
     };
-    gate.ended(told).await?;
+    gate.record_call_end(told).await?;
     ended.ended_by = ended.ended_by.or(objection);
-    Ok(halt.look(cx, ended))
+    Ok(halt.observe_result(cx, ended))
 }
 
 impl StopFlag {
@@ -305,8 +308,8 @@ impl StopFlag {
     }
 
     /// A call that ends the turn lets no other begin.
-    fn look(&self, cx: &TurnContext, ended: ToolRunResult) -> ToolRunResult {
-        if ended.ended_by.is_some() || policy(cx, ended.fate) == FailurePolicy::Fail {
+    fn observe_result(&self, cx: &TurnContext, ended: ToolRunResult) -> ToolRunResult {
+        if ended.ended_by.is_some() || failure_policy_for(cx, ended.fate) == FailurePolicy::Fail {
             self.0.store(true, Ordering::Relaxed);
         }
         ended
@@ -314,23 +317,23 @@ impl StopFlag {
 }
 
 /// Runs an approved call, telling its live output, and answers it.
-async fn execute(
+async fn execute_call(
     cx: &TurnContext,
     call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<ToolRunResult, Stopped> {
-    let mut running = call.update(ToolCallStatus::Running);
+    let mut running = call.to_update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
-    cx.port.emit(Event::ToolCall(running)).await?;
+    cx.port.emit_event(Event::ToolCall(running)).await?;
     cx.totals.tool_calls.add(1);
     let started = clock::now();
     let result = run_to_end(cx, call, prepared).await?;
     let took = started.elapsed();
     cx.totals.tool.record(took);
-    let (status, output) = verdict(call, result);
-    let output = redact::output(&cx.redactor, output);
+    let (status, output) = to_status_and_output(call, result);
+    let output = redact::redact_output(&cx.redactor, output);
     let mut result = for_the_model(cx, call, &output);
-    let (fate, fingerprint) = (fate(status, &output), fingerprint(&result));
+    let (fate, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
     let said = match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
         ToolRunDisposition::Failed
@@ -339,7 +342,7 @@ async fn execute(
         | ToolRunDisposition::JoinViolated => result.text.clone(),
     };
     if let Some(note) = &call.note {
-        tool_guard::add(&mut result, note);
+        tool_guard::append_note(&mut result, note);
     }
     let ended_by = match fate {
         ToolRunDisposition::Refused => None,
@@ -348,11 +351,11 @@ async fn execute(
         | ToolRunDisposition::Failed
         | ToolRunDisposition::TimedOut
         | ToolRunDisposition::SubagentFailed
-        | ToolRunDisposition::JoinViolated => {
-            tool_guard::after(cx, call, &mut result).await.unwrap_or_default()
-        }
+        | ToolRunDisposition::JoinViolated => tool_guard::run_post_tool_hooks(cx, call, &mut result)
+            .await
+            .unwrap_or_default(),
     };
-    let mut ended = call.update(status);
+    let mut ended = call.to_update(status);
     ended.result = Some(Arc::new(result));
     ended.diff = output.diff;
     ended.locations = output.locations;
@@ -368,7 +371,7 @@ async fn execute(
     })
 }
 
-fn fate(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
+fn to_disposition(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
     match (status, output.delegated) {
         (ToolCallStatus::Failed, Some(Delegated::Failed)) => return ToolRunDisposition::SubagentFailed,
         (ToolCallStatus::Failed, Some(Delegated::Violated)) => return ToolRunDisposition::JoinViolated,
@@ -385,7 +388,7 @@ fn fate(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
     }
 }
 
-fn fingerprint(result: &ToolResult) -> u64 {
+fn fingerprint_result(result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&result.text, result.is_error).hash(&mut hasher);
     hasher.finish()
@@ -401,7 +404,10 @@ async fn run_to_end(
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
-    let run = within(limit, guarded(prepared.run(tool_context(cx, call, Some(news)))));
+    let run = run_with_timeout(
+        limit,
+        catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
+    );
     let mut run = std::pin::pin!(run.fuse());
     let mut ended = None;
     {
@@ -442,33 +448,38 @@ fn finish_limit(cx: &TurnContext) -> Duration {
 
 /// Tells all that a call tells, until it has ended or nobody listens.
 async fn pass_on(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
-    let mut pieces = cx.redactor.pieces();
+    let mut pieces = cx.redactor.redact_pieces();
     while let Some(news) = told.recv().await {
         let event = match news {
-            ToolProgress::Output(raw) => output(call, pieces.push(&text::neutralise(&raw))),
+            ToolProgress::Output(raw) => {
+                output_event(call, pieces.push(&text::strip_control_characters(&raw)))
+            }
             ToolProgress::Plan(items) => Some(Event::Plan(items)),
         };
-        if tell(cx, event).await.is_err() {
+        if emit_optional_event(cx, event).await.is_err() {
             return;
         }
     }
     // Nobody listens any more, or all is told.
-    let _ = tell(cx, output(call, pieces.finish())).await;
+    let _ = emit_optional_event(cx, output_event(call, pieces.flush_held())).await;
 }
 
-fn output(call: &ToolRun, text: String) -> Option<Event> {
+fn output_event(call: &ToolRun, text: String) -> Option<Event> {
     let tool_call = call.id.clone();
     (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
 }
 
-async fn tell(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
+async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
     match event {
-        Some(event) => cx.port.emit(event).await,
+        Some(event) => cx.port.emit_event(event).await,
         None => Ok(()),
     }
 }
 
-fn verdict(call: &ToolRun, result: Result<ToolOutput, ToolError>) -> (ToolCallStatus, ToolOutput) {
+fn to_status_and_output(
+    call: &ToolRun,
+    result: Result<ToolOutput, ToolError>,
+) -> (ToolCallStatus, ToolOutput) {
     let failed = |text: String| ToolOutput {
         text,
         is_error: true,
@@ -491,7 +502,7 @@ fn verdict(call: &ToolRun, result: Result<ToolOutput, ToolError>) -> (ToolCallSt
                 ..*output
             },
         ),
-        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(broken(call, &why))),
+        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(internal_error_message(call, &why))),
     }
 }
 
@@ -507,7 +518,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         && let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS)
     {
         if result.full.is_none() {
-            match keep(cx, call, &output.text) {
+            match store_output(cx, call, &output.text) {
                 Ok(kept) => result.full = Some(kept),
                 Err(error) => tracing::warn!(error, "long tool output was not kept"),
             }
@@ -520,29 +531,29 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
     result
 }
 
-fn keep(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
-    let mut kept = cx.keep.begin(call.id.as_str())?;
-    kept.append(whole)?;
+fn store_output(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
+    let mut kept = cx.keep.create_writer(call.id.as_str())?;
+    kept.append_text(whole)?;
     kept.finish()
 }
 
 /// Answers a call that did not run.
-async fn end(
+async fn finish_without_run(
     cx: &TurnContext,
     call: &ToolRun,
     status: ToolCallStatus,
     why: String,
     fate: ToolRunDisposition,
 ) -> Result<ToolRunResult, Stopped> {
-    let mut ended = call.update(status);
+    let mut ended = call.to_update(status);
     let why = redact::text(&cx.redactor, why);
     let mut result = ToolResult::error(why.clone());
-    let fingerprint = fingerprint(&result);
+    let fingerprint = fingerprint_result(&result);
     if let Some(note) = &call.note {
-        tool_guard::add(&mut result, note);
+        tool_guard::append_note(&mut result, note);
     }
     ended.result = Some(Arc::new(result));
-    cx.port.emit(Event::ToolCall(ended)).await?;
+    cx.port.emit_event(Event::ToolCall(ended)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
         fate,
@@ -556,7 +567,7 @@ fn time_limit(cx: &TurnContext, call: &ToolRun, own: Option<Duration>) -> Option
     own.map(|own| (cx.tool_timeouts)(&call.name).unwrap_or(own))
 }
 
-async fn within(
+async fn run_with_timeout(
     limit: Option<Duration>,
     run: impl Future<Output = Result<ToolOutput, ToolError>>,
 ) -> Result<ToolOutput, ToolError> {
@@ -571,7 +582,7 @@ async fn within(
 }
 
 /// A tool that panics is that call's failure, nothing more (R-TOOL-5).
-async fn guarded<T>(run: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
+async fn catch_tool_panic<T>(run: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
     AssertUnwindSafe(run)
         .catch_unwind()
         .await

@@ -69,7 +69,7 @@ pub(super) enum CircuitChange {
 
 impl ToolCircuits {
     /// Whether a call of `tool` may run now.
-    pub(super) fn admit(&mut self, tool: &str, now: Instant) -> ToolAdmission {
+    pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> ToolAdmission {
         let Some(circuit) = self.tools.get_mut(tool) else {
             return ToolAdmission::Go;
         };
@@ -89,7 +89,7 @@ impl ToolCircuits {
     }
 
     /// A call that was let through has ended.
-    pub(super) fn ended(
+    pub(super) fn record_call_end(
         &mut self,
         tool: &str,
         trial: bool,
@@ -103,13 +103,13 @@ impl ToolCircuits {
                 (was.state != CircuitStage::Closed).then_some(CircuitChange::Closed)
             }
             CallReport::Failed(message) => {
-                let pattern = pattern(message);
+                let pattern = normalize_failure_message(message);
                 let circuit = self.tools.entry(tool.to_owned()).or_insert(ToolCircuit {
                     pattern: String::new(),
                     in_row: 0,
                     state: CircuitStage::Closed,
                 });
-                circuit.failed(pattern, trial, now, cooldown)
+                circuit.record_failure(pattern, trial, now, cooldown)
             }
             CallReport::Nothing => {
                 if trial && let Some(circuit) = self.tools.get_mut(tool) {
@@ -122,7 +122,7 @@ impl ToolCircuits {
     }
 
     /// Those that are not closed, by their tools' names; `wall_ms` is the wall time of `now`.
-    pub fn views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
+    pub fn open_circuit_views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
         let view = |(name, circuit): (&String, &ToolCircuit)| {
             let (state, until) = match circuit.state {
                 CircuitStage::Closed => return None,
@@ -153,7 +153,7 @@ impl ToolCircuits {
 }
 
 impl ToolCircuit {
-    fn failed(
+    fn record_failure(
         &mut self,
         pattern: String,
         trial: bool,
@@ -182,7 +182,7 @@ impl ToolCircuit {
 
 /// What two failures have in common that say the same: numbers, case and white space do not count. A name or a path
 /// does: three files that are not there are three different failures, not a broken tool.
-fn pattern(message: &str) -> String {
+fn normalize_failure_message(message: &str) -> String {
     let mut pattern = String::new();
     for word in message.split_whitespace() {
         if !pattern.is_empty() {
@@ -214,8 +214,8 @@ mod tests {
     const COOLDOWN: Duration = Duration::from_secs(60);
 
     fn fail(circuits: &mut ToolCircuits, message: &str, now: Instant) -> Option<CircuitChange> {
-        assert_eq!(circuits.admit("t", now), ToolAdmission::Go, "{message}");
-        circuits.ended("t", false, CallReport::Failed(message), now, COOLDOWN)
+        assert_eq!(circuits.admit_call("t", now), ToolAdmission::Go, "{message}");
+        circuits.record_call_end("t", false, CallReport::Failed(message), now, COOLDOWN)
     }
 
     fn opened(now: Instant) -> ToolCircuits {
@@ -238,7 +238,7 @@ mod tests {
     fn three_of_the_same_open_it_and_others_do_not() {
         let now = clock::now();
         let mut circuits = opened(now);
-        let refused = circuits.admit("t", now + COOLDOWN / 2);
+        let refused = circuits.admit_call("t", now + COOLDOWN / 2);
         let pattern = "no answer from #".to_owned();
         assert_eq!(
             refused,
@@ -247,17 +247,20 @@ mod tests {
                 pattern
             }
         );
-        assert_eq!(circuits.admit("other", now), ToolAdmission::Go);
+        assert_eq!(circuits.admit_call("other", now), ToolAdmission::Go);
         let mut circuits = ToolCircuits::default();
         for name in ["a", "b", "c", "a", "a", "b"] {
             assert_eq!(fail(&mut circuits, &format!("no such file: {name}"), now), None);
         }
         // A success begins a new row; what tells nothing does not.
         assert_eq!(fail(&mut circuits, "no such file: b", now), None);
-        assert_eq!(circuits.ended("t", false, CallReport::Well, now, COOLDOWN), None);
+        assert_eq!(
+            circuits.record_call_end("t", false, CallReport::Well, now, COOLDOWN),
+            None
+        );
         assert_eq!(fail(&mut circuits, "x", now), None);
         assert_eq!(
-            circuits.ended("t", false, CallReport::Nothing, now, COOLDOWN),
+            circuits.record_call_end("t", false, CallReport::Nothing, now, COOLDOWN),
             None
         );
         assert_eq!(fail(&mut circuits, "x", now), None);
@@ -281,19 +284,22 @@ mod tests {
             (CallReport::Nothing, None, ToolAdmission::Trial),
         ] {
             let mut circuits = opened(now);
-            assert_eq!(circuits.admit("t", later), ToolAdmission::Trial);
+            assert_eq!(circuits.admit_call("t", later), ToolAdmission::Trial);
             // Meanwhile nobody else is let through, and what ran before decides nothing but by a success.
-            assert!(matches!(circuits.admit("t", later), ToolAdmission::Open { .. }));
+            assert!(matches!(
+                circuits.admit_call("t", later),
+                ToolAdmission::Open { .. }
+            ));
             assert_eq!(
-                circuits.ended("t", false, CallReport::Failed("x"), later, COOLDOWN),
+                circuits.record_call_end("t", false, CallReport::Failed("x"), later, COOLDOWN),
                 None
             );
             assert_eq!(
-                circuits.ended("t", false, CallReport::Nothing, later, COOLDOWN),
+                circuits.record_call_end("t", false, CallReport::Nothing, later, COOLDOWN),
                 None
             );
-            assert_eq!(circuits.ended("t", true, told, later, COOLDOWN), change);
-            assert_eq!(circuits.admit("t", later), then, "{told:?}");
+            assert_eq!(circuits.record_call_end("t", true, told, later, COOLDOWN), change);
+            assert_eq!(circuits.admit_call("t", later), then, "{told:?}");
         }
     }
 
@@ -303,7 +309,7 @@ mod tests {
         let mut circuits = opened(now);
         assert!(circuits.reset(Some("other")).is_empty());
         assert_eq!(circuits.reset(Some("t")), ["t"]);
-        assert_eq!(circuits.admit("t", now), ToolAdmission::Go);
+        assert_eq!(circuits.admit_call("t", now), ToolAdmission::Go);
         assert_eq!(opened(now).reset(None), ["t"]);
     }
 
@@ -316,7 +322,7 @@ mod tests {
             let mut trial = false;
             for (act, seconds) in acts {
                 now += Duration::from_secs(seconds);
-                let admitted = circuits.admit("t", now);
+                let admitted = circuits.admit_call("t", now);
                 if admitted == ToolAdmission::Trial {
                     prop_assert!(!trial);
                     trial = true;
@@ -327,12 +333,12 @@ mod tests {
                     _ => CallReport::Failed("x"),
                 };
                 if act < 3 && (trial || admitted == ToolAdmission::Go) {
-                    circuits.ended("t", trial, told, now, COOLDOWN);
+                    circuits.record_call_end("t", trial, told, now, COOLDOWN);
                     trial = false;
                 }
             }
-            circuits.ended("t", trial, CallReport::Nothing, now, COOLDOWN);
-            let stuck = matches!(circuits.admit("t", now + COOLDOWN), ToolAdmission::Open { .. });
+            circuits.record_call_end("t", trial, CallReport::Nothing, now, COOLDOWN);
+            let stuck = matches!(circuits.admit_call("t", now + COOLDOWN), ToolAdmission::Open { .. });
             prop_assert!(!stuck);
         }
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::attempt::{Answered, Visibility};
 use super::loop_state::LoopState;
 use super::session_link::Stopped;
-use super::step::{CallOutcome, StepOutcome, call};
+use super::step::{CallOutcome, StepOutcome, call_with_retries};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
-use crate::provider::{Item, Request, StopReason, thinks};
+use crate::provider::{Item, Request, StopReason, is_thinking_enabled};
 
 /// So often a notes call that does not fit itself is made again, each time without the older half.
 const SHORTER: u32 = 3;
@@ -58,23 +58,23 @@ impl Default for ContextPolicy {
 impl ContextPolicy {
     /// Whether a request of so many tokens is made smaller before it is sent.
     fn is_due(&self, tokens: u64, window: u64) -> bool {
-        tokens as f64 > self.room(window) as f64 * self.threshold
+        tokens as f64 > self.available_tokens(window) as f64 * self.threshold
     }
 
     /// Whether a request of so many tokens leaves no room for an answer.
     fn is_full(&self, tokens: u64, window: u64) -> bool {
-        tokens > self.room(window)
+        tokens > self.available_tokens(window)
     }
 
     /// The tokens that a request may have.
-    fn room(&self, window: u64) -> u64 {
+    fn available_tokens(&self, window: u64) -> u64 {
         window - self.reserve.min(window / 4)
     }
 }
 
 /// Estimated tokens of what stands before every history.
-pub(super) fn floor(cx: &TurnContext) -> u64 {
-    let tools = cx.tools.specs().iter().map(|spec| {
+pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
+    let tools = cx.tools.tool_specs().iter().map(|spec| {
         let schema = spec.schema.to_string();
         estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
     });
@@ -82,13 +82,15 @@ pub(super) fn floor(cx: &TurnContext) -> u64 {
 }
 
 /// The history for the next call, made smaller before it is too long (R-CTX-1).
-pub(super) async fn fit(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
+pub(super) async fn fit_history(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
     let items = begin(cx, state).await?;
-    let due = cx.context.is_due(state.estimate(&items), state.model.info.window);
+    let due = cx
+        .context
+        .is_due(state.estimate_tokens(&items), state.model.info.window);
     if !due || state.just_compacted || !state.may_compact() || lacks_floor(state, &items) {
         return Ok(items);
     }
-    match summarise(cx, state, &items, CompactTrigger::Threshold, None).await? {
+    match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
         Summarised::Smaller => begin(cx, state).await,
         // After a stop at a limit the step's own call is not made either.
         Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
@@ -99,24 +101,24 @@ pub(super) async fn fit(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<A
 /// if that model's window asks for it, and tells whether it fits. The notes are written by that model, or by
 /// `compaction_model`. The loop's own look before the next call then finds nothing more to do.
 pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, Stopped> {
-    let items = fit(cx, state).await?;
+    let items = fit_history(cx, state).await?;
     let full = cx
         .context
-        .is_full(state.estimate(&items), state.model.info.window);
+        .is_full(state.estimate_tokens(&items), state.model.info.window);
     Ok(!full && !lacks_floor(state, &items))
 }
 
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
     let begun = cx.port.begin_step().await?;
     state.failed_compactions = begun.failed_compactions;
-    state.used.context = state.estimate(&begun.items);
+    state.used.context = state.estimate_tokens(&begun.items);
     Ok(begun.items)
 }
 
 /// Whether what no compaction takes away is too long: system prompt, tools, and the last message.
 pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<Item>]) -> bool {
     let last = items.last().map_or(&items[..0], std::slice::from_ref);
-    state.estimate(last) > state.model.info.window
+    state.estimate_tokens(last) > state.model.info.window
 }
 
 /// The end of a turn whose next request cannot fit.
@@ -125,12 +127,12 @@ pub(super) fn no_room(cx: &TurnContext, state: &LoopState, items: &[Arc<Item>]) 
     if lacks_floor(state, items) {
         return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
     }
-    let full = !state.may_compact() && cx.context.is_full(state.estimate(items), window);
+    let full = !state.may_compact() && cx.context.is_full(state.estimate_tokens(items), window);
     full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
 }
 
 /// Replaces large old results by stubs; whether there were any.
-pub(super) async fn collapse(
+pub(super) async fn collapse_large_results(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<Item>],
@@ -183,24 +185,24 @@ enum NoNotes {
 }
 
 /// Replaces the middle of the history by notes, or by a digest where no good ones can be had.
-pub(super) async fn summarise(
+pub(super) async fn summarize_history(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<Item>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Summarised, Stopped> {
-    let Some(middle) = compact::middle(items) else {
+    let Some(middle) = compact::find_compaction_range(items) else {
         return Ok(Summarised::Same("the conversation is short; nothing to compact"));
     };
     state.just_compacted = true;
-    let before = compact::tokens(items);
-    let kept = before - compact::tokens(middle.of(items));
+    let before = compact::estimate_total_tokens(items);
+    let kept = before - compact::estimate_total_tokens(middle.slice_items(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
-    let why = match notes(cx, state, middle, items, trigger, instructions).await? {
-        Ok(text) if compact::shrinks(before, after(&text)) => {
+    let why = match write_notes(cx, state, middle, items, trigger, instructions).await? {
+        Ok(text) if compact::is_sufficient_reduction(before, after(&text)) => {
             state.failed_compactions = 0;
-            replace(cx, state, items, middle, text, trigger, false).await?;
+            replace_middle(cx, state, items, middle, text, trigger, false).await?;
             return Ok(Summarised::Smaller);
         }
         Ok(_) => "the summary would save less than a fifth".to_owned(),
@@ -214,17 +216,17 @@ pub(super) async fn summarise(
             Some(_) | None => return Ok(Summarised::Limited(end)),
         },
     };
-    let digest = compact::digest(middle.of(items));
+    let digest = compact::build_digest(middle.slice_items(items));
     let helps = after(&digest) < before;
     tell_failure(cx, state, &why, helps).await?;
     if !helps {
         return Ok(Summarised::Same("no summary made the conversation shorter"));
     }
-    replace(cx, state, items, middle, digest, trigger, true).await?;
+    replace_middle(cx, state, items, middle, digest, trigger, true).await?;
     Ok(Summarised::Smaller)
 }
 
-async fn replace(
+async fn replace_middle(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<Item>],
@@ -234,7 +236,7 @@ async fn replace(
     digest: bool,
 ) -> Result<(), Stopped> {
     let smaller = Compaction {
-        summary: Some(middle.summary(items, text, digest)),
+        summary: Some(middle.build_summary(items, text, digest)),
         ..as_it_is(state, items, trigger)
     };
     cx.totals.compactions.add(1);
@@ -254,19 +256,23 @@ async fn tell_failure(
         "it stays as it is"
     };
     let message = format!("could not summarize the conversation: {why}; {then}");
-    cx.port.emit(warning(COMPACTION_FAILED, message)).await?;
+    cx.port
+        .emit_event(build_warning(COMPACTION_FAILED, message))
+        .await?;
     state.failed_compactions += 1;
     if state.failed_compactions == FAILURES {
         let message =
             "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
-        cx.port.emit(warning(COMPACTION_RESTS, message)).await?;
+        cx.port
+            .emit_event(build_warning(COMPACTION_RESTS, message))
+            .await?;
     }
     Ok(())
 }
 
 /// Has a model write the notes, or says why there are none.
-async fn notes(
+async fn write_notes(
     cx: &TurnContext,
     state: &mut LoopState,
     middle: CompactionRange,
@@ -274,16 +280,19 @@ async fn notes(
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Result<String, NoNotes>, Stopped> {
-    let model = writer(cx, state).await?;
+    let model = resolve_notes_model(cx, state).await?;
     let mut part = middle;
     // By hand nothing else is done.
     let without =
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
-        let request = notes_request(&model, compact::transcript(part.of(items), instructions));
+        let request = notes_request(
+            &model,
+            compact::build_summary_prompt(part.slice_items(items), instructions),
+        );
         // Nobody takes over from who writes the notes.
-        let kept = state.way.alone(without);
-        let asked = call(
+        let kept = state.way.disable_fallback(without);
+        let asked = call_with_retries(
             cx,
             &model,
             &mut state.way,
@@ -292,12 +301,14 @@ async fn notes(
             Visibility::Nothing,
         )
         .await?;
-        state.way.together(kept);
+        state.way.restore_fallback(kept);
         match asked {
             CallOutcome::Answered(answered) => {
-                let unread =
-                    compact::digest(&middle.of(items)[..middle.of(items).len() - part.of(items).len()]);
-                return Ok(written(&model, *answered)
+                let unread = compact::build_digest(
+                    &middle.slice_items(items)
+                        [..middle.slice_items(items).len() - part.slice_items(items).len()],
+                );
+                return Ok(extract_notes(&model, *answered)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
                     .map_err(NoNotes::Useless));
             }
@@ -322,7 +333,7 @@ async fn notes(
 }
 
 fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<Request> {
-    let longest = if thinks(&model.model, None) {
+    let longest = if is_thinking_enabled(&model.model, None) {
         NOTES_AND_THOUGHTS
     } else {
         NOTES
@@ -338,7 +349,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<Request> {
 }
 
 /// What the model wrote.
-fn written(model: &ResolvedModel, answered: Answered) -> Result<String, AgentError> {
+fn extract_notes(model: &ResolvedModel, answered: Answered) -> Result<String, AgentError> {
     let text = answered
         .answer
         .message
@@ -366,7 +377,7 @@ pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &Reso
 }
 
 /// Who writes the notes.
-async fn writer(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, Stopped> {
+async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, Stopped> {
     let Some(named) = &cx.context.compaction_model else {
         return Ok(state.model.clone());
     };
@@ -376,20 +387,22 @@ async fn writer(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, St
     };
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
-        resolved = cx.models.resolve(&choice) => resolved,
+        resolved = cx.models.resolve_model(&choice) => resolved,
     };
     match resolved {
         Ok(model) => Ok(model),
         Err(error) => {
             let message =
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
-            cx.port.emit(warning("compaction_model", message)).await?;
+            cx.port
+                .emit_event(build_warning("compaction_model", message))
+                .await?;
             Ok(state.model.clone())
         }
     }
 }
 
-fn warning(code: &str, message: String) -> Event {
+fn build_warning(code: &str, message: String) -> Event {
     Event::Warning {
         code: code.to_owned(),
         message,
@@ -400,7 +413,7 @@ fn warning(code: &str, message: String) -> Event {
 fn as_it_is(state: &LoopState, items: &[Arc<Item>], trigger: CompactTrigger) -> Compaction {
     Compaction {
         trigger,
-        tokens_before: state.estimate(items),
+        tokens_before: state.estimate_tokens(items),
         tokens_after: 0,
         messages_before: u32::try_from(items.len()).unwrap_or(u32::MAX),
         messages_after: 0,
@@ -416,10 +429,10 @@ async fn tell(
     items: &[Arc<Item>],
     mut smaller: Compaction,
 ) -> Result<(), Stopped> {
-    let after = compact::applied(items, &smaller);
-    smaller.tokens_after = state.estimate(&after);
+    let after = compact::apply_to_copy(items, &smaller);
+    smaller.tokens_after = state.estimate_tokens(&after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);
-    cx.port.emit(Event::Compacted(Arc::new(smaller))).await
+    cx.port.emit_event(Event::Compacted(Arc::new(smaller))).await
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(super) enum FallbackReason {
 }
 
 /// Decides about a call that failed. `verdict`: what the retry policy says, after so many attempts.
-pub(super) fn plan(
+pub(super) fn plan_failure_action(
     others: &Alternatives<'_>,
     stands: &CircuitOutlook,
     policy: &RetryPolicy,
@@ -201,7 +201,13 @@ mod tests {
             };
             let error = error(fault.clone());
             let verdict = retry.next(&error, 0.0);
-            match plan(others, &stands, &policy, &error, (verdict, retry.attempts())) {
+            match plan_failure_action(
+                others,
+                &stands,
+                &policy,
+                &error,
+                (verdict, retry.failed_attempts()),
+            ) {
                 FailureAction::Retry(again) => told.push(again.next),
                 done => return (told, done),
             }
@@ -354,7 +360,8 @@ mod tests {
             until_open: Some(0),
             ..CircuitOutlook::default()
         };
-        let FailureAction::Retry(again) = plan(&ALONE, &stands, &policy, &error, (verdict, 1)) else {
+        let FailureAction::Retry(again) = plan_failure_action(&ALONE, &stands, &policy, &error, (verdict, 1))
+        else {
             panic!("no retry");
         };
         assert_eq!(again.delay, Duration::from_millis(30_001));
@@ -370,7 +377,7 @@ mod tests {
         };
         let done = |others: &Alternatives<'_>, policy: RetryPolicy| {
             let verdict = RetryState::new(policy).next(&hour, 0.0);
-            plan(others, &CircuitOutlook::default(), &policy, &hour, (verdict, 1))
+            plan_failure_action(others, &CircuitOutlook::default(), &policy, &hour, (verdict, 1))
         };
         let left = FailureAction::Leave(Some(FallbackReason::Failed(
             "p asks to wait for 3600 s: words".to_owned(),
@@ -398,7 +405,7 @@ mod tests {
         ] {
             let error = error(fault);
             let verdict = RetryState::new(policy).next(&error, 0.0);
-            let done = plan(&BOTH, &CircuitOutlook::default(), &policy, &error, (verdict, 1));
+            let done = plan_failure_action(&BOTH, &CircuitOutlook::default(), &policy, &error, (verdict, 1));
             assert_eq!(done, FailureAction::Leave(left), "{error:?}");
         }
     }

@@ -22,13 +22,13 @@ const AFTER_KILL: Duration = Duration::from_secs(2);
 pub struct HookCommands;
 
 impl HookRunner for HookCommands {
-    fn run<'a>(
+    fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
-        run(cx, hook, input).boxed()
+        run_hook_command(cx, hook, input).boxed()
     }
 }
 
@@ -38,9 +38,13 @@ enum HookRunEnd {
     Cancelled,
 }
 
-async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
+async fn run_hook_command(
+    cx: &TurnContext,
+    hook: &HookSettings,
+    input: Vec<u8>,
+) -> Result<HookExit, Stopped> {
     let launcher = cx.workspace.shared().launcher();
-    let command = command(cx, hook, input);
+    let command = build_command(cx, hook, input);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let Child {
@@ -57,31 +61,31 @@ async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ho
     let first = tokio::select! { biased;
         () = cx.cancel.cancelled() => HookRunEnd::Cancelled,
         () = tokio::time::sleep(hook.timeout) => HookRunEnd::TimedOut,
-        ending = collect(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
+        ending = collect_output(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
     match first {
-        HookRunEnd::Ended(ending) => Ok(ended(ending, &stdout, &stderr)),
+        HookRunEnd::Ended(ending) => Ok(to_hook_exit(ending, &stdout, &stderr)),
         HookRunEnd::TimedOut => {
-            kill(&process, output).await;
+            kill_process(&process, output).await;
             let limit = hook.timeout.as_secs_f64();
             Ok(HookExit::Failed(format!(
                 "timed out after {limit} s and was killed"
             )))
         }
         HookRunEnd::Cancelled => {
-            kill(&process, output).await;
+            kill_process(&process, output).await;
             Err(Stopped)
         }
     }
 }
 
-fn command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Command {
+fn build_command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Command {
     let command = match &hook.command {
-        CommandLine::Shell(script) => Command::shell(script),
-        CommandLine::Argv(argv) => Command::argv(argv),
+        CommandLine::Shell(script) => Command::from_script(script),
+        CommandLine::Argv(argv) => Command::from_argv(argv),
     };
     command
-        .cwd(&cx.cwd)
+        .current_dir(&cx.cwd)
         .stdin(Stdin::Bytes(input))
         .env("TERM", "dumb")
         .env("NO_COLOR", "1")
@@ -91,7 +95,11 @@ fn command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Command {
 }
 
 /// Reads until nothing of it is left.
-async fn collect(process: &Process, output: &mut Output, [stdout, stderr]: [&mut Vec<u8>; 2]) -> Ending {
+async fn collect_output(
+    process: &Process,
+    output: &mut Output,
+    [stdout, stderr]: [&mut Vec<u8>; 2],
+) -> Ending {
     while let Some(chunk) = output.next().await {
         let kept = match chunk.stream {
             Stream::Stdout => &mut *stdout,
@@ -102,10 +110,10 @@ async fn collect(process: &Process, output: &mut Output, [stdout, stderr]: [&mut
         // One that never stops writing must not keep a cancel waiting.
         tokio::task::yield_now().await;
     }
-    process.gone().await
+    process.wait_until_gone().await
 }
 
-fn ended(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
+fn to_hook_exit(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
     match ending.status {
         ExitStatus::Code(code) => HookExit::Exited {
             code,
@@ -118,10 +126,13 @@ fn ended(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
 }
 
 /// Nothing of it is left when the turn goes on or ends (I8).
-async fn kill(process: &Process, output: Output) {
+async fn kill_process(process: &Process, output: Output) {
     drop(output);
     process.kill();
-    if tokio::time::timeout(AFTER_KILL, process.gone()).await.is_err() {
+    if tokio::time::timeout(AFTER_KILL, process.wait_until_gone())
+        .await
+        .is_err()
+    {
         tracing::warn!("a hook that was killed is not gone yet");
     }
 }

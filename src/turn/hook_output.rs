@@ -49,22 +49,24 @@ enum HookChoice {
 }
 
 /// What a hook decided; an error says how it failed.
-pub(super) fn decision(moment: HookMoment, ran: &HookExit) -> Result<HookDecision, String> {
+pub(super) fn parse_hook_decision(moment: HookMoment, ran: &HookExit) -> Result<HookDecision, String> {
     let (code, stdout, stderr) = match ran {
         HookExit::Exited { code, stdout, stderr } => (*code, stdout, stderr),
         HookExit::Failed(why) => return Err(why.clone()),
     };
     match code {
-        0 => answer(moment, stdout.trim()),
-        2 => Ok(HookDecision::Block(words(stderr))),
-        code => Err(match text::one_line(&text::neutralise(stderr), 200) {
-            said if said.is_empty() => format!("exit code {code}"),
-            said => format!("exit code {code}: {said}"),
-        }),
+        0 => parse_hook_answer(moment, stdout.trim()),
+        2 => Ok(HookDecision::Block(sanitize_hook_message(stderr))),
+        code => Err(
+            match text::one_line(&text::strip_control_characters(stderr), 200) {
+                said if said.is_empty() => format!("exit code {code}"),
+                said => format!("exit code {code}: {said}"),
+            },
+        ),
     }
 }
 
-fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
+fn parse_hook_answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
     if !stdout.starts_with('{') {
         return Ok(HookDecision::Pass(None));
     }
@@ -92,7 +94,7 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
     {
         return Err("its output has an empty `prompt`".to_owned());
     }
-    let reason = words(answer.reason.as_deref().unwrap_or_default());
+    let reason = sanitize_hook_message(answer.reason.as_deref().unwrap_or_default());
     Ok(match (answer.end_turn, answer.decision) {
         (true, _) => HookDecision::End(reason),
         (false, HookChoice::Block) => HookDecision::Block(reason),
@@ -104,8 +106,8 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
 }
 
 /// What a hook says, safe for people.
-fn words(said: &str) -> String {
-    let said = text::neutralise(said.trim());
+fn sanitize_hook_message(said: &str) -> String {
+    let said = text::strip_control_characters(said.trim());
     if said.is_empty() {
         "it gave no reason".to_owned()
     } else {
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     fn of(moment: HookMoment, code: i32, stdout: &str, stderr: &str) -> Result<HookDecision, String> {
-        decision(
+        parse_hook_decision(
             moment,
             &HookExit::Exited {
                 code,
@@ -224,6 +226,9 @@ mod tests {
             assert!(why.contains(wanted), "{why}");
         }
         let failed = HookExit::Failed("timed out after 60 s".to_owned());
-        assert_eq!(decision(Stop, &failed).unwrap_err(), "timed out after 60 s");
+        assert_eq!(
+            parse_hook_decision(Stop, &failed).unwrap_err(),
+            "timed out after 60 s"
+        );
     }
 }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::hook_output::{HookDecision, decision};
+use super::hook_output::{HookDecision, parse_hook_decision};
 use super::session_link::Stopped;
 use super::{TurnContext, redact};
 use crate::base::{clock, text};
@@ -42,7 +42,7 @@ pub enum HookExit {
 /// Runs hooks. Obeys the turn's cancel, and leaves nothing running.
 pub trait HookRunner: Send + Sync {
     /// Runs one; `input` is the JSON that it reads.
-    fn run<'a>(
+    fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
         hook: &'a HookSettings,
@@ -85,7 +85,7 @@ impl Hooks {
     }
 
     /// Whether any hook runs at that moment.
-    pub fn any(&self, moment: HookMoment) -> bool {
+    pub fn has_hooks_for(&self, moment: HookMoment) -> bool {
         self.hooks.iter().any(|hook| hook.on == moment)
     }
 }
@@ -110,14 +110,14 @@ pub(super) struct Objection {
 
 impl Objection {
     /// For people.
-    pub(super) fn detail(&self) -> String {
+    pub(super) fn to_detail(&self) -> String {
         text::one_line(&format!("hook `{}`: {}", self.hook, self.words), 500)
     }
 }
 
 /// Runs the hooks of a moment one after the other, until one objects. `about`: what they are told beside the usual;
 /// `input` names the field of it that they may change.
-pub(super) async fn run(
+pub(super) async fn run_hooks(
     cx: &TurnContext,
     moment: HookMoment,
     tool: Option<&str>,
@@ -125,14 +125,14 @@ pub(super) async fn run(
     input: &str,
 ) -> Result<HookVerdict, Stopped> {
     let (mut changed, mut by) = (None, Vec::new());
-    let due = |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.fits(tool));
+    let due = |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.matches_tool(tool));
     for hook in cx.hooks.hooks.iter().filter(due) {
-        let ran = clean(cx, run_one(cx, hook, told(cx, hook, &about)).await?);
+        let ran = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),
             words: redact::text(&cx.redactor, words),
         };
-        match decision(moment, &ran) {
+        match parse_hook_decision(moment, &ran) {
             Ok(HookDecision::Pass(None)) => {}
             Ok(HookDecision::Pass(Some(to))) => {
                 about.insert(input.to_owned(), to.clone());
@@ -141,14 +141,14 @@ pub(super) async fn run(
             }
             Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
             Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
-            Err(why) => failed(cx, hook, &why).await?,
+            Err(why) => report_hook_failure(cx, hook, &why).await?,
         }
     }
     Ok(HookVerdict::Pass { changed, by })
 }
 
 /// What a hook reads.
-fn told(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Vec<u8> {
+fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Vec<u8> {
     let mut told = Map::new();
     for (key, value) in [
         ("event", json!(hook.on.name())),
@@ -164,7 +164,7 @@ fn told(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Ve
 }
 
 /// Without keys in what it says: before that is cut, which could leave a part of one.
-fn clean(cx: &TurnContext, ran: HookExit) -> HookExit {
+fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
     match ran {
         HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
             code,
@@ -178,14 +178,14 @@ fn clean(cx: &TurnContext, ran: HookExit) -> HookExit {
 /// Runs one in plain sight: a slow one shows.
 async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
     let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
-    let mut run = cx.hooks.runner.run(cx, hook, input);
+    let mut run = cx.hooks.runner.run_hook(cx, hook, input);
     let telling = async {
         tokio::time::sleep(SLOW).await;
         let why = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
         // A turn that is stopped shows in the run.
         let _ = cx
             .port
-            .emit(Event::Wait {
+            .emit_event(Event::Wait {
                 why,
                 until: Some(until),
             })
@@ -201,8 +201,8 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
 }
 
 /// Its own failure is non-fatal.
-async fn failed(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), Stopped> {
-    let why = redact::text(&cx.redactor, text::neutralise(why).into_owned());
+async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), Stopped> {
+    let why = redact::text(&cx.redactor, text::strip_control_characters(why).into_owned());
     tracing::warn!(
         hook = hook.name,
         moment = hook.on.name(),
@@ -214,7 +214,7 @@ async fn failed(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), 
         hook.name, hook.on
     );
     cx.port
-        .emit(Event::Warning {
+        .emit_event(Event::Warning {
             code: FAILED.to_owned(),
             message,
         })

@@ -17,7 +17,7 @@ const DAY_MS: i64 = 86_400_000;
 /// What the store knows of a day.
 pub trait DailySpendSource: Send + Sync {
     /// What was spent and raised by others than this server; none when it cannot be read now.
-    fn others(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>>;
+    fn load_other_spend(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>>;
 }
 
 /// The ledger of a server.
@@ -109,7 +109,7 @@ impl Ledger {
             _ => return,
         };
         let mut books = self.lock();
-        books.turn_to(today());
+        books.turn_to(current_day());
         *books.day.own.raised.entry(account.to_owned()).or_default() += by;
     }
 
@@ -124,7 +124,7 @@ pub fn day_of(at_ms: i64) -> i64 {
     at_ms.div_euclid(DAY_MS)
 }
 
-fn today() -> i64 {
+fn current_day() -> i64 {
     day_of(clock::wall_ms())
 }
 
@@ -146,11 +146,11 @@ impl Books {
 
 impl TurnBudget {
     /// Asks for leave to make a call; where a limit of the day holds, what other servers spent is looked up first.
-    pub(super) async fn ask(&self, call: &CallEstimate) -> BudgetDecision {
-        let day = today();
-        let of_day = self.with(|open, _| open.tree.budgets.limit_day(&call.provider));
+    pub(super) async fn request_call(&self, call: &CallEstimate) -> BudgetDecision {
+        let day = current_day();
+        let of_day = self.with_open_turn(|open, _| open.tree.budgets.limit_day(&call.provider));
         let others = match of_day {
-            Some(true) => self.ledger.days.others(day).await,
+            Some(true) => self.ledger.days.load_other_spend(day).await,
             Some(false) | None => None,
         };
         let mut books = self.ledger.lock();
@@ -165,7 +165,7 @@ impl TurnBudget {
         if open.stopped {
             return BudgetDecision::Stopped;
         }
-        if let Some(reached) = budget::judge(&open.tree, day, call) {
+        if let Some(reached) = budget::check_limits(&open.tree, day, call) {
             return BudgetDecision::Reached(Box::new(reached));
         }
         let reservation = Reservation {
@@ -173,7 +173,7 @@ impl TurnBudget {
             tree: self.tree,
             call: call.clone(),
         };
-        reservation.hold(open, day);
+        reservation.hold_amount(open, day);
         drop(books);
         BudgetDecision::Go(reservation)
     }
@@ -184,24 +184,24 @@ impl TurnBudget {
     }
 
     /// The right to ask a person about a limit.
-    pub(super) async fn asking(&self) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(super) async fn lock_limit_prompt(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.asking.lock().await
     }
 
     /// Whether a call to `provider` has a limit in money at all.
-    pub(super) fn limits(&self, provider: &str) -> bool {
-        self.with(|open, _| open.tree.budgets.limit(provider))
+    pub(super) fn has_money_limit(&self, provider: &str) -> bool {
+        self.with_open_turn(|open, _| open.tree.budgets.has_money_limit(provider))
             .unwrap_or_default()
     }
 
     /// A call has cost so much; the limits that this brings near.
-    pub(super) fn charge(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
+    pub(super) fn charge_cost(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
         let mut books = self.ledger.lock();
-        books.turn_to(today());
+        books.turn_to(current_day());
         let Books { day, trees, .. } = &mut *books;
         let mut told = Vec::new();
         if let Some(open) = trees.get_mut(&self.tree) {
-            told = budget::near(&open.tree, day, provider, cost);
+            told = budget::collect_budget_warnings(&open.tree, day, provider, cost);
             open.tree.session += cost;
             open.tree.turn += cost;
         }
@@ -210,8 +210,8 @@ impl TurnBudget {
     }
 
     /// The person has raised a limit of the turn or the session; those of the day are the actor's to note.
-    pub(super) fn raise(&self, limit: LimitName, by: u64) {
-        self.with(|open, _| match limit {
+    pub(super) fn raise_limit(&self, limit: LimitName, by: u64) {
+        self.with_open_turn(|open, _| match limit {
             LimitName::TurnCost => open.tree.turn_raised += Cost(by),
             LimitName::SessionCost => open.tree.session_raised += Cost(by),
             LimitName::ToolCalls => {
@@ -228,19 +228,19 @@ impl TurnBudget {
     }
 
     /// The model is asked although nobody knows what it costs.
-    pub(super) fn accept(&self, model: &str) {
-        self.with(|open, _| open.tree.unpriced.insert(model.to_owned()));
+    pub(super) fn accept_unknown_price(&self, model: &str) {
+        self.with_open_turn(|open, _| open.tree.unpriced.insert(model.to_owned()));
     }
 
     /// The person has said stop: no call is made any more.
     pub(super) fn stop(&self) {
-        self.with(|open, _| open.stopped = true);
+        self.with_open_turn(|open, _| open.stopped = true);
     }
 
     /// Takes so many tool calls; if there are fewer left, none, and how many there are.
     pub(super) fn take_tool_calls(&self, count: usize) -> Result<(), usize> {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
-        let taken = self.with(|open, _| match open.tool_calls.as_mut() {
+        let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
             None => Ok(()),
             Some(left) if *left >= wanted => {
                 *left -= wanted;
@@ -254,7 +254,7 @@ impl TurnBudget {
     /// Takes so many tool calls, or as many as are left; how many.
     pub(super) fn take_what_is_left(&self, count: usize) -> usize {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
-        let taken = self.with(|open, _| match open.tool_calls.as_mut() {
+        let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
             None => wanted,
             Some(left) => {
                 let taken = wanted.min(*left);
@@ -265,7 +265,7 @@ impl TurnBudget {
         taken.unwrap_or(wanted) as usize
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
+    fn with_open_turn<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
         let mut books = self.ledger.lock();
         let Books { day, trees, .. } = &mut *books;
         trees.get_mut(&self.tree).map(|open| act(open, day))
@@ -281,36 +281,36 @@ impl Drop for TurnBudget {
 impl Reservation {
     /// Whether the call still fits its limits, as far as this server knows: calls that were under way when it was
     /// admitted may have cost more than their estimates.
-    pub(super) fn fits(&self) -> bool {
+    pub(super) fn fits_limits(&self) -> bool {
         let mut books = self.ledger.lock();
-        books.turn_to(today());
+        books.turn_to(current_day());
         let Books { day, trees, .. } = &mut *books;
         let Some(open) = trees.get_mut(&self.tree) else {
             return false;
         };
-        self.release(open, day);
-        let fits = !open.stopped && budget::judge(&open.tree, day, &self.call).is_none();
-        self.hold(open, day);
+        self.release_amount(open, day);
+        let fits = !open.stopped && budget::check_limits(&open.tree, day, &self.call).is_none();
+        self.hold_amount(open, day);
         fits
     }
 
-    fn amount(&self) -> Cost {
+    fn reserved_amount(&self) -> Cost {
         self.call.estimate.unwrap_or_default()
     }
 
-    fn hold(&self, open: &mut OpenTurn, day: &mut DaySpend) {
-        open.tree.reserved += self.amount();
-        *day.reserved.entry(self.call.provider.clone()).or_default() += self.amount();
+    fn hold_amount(&self, open: &mut OpenTurn, day: &mut DaySpend) {
+        open.tree.reserved += self.reserved_amount();
+        *day.reserved.entry(self.call.provider.clone()).or_default() += self.reserved_amount();
     }
 
-    fn release(&self, open: &mut OpenTurn, day: &mut DaySpend) {
-        give_back(&mut open.tree.reserved, self.amount());
+    fn release_amount(&self, open: &mut OpenTurn, day: &mut DaySpend) {
+        give_back(&mut open.tree.reserved, self.reserved_amount());
         self.release_day(day);
     }
 
     fn release_day(&self, day: &mut DaySpend) {
         if let Some(held) = day.reserved.get_mut(&self.call.provider) {
-            give_back(held, self.amount());
+            give_back(held, self.reserved_amount());
         }
     }
 }
@@ -324,7 +324,7 @@ impl Drop for Reservation {
         let mut books = self.ledger.lock();
         let Books { day, trees, .. } = &mut *books;
         match trees.get_mut(&self.tree) {
-            Some(open) => self.release(open, day),
+            Some(open) => self.release_amount(open, day),
             None => self.release_day(day),
         }
     }
@@ -338,7 +338,7 @@ mod tests {
     struct NoOtherSpend;
 
     impl DailySpendSource for NoOtherSpend {
-        fn others(&self, _day: i64) -> BoxFuture<'static, Option<SpendSheet>> {
+        fn load_other_spend(&self, _day: i64) -> BoxFuture<'static, Option<SpendSheet>> {
             Box::pin(async { None })
         }
     }
@@ -375,48 +375,60 @@ mod tests {
     async fn calls_at_once_share_what_is_left() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
-        let first = go(one.ask(&call(0.6)).await);
-        let BudgetDecision::Reached(reached) = two.ask(&call(0.6)).await else {
+        let first = go(one.request_call(&call(0.6)).await);
+        let BudgetDecision::Reached(reached) = two.request_call(&call(0.6)).await else {
             panic!("both are made");
         };
         assert_eq!(reached.message, "day cost $1.20 exceeds limit $1.00");
         // The call was cheaper than it could have been, or never made.
         drop(first);
-        drop(go(two.ask(&call(0.6)).await));
-        one.charge("p", Cost::from_usd(0.5));
-        assert!(matches!(two.ask(&call(0.6)).await, BudgetDecision::Reached(_)));
+        drop(go(two.request_call(&call(0.6)).await));
+        one.charge_cost("p", Cost::from_usd(0.5));
+        assert!(matches!(
+            two.request_call(&call(0.6)).await,
+            BudgetDecision::Reached(_)
+        ));
         ledger.raise_day(LimitName::DayCost, None, Cost::from_usd(0.2));
-        go(two.ask(&call(0.6)).await);
+        go(two.request_call(&call(0.6)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_waited_for_its_place_is_judged_again() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
-        let waits = go(one.ask(&call(0.4)).await);
-        let flies = go(two.ask(&call(0.4)).await);
-        assert!(waits.fits());
+        let waits = go(one.request_call(&call(0.4)).await);
+        let flies = go(two.request_call(&call(0.4)).await);
+        assert!(waits.fits_limits());
         // The other's output cost more than anyone could know.
-        two.charge("p", Cost::from_usd(0.7));
+        two.charge_cost("p", Cost::from_usd(0.7));
         drop(flies);
-        assert!(!waits.fits());
+        assert!(!waits.fits_limits());
         drop(waits);
-        assert!(matches!(one.ask(&call(0.4)).await, BudgetDecision::Reached(_)));
-        go(one.ask(&call(0.3)).await);
+        assert!(matches!(
+            one.request_call(&call(0.4)).await,
+            BudgetDecision::Reached(_)
+        ));
+        go(one.request_call(&call(0.3)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_reservation_outlives_no_turn_and_a_stop_is_a_stop() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let one = budget(&ledger, 1.0);
-        let held = go(one.ask(&call(0.9)).await);
+        let held = go(one.request_call(&call(0.9)).await);
         drop(one);
         let two = budget(&ledger, 1.0);
-        assert!(matches!(two.ask(&call(0.9)).await, BudgetDecision::Reached(_)));
+        assert!(matches!(
+            two.request_call(&call(0.9)).await,
+            BudgetDecision::Reached(_)
+        ));
         drop(held);
-        go(two.ask(&call(0.9)).await);
+        go(two.request_call(&call(0.9)).await);
         two.stop();
-        assert!(matches!(two.ask(&call(0.0)).await, BudgetDecision::Stopped));
+        assert!(matches!(
+            two.request_call(&call(0.0)).await,
+            BudgetDecision::Stopped
+        ));
     }
 
     #[tokio::test(start_paused = true)]
@@ -426,9 +438,9 @@ mod tests {
         assert_eq!(budget.take_tool_calls(3), Err(2));
         assert_eq!(budget.take_tool_calls(1), Ok(()));
         assert_eq!(budget.take_tool_calls(2), Err(1));
-        budget.raise(LimitName::ToolCalls, 1);
+        budget.raise_limit(LimitName::ToolCalls, 1);
         assert_eq!(budget.take_tool_calls(2), Ok(()));
-        budget.raise(LimitName::ToolCalls, 2);
+        budget.raise_limit(LimitName::ToolCalls, 2);
         assert_eq!(budget.take_what_is_left(5), 2);
         assert_eq!(budget.take_what_is_left(5), 0);
     }

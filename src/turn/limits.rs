@@ -8,10 +8,10 @@ use super::budget::{BudgetWarning, CallEstimate, unknown_price};
 use super::calls::{ToolRun, run_calls};
 use super::ledger::{BudgetDecision, Reservation};
 use super::loop_state::LoopState;
-use super::run::say;
+use super::run::push_hidden_message;
 use super::session_link::{LimitOutcome, Stopped};
-use super::step::{CallOutcome, StepOutcome, call, retract};
-use super::transition::{Facts, Limit, Outcome, transition};
+use super::step::{CallOutcome, StepOutcome, call_with_retries, retract_output};
+use super::transition::{Facts, Limit, Outcome, next_transition};
 use super::{ResolvedModel, TurnContext};
 use crate::context::{compact, estimate_text};
 use crate::domain::{
@@ -28,20 +28,20 @@ const LIMIT_NEAR: &str = "limit_near";
 
 /// Asks for leave to make a call; where a limit stands in the way, a person. The reservation is to be held while the
 /// call is on its way.
-pub(super) async fn admit(
+pub(super) async fn admit_within_budget(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: &Request,
 ) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, Stopped> {
     let provider = model.provider.name();
-    if !cx.budget.limits(provider) {
+    if !cx.budget.has_money_limit(provider) {
         return Ok(Ok(None));
     }
     let planned = CallEstimate {
         provider: provider.to_owned(),
         model: model.label(),
         estimate: model.info.price.map(|price| {
-            price.cost(&Usage {
+            price.calculate_cost(&Usage {
                 input: input_tokens(request),
                 ..Usage::default()
             })
@@ -50,42 +50,42 @@ pub(super) async fn admit(
     loop {
         let leave = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
-            leave = cx.budget.ask(&planned) => leave,
+            leave = cx.budget.request_call(&planned) => leave,
         };
-        if let Some(left) = left(leave) {
+        if let Some(left) = to_reservation_result(leave) {
             return Ok(left.map(Some));
         }
         // One after the other, a turn and its sub-agents: what one is given may be enough for all.
-        let _asking = cx.port.waits_beside(cx.budget.asking()).await?;
-        let reached = match cx.budget.ask(&planned).await {
+        let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
+        let reached = match cx.budget.request_call(&planned).await {
             BudgetDecision::Reached(reached) => *reached,
-            leave => match left(leave) {
+            leave => match to_reservation_result(leave) {
                 Some(left) => return Ok(left.map(Some)),
                 None => continue,
             },
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
-        match cx.port.limit(reached.clone()).await? {
-            LimitOutcome::Raised(by) => cx.budget.raise(reached.limit, by),
+        match cx.port.ask_about_limit(reached.clone()).await? {
+            LimitOutcome::Raised(by) => cx.budget.raise_limit(reached.limit, by),
             LimitOutcome::Stop => {
                 cx.budget.stop();
-                return Ok(Err(Box::new(stopped(reached.limit.name()))));
+                return Ok(Err(Box::new(stopped_at_limit_outcome(reached.limit.name()))));
             }
-            LimitOutcome::Accepted => cx.budget.accept(&planned.model),
+            LimitOutcome::Accepted => cx.budget.accept_unknown_price(&planned.model),
             LimitOutcome::Holds if unknown => {
-                cx.budget.accept(&planned.model);
-                warn(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
+                cx.budget.accept_unknown_price(&planned.model);
+                emit_warning(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
             }
-            LimitOutcome::Holds => return Ok(Err(Box::new(exceeded(&reached)))),
+            LimitOutcome::Holds => return Ok(Err(Box::new(limit_exceeded_outcome(&reached)))),
         }
     }
 }
 
 /// What a leave comes to, but for a limit that is in the way.
-fn left(leave: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
+fn to_reservation_result(leave: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
     match leave {
         BudgetDecision::Go(reservation) => Some(Ok(reservation)),
-        BudgetDecision::Stopped => Some(Err(Box::new(stopped("stopped at a limit")))),
+        BudgetDecision::Stopped => Some(Err(Box::new(stopped_at_limit_outcome("stopped at a limit")))),
         BudgetDecision::Reached(_) => None,
     }
 }
@@ -96,17 +96,17 @@ fn input_tokens(request: &Request) -> u64 {
         let schema = spec.schema.to_string();
         estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
     });
-    estimate_text(&request.system) + tools.sum::<u64>() + compact::tokens(&request.messages)
+    estimate_text(&request.system) + tools.sum::<u64>() + compact::estimate_total_tokens(&request.messages)
 }
 
 /// What an answer has cost, or as much of it as came. Of which the provider has counted nothing it is estimated: unknown
 /// is not zero, and a limit that never fills would be none.
-pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &CallUsage) -> Option<Cost> {
+pub(super) fn compute_call_cost(model: &ResolvedModel, request: &Request, spent: &CallUsage) -> Option<Cost> {
     let (true, Some(Cost(0)), Some(price)) = (spent.usage == Usage::default(), spent.cost, model.info.price)
     else {
         return spent.cost;
     };
-    Some(price.cost(&Usage {
+    Some(price.calculate_cost(&Usage {
         input: input_tokens(request),
         output: (spent.came as u64).div_ceil(4),
         ..Usage::default()
@@ -114,22 +114,26 @@ pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &CallUsage) 
 }
 
 /// A call has cost so much: it is booked, and what is near its limit now is told.
-pub(super) async fn book(cx: &TurnContext, model: &ResolvedModel, cost: Option<Cost>) -> Result<(), Stopped> {
+pub(super) async fn record_call_cost(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    cost: Option<Cost>,
+) -> Result<(), Stopped> {
     let Some(cost) = cost else { return Ok(()) };
     let provider = model.provider.name();
-    for near in cx.budget.charge(provider, cost) {
-        log(&near);
+    for near in cx.budget.charge_cost(provider, cost) {
+        log_budget_warning(&near);
         let told = Event::Warning {
             code: LIMIT_NEAR.to_owned(),
-            message: near.message(provider),
+            message: near.to_message(provider),
         };
         cx.port.emit_late(told).await?;
     }
     Ok(())
 }
 
-fn log(near: &BudgetWarning) {
-    let (spent, most) = (near.spent.usd(), near.most.usd());
+fn log_budget_warning(near: &BudgetWarning) {
+    let (spent, most) = (near.spent.to_usd(), near.most.to_usd());
     let message = "much of a limit is used";
     match near.limit {
         LimitName::SessionCost => {
@@ -144,26 +148,27 @@ fn log(near: &BudgetWarning) {
     }
 }
 
-async fn warn(cx: &TurnContext, code: &str, message: String) -> Result<(), Stopped> {
+async fn emit_warning(cx: &TurnContext, code: &str, message: String) -> Result<(), Stopped> {
     let code = code.to_owned();
-    cx.port.emit(Event::Warning { code, message }).await
+    cx.port.emit_event(Event::Warning { code, message }).await
 }
 
-fn exceeded(reached: &LimitReached) -> StepOutcome {
-    let error = AgentError::new(ErrorCode::BudgetExceeded, reached.message.clone()).action(format!(
-        "raise {} in the configuration, or choose a cheaper model",
-        match reached.limit {
-            LimitName::ProviderDayCost => "max_day_cost of the provider",
-            limit => limit.name(),
-        }
-    ));
-    StepOutcome::failed(Outcome::LimitReached(Limit::Money), error)
+fn limit_exceeded_outcome(reached: &LimitReached) -> StepOutcome {
+    let error =
+        AgentError::new(ErrorCode::BudgetExceeded, reached.message.clone()).with_user_action(format!(
+            "raise {} in the configuration, or choose a cheaper model",
+            match reached.limit {
+                LimitName::ProviderDayCost => "max_day_cost of the provider",
+                limit => limit.name(),
+            }
+        ));
+    StepOutcome::from_failure(Outcome::LimitReached(Limit::Money), error)
 }
 
-fn stopped(at: &str) -> StepOutcome {
+fn stopped_at_limit_outcome(at: &str) -> StepOutcome {
     StepOutcome {
         detail: Some(format!("stopped by the user: {at}")),
-        ..StepOutcome::of(Outcome::StoppedByUser)
+        ..StepOutcome::from_outcome(Outcome::StoppedByUser)
     }
 }
 
@@ -175,15 +180,18 @@ pub(super) struct Allowed {
 }
 
 /// Which of a step's calls the limit of tool calls lets run (R-BUDGET).
-pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<ToolRun>) -> Result<Allowed, Stopped> {
+pub(super) async fn apply_tool_call_limit(
+    cx: &TurnContext,
+    mut calls: Vec<ToolRun>,
+) -> Result<Allowed, Stopped> {
     loop {
         if cx.budget.take_tool_calls(calls.len()).is_ok() {
-            return Ok(Allowed::all(calls));
+            return Ok(Allowed::allow_all(calls));
         }
-        let _asking = cx.port.waits_beside(cx.budget.asking()).await?;
+        let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
         // Somebody beside may have been given more meanwhile.
         let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
-            return Ok(Allowed::all(calls));
+            return Ok(Allowed::allow_all(calls));
         };
         let most = cx.limits.max_tool_calls.unwrap_or_default();
         let reached = LimitReached {
@@ -194,12 +202,12 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<ToolRun>) -> Result<A
             model: None,
             message: format!("the turn has used its {most} tool calls"),
         };
-        let (end, may) = match cx.port.limit(reached.clone()).await? {
+        let (end, may) = match cx.port.ask_about_limit(reached.clone()).await? {
             LimitOutcome::Raised(by) => {
-                cx.budget.raise(LimitName::ToolCalls, by);
+                cx.budget.raise_limit(LimitName::ToolCalls, by);
                 continue;
             }
-            LimitOutcome::Stop => (stopped(reached.limit.name()), 0),
+            LimitOutcome::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
             LimitOutcome::Accepted | LimitOutcome::Holds => {
                 (tool_calls_used_up(most), cx.budget.take_what_is_left(calls.len()))
             }
@@ -214,7 +222,7 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<ToolRun>) -> Result<A
 }
 
 impl Allowed {
-    fn all(calls: Vec<ToolRun>) -> Self {
+    fn allow_all(calls: Vec<ToolRun>) -> Self {
         Self {
             run: calls,
             refused: Vec::new(),
@@ -223,7 +231,7 @@ impl Allowed {
     }
 
     /// Answers the calls that did not run; what the step came to, if it is not just that tools ran.
-    pub(super) async fn settle(self, cx: &TurnContext) -> Result<Option<StepOutcome>, Stopped> {
+    pub(super) async fn settle_denied_calls(self, cx: &TurnContext) -> Result<Option<StepOutcome>, Stopped> {
         if !self.refused.is_empty() {
             run_calls(
                 cx,
@@ -241,8 +249,8 @@ fn tool_calls_used_up(most: u32) -> StepOutcome {
         ErrorCode::ToolCallsExceeded,
         format!("reached {most} tool calls without completion"),
     )
-    .action("send a prompt to continue, or raise max_tool_calls in the configuration");
-    StepOutcome::failed(Outcome::LimitReached(Limit::ToolCalls), error)
+    .with_user_action("send a prompt to continue, or raise max_tool_calls in the configuration");
+    StepOutcome::from_failure(Outcome::LimitReached(Limit::ToolCalls), error)
 }
 
 /// At the step limit a person may give more steps.
@@ -254,7 +262,7 @@ pub(super) async fn at_step_limit(
     mut next: Transition,
 ) -> Result<Transition, Stopped> {
     while next == Transition::Terminal(TerminalReason::MaxTurns) {
-        let most = state.limits(&cx.limits).max_steps;
+        let most = state.effective_limits(&cx.limits).max_steps;
         let message = format!("reached {most} iterations without completion");
         let reached = LimitReached {
             limit: LimitName::Steps,
@@ -264,18 +272,23 @@ pub(super) async fn at_step_limit(
             model: None,
             message: message.clone(),
         };
-        match cx.port.limit(reached).await? {
+        match cx.port.ask_about_limit(reached).await? {
             LimitOutcome::Raised(by) => {
                 state.raise_steps(by);
-                next = transition(&state.progress, &state.limits(&cx.limits), end.outcome, facts);
+                next = next_transition(
+                    &state.progress,
+                    &state.effective_limits(&cx.limits),
+                    end.outcome,
+                    facts,
+                );
             }
             LimitOutcome::Stop => {
-                end.detail = stopped(LimitName::Steps.name()).detail;
+                end.detail = stopped_at_limit_outcome(LimitName::Steps.name()).detail;
                 return Ok(Transition::Terminal(TerminalReason::StoppedByUser));
             }
             LimitOutcome::Accepted | LimitOutcome::Holds => {
                 let error = AgentError::new(ErrorCode::MaxIterations, message)
-                    .action("send a prompt to continue, or raise max_steps in the configuration");
+                    .with_user_action("send a prompt to continue, or raise max_steps in the configuration");
                 end.error = Some(error);
                 return Ok(next);
             }
@@ -309,11 +322,11 @@ pub(super) async fn last_words(
     words: &str,
     without: &'static str,
 ) -> Result<bool, Stopped> {
-    say(cx, words.to_owned()).await?;
+    push_hidden_message(cx, words.to_owned()).await?;
     let items = cx.port.begin_step().await?.items;
     let model = state.model.clone();
     // Told as a text: some APIs take no history of tool calls without the tools.
-    let told = Message::user_text(compact::retold(&items));
+    let told = Message::user_text(compact::format_transcript(&items));
     let request = Arc::new(Request {
         model: model.model.clone(),
         system: cx.system.clone(),
@@ -323,8 +336,8 @@ pub(super) async fn last_words(
         effort: model.effort,
     });
     // Nobody takes over from who sums up.
-    let kept = state.way.alone(Some(without));
-    let asked = call(
+    let kept = state.way.disable_fallback(Some(without));
+    let asked = call_with_retries(
         cx,
         &model,
         &mut state.way,
@@ -333,18 +346,18 @@ pub(super) async fn last_words(
         Visibility::Deltas,
     )
     .await?;
-    state.way.together(kept);
+    state.way.restore_fallback(kept);
     let CallOutcome::Answered(answered) = asked else {
         return Ok(false);
     };
     let said = answered.answer.wanted.is_empty();
     match answered.answer.message {
         Some(message) if said && !message.text().trim().is_empty() => {
-            cx.port.emit(Event::Message(Arc::new(message))).await?;
+            cx.port.emit_event(Event::Message(Arc::new(message))).await?;
             Ok(true)
         }
         Some(_) | None => {
-            retract(cx, answered.shown).await?;
+            retract_output(cx, answered.shown).await?;
             Ok(false)
         }
     }

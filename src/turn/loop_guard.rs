@@ -64,7 +64,7 @@ impl LoopDetector {
     }
 
     /// The step's calls were run, and gave this.
-    pub(super) fn ran(&mut self, results: u64) {
+    pub(super) fn record_results(&mut self, results: u64) {
         self.same = if self.results == Some(results) {
             self.same + 1
         } else {
@@ -75,7 +75,7 @@ impl LoopDetector {
     }
 
     /// The person wants it to go on.
-    pub(super) fn allowed(&mut self) {
+    pub(super) fn allow_continuation(&mut self) {
         *self = Self {
             calls: self.calls,
             ..Self::default()
@@ -84,7 +84,9 @@ impl LoopDetector {
 }
 
 /// A fingerprint of a step's calls: order and doubles do not count.
-pub(super) fn calls<'a>(calls: impl Iterator<Item = (&'a str, Result<&'a Value, &'a str>)>) -> Option<u64> {
+pub(super) fn fingerprint_calls<'a>(
+    calls: impl Iterator<Item = (&'a str, Result<&'a Value, &'a str>)>,
+) -> Option<u64> {
     let mut each: Vec<u64> = calls
         .map(|(name, input)| {
             let mut hasher = DefaultHasher::new();
@@ -98,11 +100,11 @@ pub(super) fn calls<'a>(calls: impl Iterator<Item = (&'a str, Result<&'a Value, 
         .collect();
     each.sort_unstable();
     each.dedup();
-    (!each.is_empty()).then(|| results(each.iter()))
+    (!each.is_empty()).then(|| fingerprint_results(each.iter()))
 }
 
 /// A fingerprint of a step's results.
-pub(super) fn results(results: impl Iterator<Item = impl Hash>) -> u64 {
+pub(super) fn fingerprint_results(results: impl Iterator<Item = impl Hash>) -> u64 {
     let mut hasher = DefaultHasher::new();
     results.for_each(|result| result.hash(&mut hasher));
     hasher.finish()
@@ -146,7 +148,7 @@ mod tests {
             .map(|(calls, results)| {
                 let guard = repeats.next((*calls > 0).then_some(*calls));
                 if guard == Run {
-                    repeats.ran(*results);
+                    repeats.record_results(*results);
                 }
                 guard
             })
@@ -173,14 +175,14 @@ mod tests {
         let mut repeats = LoopDetector::default();
         for wanted in [Run, Run, Nudge, Ask] {
             assert_eq!(repeats.next(Some(1)), wanted);
-            repeats.ran(1);
+            repeats.record_results(1);
         }
-        repeats.allowed();
-        repeats.ran(1);
+        repeats.allow_continuation();
+        repeats.record_results(1);
         for wanted in [Run, Nudge, Ask] {
             assert_eq!(repeats.next(Some(1)), wanted);
             if wanted == Run {
-                repeats.ran(1);
+                repeats.record_results(1);
             }
         }
     }
@@ -189,12 +191,12 @@ mod tests {
     fn calls_are_a_set_and_fields_have_no_order() {
         let (a, b) = (json!({"x": 1, "y": [1, {"p": 1, "q": 2}]}), json!({"x": 2}));
         let same: Value = serde_json::from_str(r#"{"y": [1, {"q": 2, "p": 1}], "x": 1}"#).unwrap();
-        let of = |list: &[&Value]| calls(list.iter().map(|input| ("t", Ok(*input))));
+        let of = |list: &[&Value]| fingerprint_calls(list.iter().map(|input| ("t", Ok(*input))));
         assert_eq!(of(&[&a, &b]), of(&[&b, &same, &a]));
         assert_ne!(of(&[&a]), of(&[&b]));
-        assert_ne!(of(&[&a]), calls([("u", Ok(&a))].into_iter()));
+        assert_ne!(of(&[&a]), fingerprint_calls([("u", Ok(&a))].into_iter()));
         assert_ne!(of(&[&json!("1")]), of(&[&json!(1)]));
         assert_ne!(of(&[&json!([[1], 2])]), of(&[&json!([[1, 2]])]));
-        assert_eq!(calls(std::iter::empty()), None);
+        assert_eq!(fingerprint_calls(std::iter::empty()), None);
     }
 }

@@ -12,7 +12,7 @@ use super::step::TurnUsage;
 use super::transition::{Facts, Limits, Progress};
 use crate::context::compact;
 use crate::domain::Transition;
-use crate::provider::{Item, thinks};
+use crate::provider::{Item, is_thinking_enabled};
 
 /// The output limit of a first request (R-LOOP-1).
 const SMALL_OUTPUT: u32 = 8_000;
@@ -60,12 +60,12 @@ impl TokenCalibration {
         known.insert(model, limit);
     }
 
-    fn of(&self, model: &str) -> f64 {
+    fn ratio_for(&self, model: &str) -> f64 {
         let known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(model).copied().unwrap_or(1.0)
     }
 
-    fn seen(&self, model: String, ratio: f64) {
+    fn record_ratio(&self, model: String, ratio: f64) {
         let mut known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(model, ratio);
     }
@@ -131,7 +131,7 @@ impl LoopState {
 
     /// What was counted in the session before holds from now on, and is kept up to date.
     pub(super) fn count_as(&mut self, counting: Arc<TokenCalibration>) {
-        self.correction = counting.of(&self.model.label());
+        self.correction = counting.ratio_for(&self.model.label());
         counting.limit_output(&mut self.model);
         self.max_output = first_output(&self.model);
         self.counting = counting;
@@ -144,7 +144,7 @@ impl LoopState {
     }
 
     /// The limits with what a person gave beyond them.
-    pub(super) fn limits(&self, configured: &Limits) -> Limits {
+    pub(super) fn effective_limits(&self, configured: &Limits) -> Limits {
         Limits {
             max_steps: configured.max_steps.saturating_add(self.more_steps),
             ..*configured
@@ -152,40 +152,40 @@ impl LoopState {
     }
 
     /// Asks another model from now on.
-    pub(super) fn ask(&mut self, mut model: ResolvedModel) {
+    pub(super) fn switch_model(&mut self, mut model: ResolvedModel) {
         self.counting.limit_output(&mut model);
         self.max_output = first_output(&model);
         self.used.window = model.info.window;
         // Another one counts otherwise.
-        self.correction = self.counting.of(&model.label());
+        self.correction = self.counting.ratio_for(&model.label());
         self.model = model;
     }
 
     /// Counts a decision.
-    pub(super) fn took(&mut self, transition: Transition, facts: &Facts) {
+    pub(super) fn record_transition(&mut self, transition: Transition, facts: &Facts) {
         let steps = self.progress.steps;
-        self.progress.took(transition, facts);
+        self.progress.record_transition(transition, facts);
         self.just_compacted &= steps == self.progress.steps;
     }
 
     /// Estimated tokens of a request with these messages, corrected by what the provider counted before (R-CTX-1).
-    pub(super) fn estimate(&self, items: &[Arc<Item>]) -> u64 {
-        ((self.floor + compact::tokens(items)) as f64 * self.correction) as u64
+    pub(super) fn estimate_tokens(&self, items: &[Arc<Item>]) -> u64 {
+        ((self.floor + compact::estimate_total_tokens(items)) as f64 * self.correction) as u64
     }
 
     /// The provider counted `tokens` for a request with these messages.
-    pub(super) fn counted(&mut self, items: &[Arc<Item>], tokens: u64) {
-        let estimate = self.floor + compact::tokens(items);
+    pub(super) fn record_token_count(&mut self, items: &[Arc<Item>], tokens: u64) {
+        let estimate = self.floor + compact::estimate_total_tokens(items);
         if tokens == 0 || estimate == 0 {
             // Some local servers count nothing.
-            self.context = self.estimate(items);
+            self.context = self.estimate_tokens(items);
             return;
         }
         self.context = tokens;
         let ratio = tokens as f64 / estimate as f64;
         self.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
         if PLAUSIBLE.contains(&ratio) {
-            self.counting.seen(self.model.label(), ratio);
+            self.counting.record_ratio(self.model.label(), ratio);
         }
     }
 
@@ -195,7 +195,7 @@ impl LoopState {
             .model
             .info
             .window
-            .saturating_sub(self.estimate(items) + SPARE);
+            .saturating_sub(self.estimate_tokens(items) + SPARE);
         let room = u32::try_from(room).unwrap_or(u32::MAX).max(LEAST_OUTPUT);
         self.max_output.min(room)
     }
@@ -234,7 +234,7 @@ impl LoopState {
     }
 
     /// Asks with the larger limit from now on.
-    pub(super) fn escalate(&mut self, escalations: u32) {
+    pub(super) fn raise_output_limit(&mut self, escalations: u32) {
         if let Some(limit) = self.larger_output(escalations) {
             self.max_output = limit;
         }
@@ -262,7 +262,7 @@ impl LoopState {
 
 /// The output limit of a model's first request.
 fn first_output(model: &ResolvedModel) -> u32 {
-    let wanted = if thinks(&model.model, model.effort) {
+    let wanted = if is_thinking_enabled(&model.model, model.effort) {
         LARGE_OUTPUT
     } else {
         SMALL_OUTPUT
@@ -344,21 +344,21 @@ mod tests {
     fn the_estimate_follows_what_is_counted() {
         let mut state = LoopState::new(model(200_000, 8_000), 100, true);
         let items = [Item::new(crate::domain::Message::user_text("x".repeat(3_584)))];
-        assert_eq!(state.estimate(&items), 1_000);
+        assert_eq!(state.estimate_tokens(&items), 1_000);
         for (counted, then) in [(1_500, 1_500), (800, 800), (0, 800), (9, 250), (90_000, 4_000)] {
-            state.counted(&items, counted);
-            assert_eq!(state.estimate(&items), then, "{counted}");
+            state.record_token_count(&items, counted);
+            assert_eq!(state.estimate_tokens(&items), then, "{counted}");
         }
         assert_eq!(state.context, 90_000);
         // The next turn begins with the last count that can be true; of another model nothing is known.
         let mut next = LoopState::new(model(200_000, 8_000), 100, true);
         next.count_as(state.counting.clone());
-        assert_eq!(next.estimate(&items), 800);
-        next.ask(ResolvedModel {
+        assert_eq!(next.estimate_tokens(&items), 800);
+        next.switch_model(ResolvedModel {
             model: "other".to_owned(),
             ..model(200_000, 8_000)
         });
-        assert_eq!(next.estimate(&items), 1_000);
+        assert_eq!(next.estimate_tokens(&items), 1_000);
         state.learn_window(128_000);
         state.learn_window(500_000);
         assert_eq!(state.model.info.window, 128_000);

@@ -55,8 +55,8 @@ pub use session_link::{
     ApprovalOutcome, ApprovalQuestion, Heard, Inquire, Judgement, LimitOutcome, PendingInput,
     QuestionOutcome, SessionLink, StepInput, Stopped, TurnMessage, TurnRequest,
 };
-pub use system_prompt::{SystemPrompt, SystemPromptSource, brief};
-pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
+pub use system_prompt::{SystemPrompt, SystemPromptSource, load_system_prompt};
+pub use transition::{Facts, Limit, Limits, Outcome, Progress, next_transition};
 pub use wrap_up::wrap_up;
 
 use crate::base::CancellationToken;
@@ -111,7 +111,7 @@ pub struct TurnContext {
     pub briefing: SystemPromptSource,
     /// What files of instructions the session was told of last.
     pub briefed: Option<Arc<[InstructionFile]>>,
-    /// The system prompt; empty until [`brief`] has asked for it.
+    /// The system prompt; empty until [`load_system_prompt`] has asked for it.
     pub system: Arc<str>,
     /// The skills; as the system prompt.
     pub skills: Arc<Skills>,
@@ -227,7 +227,7 @@ impl ResolvedModel {
 /// Finds the provider and the model to ask.
 pub trait ModelSource: Send + Sync {
     /// May ask a local server whether it is there. The error says what to do.
-    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>>;
+    fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>>;
 
     /// Another `provider` takes over for the rest of the turn, with its own model, or with `model`.
     fn take_over(
@@ -274,7 +274,10 @@ mod tests {
             "silent"
         }
 
-        fn stream(&self, _request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        fn open_stream(
+            &self,
+            _request: Arc<Request>,
+        ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
             Box::pin(std::future::pending())
         }
     }
@@ -288,7 +291,7 @@ mod tests {
                 window,
                 max_output,
                 knows_max_output: true,
-                ..crate::provider::models::lookup("m")
+                ..crate::provider::models::lookup_model("m")
             },
             retry: RetryPolicy::default(),
             effort: None,

@@ -37,12 +37,12 @@ pub(super) struct PolicyState {
 
 impl PolicyState {
     /// Whether it is time to judge the progress.
-    pub(super) fn reflects(&self, cx: &TurnContext) -> bool {
+    pub(super) fn should_reflect(&self, cx: &TurnContext) -> bool {
         cx.conducts.reflection.is_some_and(|every| self.calls >= every)
     }
 
     /// Asks the model to judge its progress; the next time is as far away again.
-    pub(super) fn reflection(&mut self) -> String {
+    pub(super) fn take_reflection_prompt(&mut self) -> String {
         let calls = std::mem::take(&mut self.calls);
         format!(
             "Pause after {calls} tool calls and judge your progress, in two or three sentences: what is done, does the \

@@ -4,30 +4,30 @@
 use serde_json::{Map, Value, json};
 
 use super::TurnContext;
-use super::hooks::{HookVerdict, Objection, run};
+use super::hooks::{HookVerdict, Objection, run_hooks};
 use super::loop_state::LoopState;
 use super::policy::{PolicyState, planning_prompt};
-use super::run::{say, tell};
+use super::run::{emit_transition, push_hidden_message};
 use super::session_link::{Heard, PendingInput, Stopped};
 use super::step::StepOutcome;
-use super::transition::{Facts, Outcome, transition};
+use super::transition::{Facts, Outcome, next_transition};
 use crate::config::HookMoment;
 use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
 
 /// Lets hooks judge what was said since the last step, and asks for a plan where the session begins. `Some`: a hook
 /// ended the turn.
-pub(super) async fn hear(
+pub(super) async fn review_prompts_and_plan(
     cx: &TurnContext,
     conduct: &mut PolicyState,
 ) -> Result<Option<StepOutcome>, Stopped> {
-    if let ReviewOutcome::Ended(end) = listen(cx).await? {
+    if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
         return Ok(Some(*end));
     }
     if cx.first && cx.conducts.planning && !conduct.planned {
         conduct.planned = true;
         let detail = "asking for a plan first".to_owned();
-        tell(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
-        say(cx, planning_prompt()).await?;
+        emit_transition(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
+        push_hidden_message(cx, planning_prompt()).await?;
     }
     Ok(None)
 }
@@ -43,13 +43,13 @@ enum ReviewOutcome {
 }
 
 /// Lets hooks judge what was said.
-async fn listen(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
+async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
     let mut listened = ReviewOutcome::Nothing;
-    if !cx.hooks.any(HookMoment::Prompt) {
+    if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
         return Ok(listened);
     }
-    for waiting in cx.port.hear().await? {
-        match judge(cx, waiting).await? {
+    for waiting in cx.port.fetch_pending_inputs().await? {
+        match review_pending_input(cx, waiting).await? {
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => listened = ReviewOutcome::Joined,
             ended @ ReviewOutcome::Ended(_) => return Ok(ended),
@@ -58,28 +58,35 @@ async fn listen(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
     Ok(listened)
 }
 
-async fn judge(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome, Stopped> {
+async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome, Stopped> {
     let PendingInput { key, content, prompt } = waiting;
-    let verdict = run(cx, HookMoment::Prompt, None, said(&content, prompt), "prompt").await?;
+    let verdict = run_hooks(
+        cx,
+        HookMoment::Prompt,
+        None,
+        build_prompt_hook_input(&content, prompt),
+        "prompt",
+    )
+    .await?;
     let (objection, ends) = match verdict {
         HookVerdict::Pass { changed, .. } => {
             let content = match changed {
-                Some(Value::String(text)) => rewritten(content, text),
+                Some(Value::String(text)) => replace_text(content, text),
                 Some(_) | None => content,
             };
-            cx.port.heard(key, Heard::Joins(content)).await?;
+            cx.port.report_input_verdict(key, Heard::Joins(content)).await?;
             return Ok(ReviewOutcome::Joined);
         }
         // A turn whose prompt is held back has nothing to do.
         HookVerdict::Block(objection) => (objection, prompt),
         HookVerdict::End(objection) => (objection, true),
     };
-    cx.port.heard(key, Heard::GivenBack).await?;
+    cx.port.report_input_verdict(key, Heard::GivenBack).await?;
     let message = format!(
         "the hook `{}` blocked your message: {}",
         objection.hook, objection.words
     );
-    cx.port.emit(warning("hook_blocked", message)).await?;
+    cx.port.emit_event(build_warning("hook_blocked", message)).await?;
     Ok(if ends {
         ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection)))
     } else {
@@ -93,10 +100,10 @@ pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Resu
         if cx.port.may_end().await? {
             return Ok(false);
         }
-        if !cx.hooks.any(HookMoment::Prompt) {
+        if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
             return Ok(true);
         }
-        match listen(cx).await? {
+        match review_pending_inputs(cx).await? {
             // All of it was held back; something may have been said meanwhile.
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => return Ok(true),
@@ -109,7 +116,7 @@ pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Resu
 }
 
 /// What a `prompt` hook reads.
-fn said(content: &[Block], prompt: bool) -> Map<String, Value> {
+fn build_prompt_hook_input(content: &[Block], prompt: bool) -> Map<String, Value> {
     let text: Vec<&str> = content
         .iter()
         .filter_map(|block| match block {
@@ -132,7 +139,7 @@ fn said(content: &[Block], prompt: bool) -> Map<String, Value> {
 }
 
 /// What was said with another text; what it points at stays.
-fn rewritten(content: Vec<Block>, text: String) -> Vec<Block> {
+fn replace_text(content: Vec<Block>, text: String) -> Vec<Block> {
     let at = content
         .iter()
         .position(|block| matches!(block, Block::Text(_)))
@@ -161,7 +168,7 @@ pub(super) async fn before_stop(
     if end.outcome != Outcome::Answered {
         return Ok(false);
     }
-    match listen(cx).await? {
+    match review_pending_inputs(cx).await? {
         ReviewOutcome::Nothing => {}
         ReviewOutcome::Joined => return Ok(true),
         ReviewOutcome::Ended(ended) => {
@@ -169,7 +176,7 @@ pub(super) async fn before_stop(
             return Ok(false);
         }
     }
-    if !cx.hooks.any(HookMoment::Stop) {
+    if !cx.hooks.has_hooks_for(HookMoment::Stop) {
         return Ok(false);
     }
     let facts = Facts {
@@ -177,16 +184,16 @@ pub(super) async fn before_stop(
         output_tokens: end.output_tokens,
         ..Facts::default()
     };
-    let rests = transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
+    let rests = next_transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
     // With something to answer still, this is not the end.
-    if !rests || !cx.port.hear().await?.is_empty() {
+    if !rests || !cx.port.fetch_pending_inputs().await?.is_empty() {
         return Ok(false);
     }
     let mut about = Map::new();
     about.insert("answer".to_owned(), end.answer.clone().unwrap_or_default().into());
     about.insert("objections".to_owned(), state.progress.stop_blocks().into());
-    match run(cx, HookMoment::Stop, None, about, "").await? {
+    match run_hooks(cx, HookMoment::Stop, None, about, "").await? {
         HookVerdict::Pass { .. } => {}
         HookVerdict::Block(objection) => {
             state.conduct.words = Some(format!(
@@ -194,7 +201,7 @@ pub(super) async fn before_stop(
                 objection.hook, objection.words
             ));
             end.outcome = Outcome::StopBlocked;
-            end.detail = Some(objection.detail());
+            end.detail = Some(objection.to_detail());
         }
         HookVerdict::End(objection) => *end = ended_by(Outcome::StopPrevented, &objection),
     }
@@ -212,18 +219,20 @@ pub(super) async fn objected_too_often(
     }
     let said = end.detail.as_deref().unwrap_or_default();
     let message = format!("the turn ends although a stop hook still objects ({said})");
-    cx.port.emit(warning("stop_hook_overruled", message)).await
+    cx.port
+        .emit_event(build_warning("stop_hook_overruled", message))
+        .await
 }
 
 /// The end of a step at which a hook ended the turn.
 pub(super) fn ended_by(outcome: Outcome, objection: &Objection) -> StepOutcome {
     StepOutcome {
-        detail: Some(objection.detail()),
-        ..StepOutcome::of(outcome)
+        detail: Some(objection.to_detail()),
+        ..StepOutcome::from_outcome(outcome)
     }
 }
 
-fn warning(code: &str, message: String) -> Event {
+fn build_warning(code: &str, message: String) -> Event {
     Event::Warning {
         code: code.to_owned(),
         message,
@@ -255,9 +264,9 @@ mod tests {
             (vec![reference()], vec![text("n"), reference()]),
             (vec![], vec![text("n")]),
         ] {
-            assert_eq!(rewritten(content, "n".to_owned()), wanted);
+            assert_eq!(replace_text(content, "n".to_owned()), wanted);
         }
-        let said = said(&[text("a"), reference(), text("b")], true);
+        let said = build_prompt_hook_input(&[text("a"), reference(), text("b")], true);
         assert_eq!(
             Value::Object(said),
             json!({"prompt": "a\nb", "references": [{"path": "a", "text": "x"}], "steer": false})

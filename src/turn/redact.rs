@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::base::text::expose;
+use crate::base::text::escape_hidden_characters;
 use crate::config::{RedactedPieces, Redactor};
 use crate::domain::ContentRef;
 use crate::tool::{ContentSink, ContentWriter, Preview, ToolOutput};
@@ -15,16 +15,16 @@ use crate::tool::{ContentSink, ContentWriter, Preview, ToolOutput};
 const NOTE: &str = "\n[*** stands for a key that is not shown; do not write it back]";
 
 /// The output with `***` for every key.
-pub(super) fn output(redactor: &Redactor, mut output: ToolOutput) -> ToolOutput {
+pub(super) fn redact_output(redactor: &Redactor, mut output: ToolOutput) -> ToolOutput {
     // Nobody smuggles text that only a model reads.
-    if let Cow::Owned(exposed) = expose(&output.text) {
+    if let Cow::Owned(exposed) = escape_hidden_characters(&output.text) {
         output.text = exposed;
     }
     if let Some(clean) = redactor.redact_content(&output.text) {
         output.text = clean;
         output.text.push_str(NOTE);
     }
-    output.diff = diff(redactor, output.diff);
+    output.diff = redact_diff(redactor, output.diff);
     output
 }
 
@@ -34,12 +34,12 @@ pub(super) fn text(redactor: &Redactor, text: String) -> String {
 }
 
 /// The same of what a person is shown.
-pub(super) fn preview(redactor: &Redactor, mut preview: Preview) -> Preview {
-    preview.diff = diff(redactor, preview.diff);
+pub(super) fn redact_preview(redactor: &Redactor, mut preview: Preview) -> Preview {
+    preview.diff = redact_diff(redactor, preview.diff);
     preview
 }
 
-fn diff(redactor: &Redactor, diff: Option<Arc<str>>) -> Option<Arc<str>> {
+fn redact_diff(redactor: &Redactor, diff: Option<Arc<str>>) -> Option<Arc<str>> {
     diff.map(|diff| redactor.redact_content(&diff).map_or(diff, Arc::from))
 }
 
@@ -56,9 +56,9 @@ impl RedactingSink {
 }
 
 impl ContentSink for RedactingSink {
-    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
-        let kept = self.keep.begin(name)?;
-        let pieces = self.redactor.pieces();
+    fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
+        let kept = self.keep.create_writer(name)?;
+        let pieces = self.redactor.redact_pieces();
         Ok(Box::new(RedactingWriter { kept, pieces }))
     }
 }
@@ -69,14 +69,14 @@ struct RedactingWriter {
 }
 
 impl ContentWriter for RedactingWriter {
-    fn append(&mut self, text: &str) -> Result<(), String> {
+    fn append_text(&mut self, text: &str) -> Result<(), String> {
         let clean = self.pieces.push(text);
-        self.kept.append(&clean)
+        self.kept.append_text(&clean)
     }
 
     fn finish(mut self: Box<Self>) -> Result<ContentRef, String> {
-        let rest = self.pieces.finish();
-        self.kept.append(&rest)?;
+        let rest = self.pieces.flush_held();
+        self.kept.append_text(&rest)?;
         self.kept.finish()
     }
 }

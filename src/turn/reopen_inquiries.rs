@@ -18,7 +18,7 @@ pub(super) struct ReopenOutcome {
 pub(super) async fn ask_again(cx: &TurnContext) -> Result<ReopenOutcome, Stopped> {
     let mut said = ReopenOutcome::default();
     for inquiry in &cx.inquiries {
-        let reply = cx.port.inquire(Inquire::Again(inquiry.clone())).await?;
+        let reply = cx.port.send_inquiry(Inquire::Again(inquiry.clone())).await?;
         match (&inquiry.subject, reply) {
             (RequestSubject::Limit(reached), Some(InquiryReply::Raise(by))) => {
                 said.raised.push((reached.limit, by))

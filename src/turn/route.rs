@@ -9,7 +9,7 @@ use super::compact::fits_after_hop;
 use super::failure_policy::FallbackReason;
 use super::loop_state::LoopState;
 use super::session_link::Stopped;
-use super::step::{StepOutcome, retract};
+use super::step::{StepOutcome, retract_output};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::context::compact;
@@ -55,12 +55,12 @@ impl Route {
     /// why.
     fn next(&self, cx: &TurnContext) -> (Option<(ResolvedModel, usize)>, Vec<String>) {
         first_of(&self.first.fallbacks.providers, self.at, |name| {
-            callable(cx, name)
+            callable_model(cx, name)
         })
     }
 
     /// `from` is left. `open`: its circuit is not closed.
-    fn leaves(&mut self, from: &ResolvedModel, open: bool) {
+    fn record_departure(&mut self, from: &ResolvedModel, open: bool) {
         if from.label() == self.first.label() {
             // Its window may have been learnt since.
             self.first = from.clone();
@@ -95,14 +95,14 @@ fn first_of<T>(
 }
 
 /// The provider's model, if it can be called now.
-fn callable(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
+fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
     let model = cx
         .models
         .take_over(&cx.choice, name, None)
         .map_err(|error| error.message)?;
     if model
         .provider
-        .standing()
+        .account_health()
         .is_some_and(|standing| !standing.would_admit())
     {
         return Err("it failed too often in a row and is paused".to_owned());
@@ -122,7 +122,7 @@ fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedMod
 }
 
 fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
-    if model.info.tools || cx.tools.specs().is_empty() {
+    if model.info.tools || cx.tools.tool_specs().is_empty() {
         Ok(model)
     } else {
         Err(format!("{} cannot use tools", model.model))
@@ -137,29 +137,29 @@ pub(super) async fn before_step(
 ) -> Result<Option<StepOutcome>, Stopped> {
     if let Some(error) = state.route.stranded.take() {
         state.way.left = None;
-        return Ok(Some(StepOutcome::failed(Outcome::ProviderFailed, error)));
+        return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
     }
-    let standing = state.route.first.provider.standing();
+    let standing = state.route.first.provider.account_health();
     if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
         (state.route.shut, state.route.at) = (false, 0);
         let first = state.route.first.clone();
         let why = format!("trying {} again", first.provider.name());
-        switch(cx, state, first, why).await?;
+        switch_model(cx, state, first, why).await?;
     }
     (state.way.left, state.way.stays) = (None, None);
     state.way.stand_in = stand_in(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
     state.way.next = state.route.next(cx).0.map(|(model, _)| model.label());
-    let standing = state.route.first.provider.standing();
+    let standing = state.route.first.provider.account_health();
     let is_asked = state.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
     if state.route.before.is_some() && is_asked {
         let first = state.route.first.clone();
         let why = format!("new turn: back to {}", first.provider.name());
-        tell(cx, state, &first, &first, why).await?;
+        announce_model_switch(cx, state, &first, &first, why).await?;
     }
     let shut = look_ahead(cx, &state.model, &mut state.way).await?;
-    Ok(shut.map(|error| StepOutcome::failed(Outcome::ProviderFailed, error)))
+    Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
 }
 
 /// Whether the route goes on after the last call.
@@ -172,7 +172,7 @@ pub(super) fn goes_on(cx: &TurnContext, state: &LoopState) -> bool {
 }
 
 /// Hops to the next model (R-PROV-4). If nobody is left after all, the turn ends with `error`.
-pub(super) async fn hop(
+pub(super) async fn fall_back(
     cx: &TurnContext,
     state: &mut LoopState,
     error: Option<AgentError>,
@@ -183,20 +183,20 @@ pub(super) async fn hop(
         return Ok(());
     };
     // Somebody can take over who could not when the call was given up.
-    retract(cx, state.way.stays.take()).await?;
+    retract_output(cx, state.way.stays.take()).await?;
     if left == FallbackReason::Overloaded
         && let Some(Ok(model)) = stand_in(cx, &from)
     {
-        state.ask(model.clone());
+        state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
             let why = format!("Switched to {} due to high demand", model.model);
-            return tell(cx, state, &from, &model, why).await;
+            return announce_model_switch(cx, state, &from, &model, why).await;
         }
         tell_too_small(cx, &model).await?;
     }
-    let closed = |standing: &Arc<AccountHealth>| standing.circuit().state == CircuitState::Closed;
-    let open = !from.provider.standing().is_none_or(closed);
-    state.route.leaves(&from, open);
+    let closed = |standing: &Arc<AccountHealth>| standing.circuit_view().state == CircuitState::Closed;
+    let open = !from.provider.account_health().is_none_or(closed);
+    state.route.record_departure(&from, open);
     let why = match left {
         FallbackReason::Failed(why) => why,
         FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
@@ -208,17 +208,17 @@ pub(super) async fn hop(
         let (next, skipped) = state.route.next(cx);
         for message in skipped {
             let code = ROUTE_SKIPPED.to_owned();
-            cx.port.emit(Event::Warning { code, message }).await?;
+            cx.port.emit_event(Event::Warning { code, message }).await?;
         }
         let Some((model, at)) = next else {
             state.route.stranded = error;
-            state.ask(from);
+            state.switch_model(from);
             return Ok(());
         };
         state.route.at = at;
-        state.ask(model.clone());
+        state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
-            return tell(cx, state, &from, &model, why).await;
+            return announce_model_switch(cx, state, &from, &model, why).await;
         }
         tell_too_small(cx, &model).await?;
     }
@@ -231,7 +231,7 @@ async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), S
         model.info.window
     );
     let code = ROUTE_SKIPPED.to_owned();
-    cx.port.emit(Event::Warning { code, message }).await
+    cx.port.emit_event(Event::Warning { code, message }).await
 }
 
 /// The history as `state.model` is sent it: one that took over and sees no pictures gets words in their place.
@@ -250,24 +250,24 @@ pub(super) async fn as_it_is_seen(
             state.model.label()
         );
         let code = PICTURES_LEFT_OUT.to_owned();
-        cx.port.emit(Event::Warning { code, message }).await?;
+        cx.port.emit_event(Event::Warning { code, message }).await?;
     }
     Ok(compact::without_pictures(&items))
 }
 
-async fn switch(
+async fn switch_model(
     cx: &TurnContext,
     state: &mut LoopState,
     to: ResolvedModel,
     why: String,
 ) -> Result<(), Stopped> {
     let from = state.model.clone();
-    state.ask(to.clone());
-    tell(cx, state, &from, &to, why).await
+    state.switch_model(to.clone());
+    announce_model_switch(cx, state, &from, &to, why).await
 }
 
 /// Tells who answers from now on, if that is news.
-async fn tell(
+async fn announce_model_switch(
     cx: &TurnContext,
     state: &mut LoopState,
     from: &ResolvedModel,
@@ -278,7 +278,7 @@ async fn tell(
         return Ok(());
     };
     tracing::warn!(from, to, why, "model switched");
-    cx.port.emit(Event::ModelSwitched { from, to, why }).await
+    cx.port.emit_event(Event::ModelSwitched { from, to, why }).await
 }
 
 #[cfg(test)]
@@ -325,13 +325,13 @@ mod tests {
             ("one-small", false, false),
         ] {
             let mut route = Route::new(named("one"), None);
-            route.leaves(&named(from), open);
+            route.record_departure(&named(from), open);
             assert_eq!((route.shut, route.first.model.as_str()), (shut, "one"), "{from}");
         }
         let mut route = Route::new(named("one"), None);
         let mut learnt = named("one");
         learnt.info.window = 1_000;
-        route.leaves(&learnt, false);
+        route.record_departure(&learnt, false);
         assert_eq!(route.first.info.window, 1_000);
     }
 

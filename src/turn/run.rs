@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use super::admission::ProviderAccess;
-use super::compact::{Summarised, collapse, drop_pictures, fit, floor, lacks_floor, no_room, summarise};
+use super::compact::{
+    Summarised, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
+    no_room, summarize_history,
+};
 use super::limits::{at_step_limit, sum_up};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
 use super::policy::PolicyState;
-use super::prompt_hooks::{before_stop, hear, objected_too_often, steer_waits};
+use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
 use super::reopen_inquiries::ask_again;
-use super::route::{Route, as_it_is_seen, before_step, goes_on, hop};
+use super::route::{Route, as_it_is_seen, before_step, fall_back, goes_on};
 use super::session_link::Stopped;
-use super::step::{StepOutcome, retract, step};
+use super::step::{StepOutcome, retract_output, run_step};
 use super::tool_step::take_carried;
-use super::transition::{Facts, Outcome, Progress, transition};
+use super::transition::{Facts, Outcome, Progress, next_transition};
 use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
 use crate::domain::{
@@ -33,23 +36,23 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     if let Some(what) = again.stop {
         let end = StepOutcome {
             detail: Some(format!("stopped by the user: {what}")),
-            ..StepOutcome::of(Outcome::StoppedByUser)
+            ..StepOutcome::from_outcome(Outcome::StoppedByUser)
         };
         return end_early(cx, &conduct, end).await;
     }
     if let Some(end) = take_carried(cx, &mut conduct).await? {
         return end_early(cx, &conduct, end).await;
     }
-    let mut state = match resolve(cx).await? {
-        Ok(model) => LoopState::new(model, floor(cx), cx.context.auto_compact),
-        Err(error) => return unresolved(cx, error).await,
+    let mut state = match resolve_model(cx).await? {
+        Ok(model) => LoopState::new(model, estimate_prefix_tokens(cx), cx.context.auto_compact),
+        Err(error) => return finish_without_model(cx, error).await,
     };
     state.count_as(cx.counting.clone());
     state.conduct = conduct;
-    state.way = way(cx);
+    state.way = build_provider_access(cx);
     state.route = Route::new(state.model.clone(), cx.answering.clone());
     for (limit, by) in again.raised {
-        cx.budget.raise(limit, by);
+        cx.budget.raise_limit(limit, by);
         if limit == LimitName::Steps {
             state.raise_steps(by);
         }
@@ -58,26 +61,31 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
         return compact_by_hand(cx, &mut state, instructions.as_deref()).await;
     }
     loop {
-        if let Some(end) = hear(cx, &mut state.conduct).await? {
+        if let Some(end) = review_prompts_and_plan(cx, &mut state.conduct).await? {
             return end_early(cx, &state.conduct, end).await;
         }
         let (items, mut end) = take_step(cx, &mut state).await?;
         let joined = before_stop(cx, &mut state, &mut end).await?;
-        let facts = look(cx, &state, &items, (&mut end, joined)).await?;
-        let next = transition(&state.progress, &state.limits(&cx.limits), end.outcome, &facts);
+        let facts = gather_facts(cx, &state, &items, (&mut end, joined)).await?;
+        let next = next_transition(
+            &state.progress,
+            &state.effective_limits(&cx.limits),
+            end.outcome,
+            &facts,
+        );
         let next = at_step_limit(cx, &mut state, &mut end, &facts, next).await?;
         settle_held(cx, &mut end, next).await?;
         objected_too_often(cx, &end, next).await?;
         let summed_up = sum_up(cx, &mut state, next).await?;
-        tell(cx, next, end.detail.clone()).await?;
-        state.took(next, &facts);
+        emit_transition(cx, next, end.detail.clone()).await?;
+        state.record_transition(next, &facts);
         match next {
             Transition::Continue(reason) => go_on(cx, &mut state, &items, reason, end.error).await?,
             Transition::Terminal(reason) => {
                 let error = end.error.filter(|_| !summed_up);
                 return Ok(TurnFinish {
                     summed_up,
-                    ..finish(&state.conduct, reason, error)
+                    ..build_turn_finish(&state.conduct, reason, error)
                 });
             }
         }
@@ -85,7 +93,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
 }
 
 /// What is known of the way to the providers.
-pub(super) fn way(cx: &TurnContext) -> ProviderAccess {
+pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
     let way = ProviderAccess::new(cx.met.iter().cloned());
     match cx.depth {
         0 => way,
@@ -95,10 +103,10 @@ pub(super) fn way(cx: &TurnContext) -> ProviderAccess {
 
 /// What ends the turn whatever the model would say.
 async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) -> Result<TurnFinish, Stopped> {
-    let next = transition(&Progress::default(), &cx.limits, end.outcome, &Facts::default());
-    tell(cx, next, end.detail).await?;
+    let next = next_transition(&Progress::default(), &cx.limits, end.outcome, &Facts::default());
+    emit_transition(cx, next, end.detail).await?;
     match next {
-        Transition::Terminal(reason) => Ok(finish(conduct, reason, end.error)),
+        Transition::Terminal(reason) => Ok(build_turn_finish(conduct, reason, end.error)),
         Transition::Continue(_) => Err(Stopped),
     }
 }
@@ -110,16 +118,16 @@ async fn compact_by_hand(
     instructions: Option<&str>,
 ) -> Result<TurnFinish, Stopped> {
     let items = cx.port.begin_step().await?.items;
-    state.used.context = state.estimate(&items);
+    state.used.context = state.estimate_tokens(&items);
     let (reason, detail, error) =
-        match summarise(cx, state, &items, CompactTrigger::Manual, instructions).await? {
+        match summarize_history(cx, state, &items, CompactTrigger::Manual, instructions).await? {
             Summarised::Smaller => (TerminalReason::Completed, None, None),
             Summarised::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
             Summarised::Failed(error) => (TerminalReason::ModelError, Some(error.to_string()), Some(error)),
             Summarised::Limited(end) => return end_early(cx, &state.conduct, *end).await,
         };
-    tell(cx, Transition::Terminal(reason), detail).await?;
-    Ok(finish(&state.conduct, reason, error))
+    emit_transition(cx, Transition::Terminal(reason), detail).await?;
+    Ok(build_turn_finish(&state.conduct, reason, error))
 }
 
 /// One step, with the history as it fits the model that is asked.
@@ -130,19 +138,19 @@ async fn take_step(
     if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
-    let items = fit(cx, state).await?;
+    let items = fit_history(cx, state).await?;
     let items = as_it_is_seen(cx, state, items).await?;
     let end = match no_room(cx, state, &items) {
         Some(end) => end,
-        None => step(cx, state, &items).await?,
+        None => run_step(cx, state, &items).await?,
     };
     Ok((items, end))
 }
 
-pub(super) async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
+pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
-        resolved = cx.models.resolve(&cx.choice) => resolved,
+        resolved = cx.models.resolve_model(&cx.choice) => resolved,
     };
     if let Ok(model) = &resolved {
         let model_changed = Event::SessionUpdated {
@@ -151,31 +159,31 @@ pub(super) async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, Ag
             model: Some(model.label()),
             effort: None,
         };
-        cx.port.emit(model_changed).await?;
+        cx.port.emit_event(model_changed).await?;
         if let Some(why) = &model.why {
             let chosen = Event::Warning {
                 code: MODEL_CHOSEN.to_owned(),
                 message: why.clone(),
             };
-            cx.port.emit(chosen).await?;
+            cx.port.emit_event(chosen).await?;
         }
     }
     Ok(resolved)
 }
 
 /// There is no model to ask.
-async fn unresolved(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, Stopped> {
+async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, Stopped> {
     let reason = match error.code {
         ErrorCode::Config => TerminalReason::NotConfigured,
         _ => TerminalReason::ModelError,
     };
     // What was said while it was looked for is not lost: the actor gives it back with the turn's end.
-    tell(cx, Transition::Terminal(reason), Some(error.to_string())).await?;
-    Ok(finish(&PolicyState::default(), reason, Some(error)))
+    emit_transition(cx, Transition::Terminal(reason), Some(error.to_string())).await?;
+    Ok(build_turn_finish(&PolicyState::default(), reason, Some(error)))
 }
 
 /// What is possible now.
-async fn look(
+async fn gather_facts(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<Item>],
@@ -190,12 +198,12 @@ async fn look(
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
-        compactable: may_shrink && state.may_compact() && compact::middle(items).is_some(),
+        compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
         under_target: state.target_used(cx.limits.token_target).is_some(),
         next_on_route: end.outcome == Outcome::ProviderFailed && goes_on(cx, state),
         output_tokens: end.output_tokens,
-        reflects: state.conduct.reflects(cx),
+        reflects: state.conduct.should_reflect(cx),
     })
 }
 
@@ -209,17 +217,17 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)
     );
     match held.message {
-        Some(message) if !again => cx.port.emit(Event::Message(Arc::new(message))).await,
-        Some(_) | None => retract(cx, held.shown).await,
+        Some(message) if !again => cx.port.emit_event(Event::Message(Arc::new(message))).await,
+        Some(_) | None => retract_output(cx, held.shown).await,
     }
 }
 
-pub(super) async fn tell(
+pub(super) async fn emit_transition(
     cx: &TurnContext,
     transition: Transition,
     detail: Option<String>,
 ) -> Result<(), Stopped> {
-    cx.port.emit(Event::Transition { transition, detail }).await
+    cx.port.emit_event(Event::Transition { transition, detail }).await
 }
 
 /// What a continue asks for before the next call.
@@ -231,27 +239,27 @@ async fn go_on(
     error: Option<AgentError>,
 ) -> Result<(), Stopped> {
     match reason {
-        ContinueReason::CollapseDrainRetry => collapse(cx, state, items).await.map(drop),
+        ContinueReason::CollapseDrainRetry => collapse_large_results(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {
             let trigger = CompactTrigger::Overflow;
-            summarise(cx, state, items, trigger, None).await.map(drop)
+            summarize_history(cx, state, items, trigger, None).await.map(drop)
         }
         ContinueReason::ImageRetry => drop_pictures(cx, state, items).await,
         ContinueReason::MaxOutputTokensEscalate => {
-            state.escalate(cx.limits.max_escalations);
+            state.raise_output_limit(cx.limits.max_escalations);
             Ok(())
         }
-        ContinueReason::MaxOutputTokensRecovery => say(cx, recovery_prompt()).await,
+        ContinueReason::MaxOutputTokensRecovery => push_hidden_message(cx, recovery_prompt()).await,
         ContinueReason::TokenBudgetContinuation => match state.target_used(cx.limits.token_target) {
-            Some(percent) => say(cx, target_prompt(percent)).await,
+            Some(percent) => push_hidden_message(cx, target_prompt(percent)).await,
             None => Ok(()),
         },
-        ContinueReason::Reflection => say(cx, state.conduct.reflection()).await,
+        ContinueReason::Reflection => push_hidden_message(cx, state.conduct.take_reflection_prompt()).await,
         ContinueReason::StopHookBlocking => match state.conduct.words.take() {
-            Some(words) => say(cx, words).await,
+            Some(words) => push_hidden_message(cx, words).await,
             None => Ok(()),
         },
-        ContinueReason::ModelFallback => hop(cx, state, error).await,
+        ContinueReason::ModelFallback => fall_back(cx, state, error).await,
         ContinueReason::NextTurn
         | ContinueReason::Planning
         | ContinueReason::EmptyResponseRetry
@@ -260,15 +268,15 @@ async fn go_on(
 }
 
 /// Says something to the model that people are not shown.
-pub(super) async fn say(cx: &TurnContext, text: String) -> Result<(), Stopped> {
+pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), Stopped> {
     let message = Message {
         hidden: true,
         ..Message::user_text(text)
     };
-    cx.port.emit(Event::Message(Arc::new(message))).await
+    cx.port.emit_event(Event::Message(Arc::new(message))).await
 }
 
-fn finish(conduct: &PolicyState, reason: TerminalReason, error: Option<AgentError>) -> TurnFinish {
+fn build_turn_finish(conduct: &PolicyState, reason: TerminalReason, error: Option<AgentError>) -> TurnFinish {
     TurnFinish {
         reason,
         error,

@@ -122,7 +122,7 @@ pub enum QuestionOutcome {
 
 impl QuestionOutcome {
     /// The answer to a question that is a choice.
-    pub fn choice(&self) -> Option<&str> {
+    pub fn chosen_answer(&self) -> Option<&str> {
         match self {
             Self::Answers(answers) => answers
                 .get(crate::domain::user_request::CHOICE)?
@@ -245,10 +245,10 @@ impl SessionLink {
     }
 
     /// Tells an event; waits while the client is slow or the store is behind.
-    pub async fn emit(&self, event: Event) -> Result<(), Stopped> {
-        let weight = event.weight();
+    pub async fn emit_event(&self, event: Event) -> Result<(), Stopped> {
+        let weight = event.estimate_size();
         let sent = async {
-            let permit = self.account.admit(weight).await;
+            let permit = self.account.acquire_bytes(weight).await;
             self.messages
                 .send(TurnMessage {
                     body: TurnRequest::Event(event),
@@ -265,7 +265,7 @@ impl SessionLink {
     /// Tells an event even when the turn is being stopped: results of tools that were let finish, what was
     /// spent.
     pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
-        let permit = Some(self.account.take(event.weight()));
+        let permit = Some(self.account.take(event.estimate_size()));
         self.messages
             .send(TurnMessage {
                 body: TurnRequest::Event(event),
@@ -276,7 +276,7 @@ impl SessionLink {
     }
 
     /// The same port for whom another token stops.
-    pub fn until(&self, cancel: CancellationToken) -> Self {
+    pub fn with_cancel_token(&self, cancel: CancellationToken) -> Self {
         Self {
             cancel,
             ..self.clone()
@@ -285,10 +285,10 @@ impl SessionLink {
 
     /// Tells what was told to somebody in between: never lost, not even when the turn is being stopped.
     pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
-        let weight = event.weight();
+        let weight = event.estimate_size();
         let permit = tokio::select! { biased;
             () = self.cancel.cancelled() => self.account.take(weight),
-            permit = self.account.admit(weight) => permit,
+            permit = self.account.acquire_bytes(weight) => permit,
         };
         let permit = Some(permit);
         let message = TurnMessage {
@@ -299,7 +299,7 @@ impl SessionLink {
     }
 
     /// Asks for somebody who waits for the answer.
-    pub async fn pass(&self, body: TurnRequest) -> Result<(), Stopped> {
+    pub async fn forward_request(&self, body: TurnRequest) -> Result<(), Stopped> {
         let message = TurnMessage { body, permit: None };
         self.messages.send(message).await.map_err(|_| Stopped)
     }
@@ -307,7 +307,7 @@ impl SessionLink {
     /// Waits until somebody beside has asked a person: no time of whoever waits.
     pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
         let (_waits, over) = oneshot::channel();
-        self.pass(TurnRequest::WaitsBeside(over)).await?;
+        self.forward_request(TurnRequest::WaitsBeside(over)).await?;
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(Stopped),
             waited = wait => Ok(waited),
@@ -320,12 +320,12 @@ impl SessionLink {
     }
 
     /// What was said that hooks have not judged yet.
-    pub async fn hear(&self) -> Result<Vec<PendingInput>, Stopped> {
+    pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
         self.ask_for(TurnRequest::Hear).await
     }
 
     /// Tells what hooks decided about something said.
-    pub async fn heard(&self, key: String, heard: Heard) -> Result<(), Stopped> {
+    pub async fn report_input_verdict(&self, key: String, heard: Heard) -> Result<(), Stopped> {
         let message = TurnMessage {
             body: TurnRequest::InputVerdict { key, heard },
             permit: None,
@@ -342,7 +342,7 @@ impl SessionLink {
     }
 
     /// Asks rules and grants.
-    pub async fn judge(
+    pub async fn judge_effect(
         &self,
         tool: &str,
         effect: Effect,
@@ -358,7 +358,7 @@ impl SessionLink {
     }
 
     /// Asks a person, however long it takes.
-    pub async fn question(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
+    pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
         self.ask_for(|reply| TurnRequest::Ask {
             question: Box::new(question),
             reply,
@@ -367,8 +367,10 @@ impl SessionLink {
     }
 
     /// Asks a person about a limit, where the client takes questions.
-    pub async fn limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
-        let said = self.inquire(Inquire::New(RequestSubject::Limit(reached))).await?;
+    pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
+        let said = self
+            .send_inquiry(Inquire::New(RequestSubject::Limit(reached)))
+            .await?;
         Ok(match said {
             Some(InquiryReply::Raise(by)) => LimitOutcome::Raised(by),
             Some(InquiryReply::Accept) => LimitOutcome::Accepted,
@@ -380,9 +382,9 @@ impl SessionLink {
     }
 
     /// Asks a person a question of the agent, where the client takes questions.
-    pub async fn choose(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
+    pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
         let said = self
-            .inquire(Inquire::New(RequestSubject::Question(question)))
+            .send_inquiry(Inquire::New(RequestSubject::Question(question)))
             .await?;
         Ok(match said {
             Some(InquiryReply::Answers(answers)) => QuestionOutcome::Answers(answers),
@@ -394,7 +396,7 @@ impl SessionLink {
     }
 
     /// Asks a person, however long it takes; none where nobody can be asked.
-    pub async fn inquire(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
+    pub async fn send_inquiry(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
             .await
     }
@@ -417,11 +419,11 @@ impl SessionLink {
 }
 
 impl UserPrompt for SessionLink {
-    fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+    fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
         let port = self.clone();
         Box::pin(async move {
             let asked = port
-                .inquire(Inquire::New(RequestSubject::Question(question)))
+                .send_inquiry(Inquire::New(RequestSubject::Question(question)))
                 .await;
             asked.ok().flatten()
         })

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use super::admission::{AdmissionDecision, ProviderAccess, ProviderAdmission, decide, enter, tell_circuit};
-use super::attempt::{Answered, Attempt, CallUsage, StreamedOutput, Visibility, attempt, pause};
+use super::admission::{
+    AdmissionDecision, ProviderAccess, ProviderAdmission, admit_provider_call, decide_after_failure,
+    tell_circuit,
+};
+use super::attempt::{
+    Answered, Attempt, CallUsage, StreamedOutput, Visibility, run_attempt, sleep_unless_stopped,
+};
 use super::calls::ToolRun;
 use super::compact::learn_window;
 use super::failure_policy::RetryPlan;
-use super::limits::{admit, book, cost};
+use super::limits::{admit_within_budget, compute_call_cost, record_call_cost};
 use super::loop_state::LoopState;
 use super::session_link::Stopped;
 use super::tool_step::take;
@@ -58,7 +63,7 @@ pub(super) struct DeferredMessage {
 }
 
 impl StepOutcome {
-    pub(super) fn of(outcome: Outcome) -> Self {
+    pub(super) fn from_outcome(outcome: Outcome) -> Self {
         Self {
             outcome,
             error: None,
@@ -75,21 +80,21 @@ impl StepOutcome {
             ErrorCode::ContextLimit,
             format!("the next request exceeds the model's window of {window} tokens"),
         )
-        .action("compact the session, start a new one, choose a model with a larger window, or set auto_compact = true");
-        Self::failed(outcome, error)
+        .with_user_action("compact the session, start a new one, choose a model with a larger window, or set auto_compact = true");
+        Self::from_failure(outcome, error)
     }
 
-    pub(super) fn failed(outcome: Outcome, error: AgentError) -> Self {
+    pub(super) fn from_failure(outcome: Outcome, error: AgentError) -> Self {
         Self {
             detail: Some(error.to_string()),
             error: Some(error),
-            ..Self::of(outcome)
+            ..Self::from_outcome(outcome)
         }
     }
 }
 
 /// Takes one step with the history as it is sent.
-pub(super) async fn step(
+pub(super) async fn run_step(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<Item>],
@@ -106,17 +111,19 @@ pub(super) async fn step(
             } else {
                 Outcome::WindowFull
             };
-            return Ok(StepOutcome::failed(outcome, error));
+            return Ok(StepOutcome::from_failure(outcome, error));
         }
-        CallOutcome::ImageRefused(error) => return Ok(StepOutcome::failed(Outcome::ImageRefused, error)),
+        CallOutcome::ImageRefused(error) => {
+            return Ok(StepOutcome::from_failure(Outcome::ImageRefused, error));
+        }
         CallOutcome::Limited(end) => return Ok(*end),
         CallOutcome::OutputRefused { error, .. } | CallOutcome::Failed(error) => {
-            return Ok(StepOutcome::failed(Outcome::ProviderFailed, error));
+            return Ok(StepOutcome::from_failure(Outcome::ProviderFailed, error));
         }
     };
-    state.counted(items, answered.spent.usage.context());
+    state.record_token_count(items, answered.spent.usage.total_input_tokens());
     let output_tokens = answered.spent.usage.output;
-    let mut end = conclude(cx, state, answered).await?;
+    let mut end = process_answer(cx, state, answered).await?;
     end.output_tokens = output_tokens;
     cx.totals.step.record(started.elapsed());
     Ok(end)
@@ -134,12 +141,12 @@ async fn ask_within_output_limit(
             model: state.model.model.clone(),
             system: cx.system.clone(),
             messages: items.to_vec(),
-            tools: cx.tools.specs().clone(),
+            tools: cx.tools.tool_specs().clone(),
             max_output_tokens: state.output_for(items),
             effort: state.model.effort,
         });
         let requested = request.max_output_tokens;
-        let asked = call(
+        let asked = call_with_retries(
             cx,
             &state.model,
             &mut state.way,
@@ -200,7 +207,7 @@ fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Opt
 }
 
 /// Takes the answer in: the message, then its tool calls.
-async fn conclude(
+async fn process_answer(
     cx: &TurnContext,
     state: &mut LoopState,
     answered: Answered,
@@ -219,10 +226,12 @@ async fn conclude(
         .is_some_and(|message| !message.text().trim().is_empty());
     let undecided = match stop {
         StopReason::MaxTokens | StopReason::WindowFull if overlong => {
-            Some(StepOutcome::of(Outcome::Overlong))
+            Some(StepOutcome::from_outcome(Outcome::Overlong))
         }
-        StopReason::MaxTokens | StopReason::WindowFull => Some(StepOutcome::of(Outcome::Truncated)),
-        StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => Some(empty(model)),
+        StopReason::MaxTokens | StopReason::WindowFull => Some(StepOutcome::from_outcome(Outcome::Truncated)),
+        StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => {
+            Some(empty_answer_outcome(model))
+        }
         StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn | StopReason::Refusal(_) => None,
     };
     if let Some(mut end) = undecided {
@@ -234,18 +243,20 @@ async fn conclude(
     }
     let text = answer.message.as_ref().map(Message::text);
     match answer.message {
-        Some(message) => cx.port.emit(Event::Message(Arc::new(message))).await?,
-        None => retract(cx, shown).await?,
+        Some(message) => cx.port.emit_event(Event::Message(Arc::new(message))).await?,
+        None => retract_output(cx, shown).await?,
     }
     match stop {
-        StopReason::Refusal(words) => return Ok(refused(model, words)),
-        StopReason::PauseTurn if answer.wanted.is_empty() => return Ok(StepOutcome::of(Outcome::Paused)),
+        StopReason::Refusal(words) => return Ok(refused_outcome(model, words)),
+        StopReason::PauseTurn if answer.wanted.is_empty() => {
+            return Ok(StepOutcome::from_outcome(Outcome::Paused));
+        }
         _ => {}
     }
     if answer.wanted.is_empty() {
         return Ok(StepOutcome {
             answer: text,
-            ..StepOutcome::of(Outcome::Answered)
+            ..StepOutcome::from_outcome(Outcome::Answered)
         });
     }
     take(
@@ -256,29 +267,29 @@ async fn conclude(
     .await
 }
 
-fn refused(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
+fn refused_outcome(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
     let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
-        .action("rephrase the request, or choose another model");
+        .with_user_action("rephrase the request, or choose another model");
     error.cause = words.clone().map(Cause::from);
-    about(&mut error, model);
+    add_model_context(&mut error, model);
     StepOutcome {
         detail: words,
         error: Some(error),
-        ..StepOutcome::of(Outcome::Refused)
+        ..StepOutcome::from_outcome(Outcome::Refused)
     }
 }
 
-fn empty(model: &ResolvedModel) -> StepOutcome {
+fn empty_answer_outcome(model: &ResolvedModel) -> StepOutcome {
     let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model returned an empty answer")
-        .action("send the prompt again, or choose another model");
-    about(&mut error, model);
+        .with_user_action("send the prompt again, or choose another model");
+    add_model_context(&mut error, model);
     StepOutcome {
         error: Some(error),
-        ..StepOutcome::of(Outcome::Empty)
+        ..StepOutcome::from_outcome(Outcome::Empty)
     }
 }
 
-fn about(error: &mut AgentError, model: &ResolvedModel) {
+fn add_model_context(error: &mut AgentError, model: &ResolvedModel) {
     error.provider = Some(model.provider.name().to_owned());
     error.model = Some(model.model.clone());
 }
@@ -300,7 +311,7 @@ pub(super) enum CallOutcome {
 }
 
 /// Calls the model, and again while that may help (R-PROV-1 to -3), in plain sight.
-pub(super) async fn call(
+pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
@@ -310,32 +321,32 @@ pub(super) async fn call(
 ) -> Result<CallOutcome, Stopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
-        let reserved = match admit(cx, model, &request).await? {
+        let reserved = match admit_within_budget(cx, model, &request).await? {
             Ok(reserved) => reserved,
             Err(end) => return Ok(CallOutcome::Limited(end)),
         };
-        let place = match enter(cx, model, way).await? {
+        let place = match admit_provider_call(cx, model, way).await? {
             ProviderAdmission::Place(place) => place,
             ProviderAdmission::Shut(mut error) => {
-                error.attempts = Some(retry.attempts());
+                error.attempts = Some(retry.failed_attempts());
                 return Ok(CallOutcome::Failed(*error));
             }
         };
-        if reserved.as_ref().is_some_and(|reserved| !reserved.fits()) {
+        if reserved.as_ref().is_some_and(|reserved| !reserved.fits_limits()) {
             // While it waited for its place, others have spent what was left.
             continue;
         }
-        let ended = attempt(cx, model, request.clone(), shows).await;
+        let ended = run_attempt(cx, model, request.clone(), shows).await;
         drop(place);
         // What it cost comes first: a cancel may fall into whatever is told after it.
         match &ended {
             Attempt::Answered(answered) => {
-                let cost = cost(model, &request, &answered.spent);
+                let cost = compute_call_cost(model, &request, &answered.spent);
                 let spent = CallUsage {
                     cost,
                     ..answered.spent
                 };
-                charge(cx, model, used, spent, shows).await?;
+                charge_usage(cx, model, used, spent, shows).await?;
             }
             Attempt::Stopped { spent } | Attempt::Failed { spent, .. } => {
                 charge_part(cx, model, used, (&request, *spent), shows).await?;
@@ -350,16 +361,16 @@ pub(super) async fn call(
             Attempt::Answered(answered) => return Ok(CallOutcome::Answered(answered)),
             Attempt::Stopped { .. } => return Err(Stopped),
             Attempt::Failed { error, shown, .. } => {
-                let verdict = retry.next(&error, random::unit());
-                match decide(way, model, &error, verdict, retry.attempts()) {
+                let verdict = retry.next(&error, random::random_unit());
+                match decide_after_failure(way, model, &error, verdict, retry.failed_attempts()) {
                     AdmissionDecision::Retry(again) => {
-                        retract(cx, shown).await?;
+                        retract_output(cx, shown).await?;
                         tell_retry(cx, model, &error, &again).await?;
                         cx.totals.retries.add(1);
-                        pause(cx, again.delay).await?;
+                        sleep_unless_stopped(cx, again.delay).await?;
                     }
                     AdmissionDecision::GiveUp(mut told) => {
-                        told.attempts = Some(retry.attempts());
+                        told.attempts = Some(retry.failed_attempts());
                         let asked = gave_up(&error, *told);
                         // Text stays, as an incomplete message; of calls alone nothing would. What is asked for
                         // again, of whomever, leaves nothing.
@@ -369,7 +380,7 @@ pub(super) async fn call(
                             shown => (None, shown),
                         };
                         way.stays = stays;
-                        retract(cx, goes).await?;
+                        retract_output(cx, goes).await?;
                         return Ok(asked);
                     }
                 }
@@ -380,7 +391,7 @@ pub(super) async fn call(
 
 /// What the provider has to tell beside its calls.
 async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
-    let Some(message) = model.provider.notice() else {
+    let Some(message) = model.provider.take_pending_notice() else {
         return Ok(());
     };
     let code = RECORDING_FAILED.to_owned();
@@ -396,10 +407,10 @@ fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
     }
 }
 
-pub(super) async fn retract(cx: &TurnContext, shown: Option<StreamedOutput>) -> Result<(), Stopped> {
+pub(super) async fn retract_output(cx: &TurnContext, shown: Option<StreamedOutput>) -> Result<(), Stopped> {
     let Some(shown) = shown else { return Ok(()) };
     cx.port
-        .emit(Event::MessageRetracted {
+        .emit_event(Event::MessageRetracted {
             message: shown.message,
             tool_calls: shown.tool_calls,
         })
@@ -421,7 +432,7 @@ async fn tell_retry(
     let delay_ms = delay.as_millis() as u64;
     tracing::warn!(error = %error, attempt, backoff = delay_ms, model = %model.label(), "provider call failed");
     cx.port
-        .emit(Event::Retry {
+        .emit_event(Event::Retry {
             provider: error.provider.clone(),
             model: error.model.clone(),
             attempt,
@@ -446,22 +457,22 @@ async fn charge_part(
     if spent.usage == Usage::default() && spent.came == 0 {
         return Ok(());
     }
-    let cost = cost(model, request, &spent);
+    let cost = compute_call_cost(model, request, &spent);
     if spent.usage == Usage::default() && cost.is_none_or(|cost| cost == Cost(0)) {
         return Ok(());
     }
-    charge(cx, model, used, CallUsage { cost, ..spent }, shows).await
+    charge_usage(cx, model, used, CallUsage { cost, ..spent }, shows).await
 }
 
 /// What was spent is told also when the turn is being stopped.
-async fn charge(
+async fn charge_usage(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &mut TurnUsage,
     spent: CallUsage,
     shows: Visibility,
 ) -> Result<(), Stopped> {
-    cx.totals.input_tokens.add(spent.usage.context());
+    cx.totals.input_tokens.add(spent.usage.total_input_tokens());
     cx.totals.output_tokens.add(spent.usage.output);
     used.usage += spent.usage;
     used.cost = match (used.calls, used.cost, spent.cost) {
@@ -472,16 +483,16 @@ async fn charge(
     used.calls += 1;
     if shows == Visibility::Deltas {
         // Some local servers count nothing: the estimate stays.
-        if spent.usage.context() > 0 {
-            used.context = spent.usage.context() + spent.usage.output;
+        if spent.usage.total_input_tokens() > 0 {
+            used.context = spent.usage.total_input_tokens() + spent.usage.output;
         }
         used.window = model.info.window;
     }
     tracing::info!(
         model = %model.label(),
-        input_tokens = spent.usage.context(),
+        input_tokens = spent.usage.total_input_tokens(),
         output_tokens = spent.usage.output,
-        cost = spent.cost.map(Cost::usd),
+        cost = spent.cost.map(Cost::to_usd),
         "provider response"
     );
     cx.port
@@ -498,5 +509,5 @@ async fn charge(
             provider: Some(model.provider.name().to_owned()),
         })
         .await?;
-    book(cx, model, spent.cost).await
+    record_call_cost(cx, model, spent.cost).await
 }

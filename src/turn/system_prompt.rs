@@ -43,7 +43,7 @@ impl From<&str> for SystemPromptSource {
 }
 
 /// Asks for the system prompt, and tells what of its files is new.
-pub async fn brief(cx: &mut TurnContext) -> Result<(), Stopped> {
+pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     let read = match &cx.briefing {
         SystemPromptSource::Fixed(text) => {
             cx.system = text.clone();
@@ -63,17 +63,20 @@ pub async fn brief(cx: &mut TurnContext) -> Result<(), Stopped> {
     if before.unwrap_or_default() == &briefing.files[..] {
         return Ok(());
     }
-    let warnings = news(before, &briefing.files);
-    cx.port.emit(Event::Instructions(briefing.files)).await?;
+    let warnings = instruction_file_changes(before, &briefing.files);
+    cx.port.emit_event(Event::Instructions(briefing.files)).await?;
     for (code, message) in warnings {
         let code = code.to_owned();
-        cx.port.emit(Event::Warning { code, message }).await?;
+        cx.port.emit_event(Event::Warning { code, message }).await?;
     }
     Ok(())
 }
 
 /// What a person should be told: code and message.
-fn news(before: Option<&[InstructionFile]>, now: &[InstructionFile]) -> Vec<(&'static str, String)> {
+fn instruction_file_changes(
+    before: Option<&[InstructionFile]>,
+    now: &[InstructionFile],
+) -> Vec<(&'static str, String)> {
     let by_path = |files: &[InstructionFile]| -> BTreeMap<String, InstructionFile> {
         files
             .iter()
@@ -103,13 +106,13 @@ fn news(before: Option<&[InstructionFile]>, now: &[InstructionFile]) -> Vec<(&'s
         }
     }
     let problems = told.split_off(changes);
-    shortened(told, CHANGED)
+    shorten_changes(told, CHANGED)
         .into_iter()
-        .chain(shortened(problems, PROBLEM))
+        .chain(shorten_changes(problems, PROBLEM))
         .collect()
 }
 
-fn shortened(mut told: Vec<(&'static str, String)>, code: &'static str) -> Vec<(&'static str, String)> {
+fn shorten_changes(mut told: Vec<(&'static str, String)>, code: &'static str) -> Vec<(&'static str, String)> {
     if told.len() > MAX_TOLD {
         let more = told.len() - MAX_TOLD;
         told.truncate(MAX_TOLD);
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn what_is_new_is_named_once() {
         let messages = |before: Option<&[InstructionFile]>, now: &[InstructionFile]| -> Vec<String> {
-            let told = news(before, now);
+            let told = instruction_file_changes(before, now);
             told.into_iter()
                 .map(|(code, message)| format!("{code}: {message}"))
                 .collect()

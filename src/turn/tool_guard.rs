@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::circuit::{CallReport, CircuitChange, ToolAdmission, ToolCircuits};
-use super::hooks::{HookVerdict, Objection, run};
+use super::hooks::{HookVerdict, Objection, run_hooks};
 use super::session_link::Stopped;
 use super::{TurnContext, calls::ToolRun};
 use crate::base::clock;
@@ -23,8 +23,11 @@ pub(super) struct ToolCircuitGuard<'a> {
 
 impl<'a> ToolCircuitGuard<'a> {
     /// Lets a call of `tool` through; an error is for the model.
-    pub(super) async fn enter(cx: &'a TurnContext, tool: &str) -> Result<Result<Self, String>, Stopped> {
-        let admitted = lock(cx).admit(tool, clock::now());
+    pub(super) async fn enter_circuit(
+        cx: &'a TurnContext,
+        tool: &str,
+    ) -> Result<Result<Self, String>, Stopped> {
+        let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
             ToolAdmission::Go => false,
             ToolAdmission::Trial => true,
@@ -37,27 +40,27 @@ impl<'a> ToolCircuitGuard<'a> {
             told: false,
         };
         if trial {
-            gate.tell(CircuitState::HalfOpen, None).await?;
+            gate.emit_circuit_state(CircuitState::HalfOpen, None).await?;
         }
         Ok(Ok(gate))
     }
 
     /// The call ended.
-    pub(super) async fn ended(mut self, told: CallReport<'_>) -> Result<(), Stopped> {
+    pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), Stopped> {
         let cooldown = (self.cx.tool_cooldowns)(&self.tool);
         self.told = true;
-        let change = lock(self.cx).ended(&self.tool, self.trial, told, clock::now(), cooldown);
+        let change = lock(self.cx).record_call_end(&self.tool, self.trial, told, clock::now(), cooldown);
         match change {
             None => Ok(()),
-            Some(CircuitChange::Closed) => self.tell(CircuitState::Closed, None).await,
+            Some(CircuitChange::Closed) => self.emit_circuit_state(CircuitState::Closed, None).await,
             Some(CircuitChange::Opened) => {
                 let until = clock::wall_ms().saturating_add_unsigned(cooldown.as_millis() as u64);
-                self.tell(CircuitState::Open, Some(until)).await
+                self.emit_circuit_state(CircuitState::Open, Some(until)).await
             }
         }
     }
 
-    async fn tell(&self, state: CircuitState, until: Option<i64>) -> Result<(), Stopped> {
+    async fn emit_circuit_state(&self, state: CircuitState, until: Option<i64>) -> Result<(), Stopped> {
         let event = Event::Circuit {
             subject: CircuitSubject::Tool,
             name: self.tool.clone(),
@@ -71,7 +74,7 @@ impl<'a> ToolCircuitGuard<'a> {
 impl Drop for ToolCircuitGuard<'_> {
     fn drop(&mut self) {
         if !self.told {
-            lock(self.cx).ended(
+            lock(self.cx).record_call_end(
                 &self.tool,
                 self.trial,
                 CallReport::Nothing,
@@ -109,11 +112,18 @@ pub(super) enum PreToolOutcome {
 }
 
 /// Asks the `pre_tool` hooks.
-pub(super) async fn before(cx: &TurnContext, call: &ToolRun) -> Result<PreToolOutcome, Stopped> {
-    if !cx.hooks.any(HookMoment::PreTool) {
+pub(super) async fn run_pre_tool_hooks(cx: &TurnContext, call: &ToolRun) -> Result<PreToolOutcome, Stopped> {
+    if !cx.hooks.has_hooks_for(HookMoment::PreTool) {
         return Ok(PreToolOutcome::GoOn(None));
     }
-    let verdict = run(cx, HookMoment::PreTool, Some(call.name()), about(call), "input").await?;
+    let verdict = run_hooks(
+        cx,
+        HookMoment::PreTool,
+        Some(call.name()),
+        build_hook_fields(call),
+        "input",
+    )
+    .await?;
     Ok(match verdict {
         HookVerdict::Pass { changed, by } => PreToolOutcome::GoOn(changed.map(|input| (input, by))),
         HookVerdict::Block(objection) => PreToolOutcome::Blocked(objection),
@@ -122,46 +132,49 @@ pub(super) async fn before(cx: &TurnContext, call: &ToolRun) -> Result<PreToolOu
 }
 
 /// Asks the `post_tool` hooks. What they say follows the result; `Some`: one ended the turn.
-pub(super) async fn after(
+pub(super) async fn run_post_tool_hooks(
     cx: &TurnContext,
     call: &ToolRun,
     result: &mut ToolResult,
 ) -> Result<Option<Objection>, Stopped> {
-    if !cx.hooks.any(HookMoment::PostTool) {
+    if !cx.hooks.has_hooks_for(HookMoment::PostTool) {
         return Ok(None);
     }
-    let mut about = about(call);
+    let mut about = build_hook_fields(call);
     about.insert("output".to_owned(), result.text.clone().into());
     about.insert("isError".to_owned(), result.is_error.into());
-    let verdict = run(cx, HookMoment::PostTool, Some(call.name()), about, "").await?;
+    let verdict = run_hooks(cx, HookMoment::PostTool, Some(call.name()), about, "").await?;
     Ok(match verdict {
         HookVerdict::Pass { .. } => None,
         HookVerdict::Block(objection) => {
-            add(result, &said(&objection));
+            append_note(result, &format_objection(&objection));
             None
         }
         HookVerdict::End(objection) => {
-            add(result, &said(&objection));
+            append_note(result, &format_objection(&objection));
             Some(objection)
         }
     })
 }
 
 /// What the model reads of a hook's objection.
-pub(super) fn said(objection: &Objection) -> String {
+pub(super) fn format_objection(objection: &Objection) -> String {
     format!("[the hook `{}` says: {}]", objection.hook, objection.words)
 }
 
 /// Adds a note to a result.
-pub(super) fn add(result: &mut ToolResult, note: &str) {
+pub(super) fn append_note(result: &mut ToolResult, note: &str) {
     result.text.push_str("\n\n");
     result.text.push_str(note);
 }
 
-fn about(call: &ToolRun) -> Map<String, Value> {
+fn build_hook_fields(call: &ToolRun) -> Map<String, Value> {
     let mut about = Map::new();
     about.insert("toolCallId".to_owned(), call.id().as_str().into());
     about.insert("tool".to_owned(), call.name().into());
-    about.insert("input".to_owned(), call.asked().cloned().unwrap_or_default());
+    about.insert(
+        "input".to_owned(),
+        call.requested_arguments().cloned().unwrap_or_default(),
+    );
     about
 }

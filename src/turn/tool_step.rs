@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::TurnContext;
 use super::calls::{ToolRun, ToolRunDisposition, ToolRunResult, run_calls};
-use super::limits::allow;
+use super::limits::apply_tool_call_limit;
 use super::loop_guard::{self, LoopAction};
 use super::policy::PolicyState;
 use super::prompt_hooks::ended_by;
@@ -29,62 +29,67 @@ pub(super) async fn take(
     conduct: &mut PolicyState,
     calls: Vec<ToolRun>,
 ) -> Result<StepOutcome, Stopped> {
-    let looked_at = calls.iter().filter(|call| !call.waits(cx));
-    let fingerprint = loop_guard::calls(looked_at.map(|call| (call.name(), call.asked())));
+    let looked_at = calls.iter().filter(|call| !call.is_wait_call(cx));
+    let fingerprint =
+        loop_guard::fingerprint_calls(looked_at.map(|call| (call.name(), call.requested_arguments())));
     match conduct.repeats.next(fingerprint) {
         LoopAction::Run => {}
-        LoopAction::Nudge => return nudge(cx, calls).await,
+        LoopAction::Nudge => return run_calls_with_nudge(cx, calls).await,
         LoopAction::Ask => {
-            let chosen = cx.port.choose(question(&calls)).await?;
-            match (chosen.choice(), &chosen) {
+            let chosen = cx.port.ask_question(build_loop_question(&calls)).await?;
+            match (chosen.chosen_answer(), &chosen) {
                 (Some(STOP), _) => return stop(cx, calls).await,
-                (_, QuestionOutcome::Answers(_)) => conduct.repeats.allowed(),
-                (_, QuestionOutcome::Dismissed | QuestionOutcome::Nobody) => return nudge(cx, calls).await,
+                (_, QuestionOutcome::Answers(_)) => conduct.repeats.allow_continuation(),
+                (_, QuestionOutcome::Dismissed | QuestionOutcome::Nobody) => {
+                    return run_calls_with_nudge(cx, calls).await;
+                }
             }
         }
     }
-    let mut allowed = allow(cx, calls).await?;
+    let mut allowed = apply_tool_call_limit(cx, calls).await?;
     let ends = run_calls(cx, std::mem::take(&mut allowed.run), None).await?;
-    let limited = allowed.settle(cx).await?;
+    let limited = allowed.settle_denied_calls(cx).await?;
     conduct
         .repeats
-        .ran(loop_guard::results(ends.iter().map(|end| end.result)));
-    let end = judge(cx, conduct, &ends);
+        .record_results(loop_guard::fingerprint_results(ends.iter().map(|end| end.result)));
+    let end = judge_results(cx, conduct, &ends);
     Ok(match limited {
         Some(limited) if end.outcome == Outcome::ToolsRan => limited,
         Some(_) | None => end,
     })
 }
 
-async fn nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
+async fn run_calls_with_nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
     run_calls(cx, calls, Some(NUDGE)).await?;
-    Ok(StepOutcome::of(Outcome::ToolsRan))
+    Ok(StepOutcome::from_outcome(Outcome::ToolsRan))
 }
 
 async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
     run_calls(cx, calls, Some(STOPPED)).await?;
     Ok(StepOutcome {
         detail: Some("the user stopped repeated calls".to_owned()),
-        ..StepOutcome::of(Outcome::StoppedByUser)
+        ..StepOutcome::from_outcome(Outcome::StoppedByUser)
     })
 }
 
 /// Asks the person whether it shall go on so.
-fn question(calls: &[ToolRun]) -> AgentQuestion {
+fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
     let names: BTreeSet<&str> = calls.iter().map(ToolRun::name).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     let inputs: Vec<String> = calls
         .iter()
         .map(|call| {
-            let input = call.asked().map_or_else(str::to_owned, ToString::to_string);
+            let input = call
+                .requested_arguments()
+                .map_or_else(str::to_owned, ToString::to_string);
             format!(
                 "{} {}",
                 call.name(),
-                text::one_line(&text::neutralise(&input), 300)
+                text::one_line(&text::strip_control_characters(&input), 300)
             )
         })
         .collect();
-    AgentQuestion::choice(
+    AgentQuestion::with_choices(
         format!("The agent keeps repeating the same calls ({names}). Continue?"),
         Some(inputs.join("\n")),
         &[("go_on", "Go on"), (STOP, "Stop")],
@@ -99,20 +104,20 @@ pub(super) async fn take_carried(
     if cx.carried.is_empty() {
         return Ok(None);
     }
-    let calls = cx.carried.iter().cloned().map(ToolRun::carried).collect();
+    let calls = cx.carried.iter().cloned().map(ToolRun::from_carried).collect();
     let ends = run_calls(cx, calls, None).await?;
-    let end = judge(cx, conduct, &ends);
+    let end = judge_results(cx, conduct, &ends);
     Ok((end.outcome != Outcome::ToolsRan).then_some(end))
 }
 
 /// What the ends of calls do to the turn.
-fn judge(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) -> StepOutcome {
+fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) -> StepOutcome {
     let mut failed = None;
     for end in ends {
         if end.fate != ToolRunDisposition::Refused {
             conduct.calls = conduct.calls.saturating_add(1);
         }
-        match policy(cx, end.fate) {
+        match failure_policy_for(cx, end.fate) {
             FailurePolicy::Continue => {}
             FailurePolicy::Degrade => conduct.degraded = true,
             FailurePolicy::Fail => failed = failed.or(Some(end)),
@@ -127,16 +132,16 @@ fn judge(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) ->
             | ToolRunDisposition::Failed
             | ToolRunDisposition::TimedOut => Outcome::ToolFailed,
         };
-        return StepOutcome::failed(outcome, error(end));
+        return StepOutcome::from_failure(outcome, to_agent_error(end));
     }
     match ends.iter().find_map(|end| end.ended_by.as_ref()) {
         Some(objection) => ended_by(Outcome::HookStopped, objection),
-        None => StepOutcome::of(Outcome::ToolsRan),
+        None => StepOutcome::from_outcome(Outcome::ToolsRan),
     }
 }
 
 /// What the end of a call does to the turn (R-ERR-2: denials and invalid arguments are for the model alone).
-pub(super) fn policy(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
+pub(super) fn failure_policy_for(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
     match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
         ToolRunDisposition::Failed => cx.conducts.tool_failure,
@@ -147,7 +152,7 @@ pub(super) fn policy(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolic
     }
 }
 
-fn error(end: &ToolRunResult) -> AgentError {
+fn to_agent_error(end: &ToolRunResult) -> AgentError {
     let go_on = |setting: &str| {
         format!("send a prompt to continue, or set {setting} to \"continue\" in the configuration")
     };
@@ -163,6 +168,6 @@ fn error(end: &ToolRunResult) -> AgentError {
         ),
     };
     AgentError::new(ErrorCode::ToolExecution, what)
-        .cause(text::one_line(&text::neutralise(&end.said), 500))
-        .action(action)
+        .with_cause(text::one_line(&text::strip_control_characters(&end.said), 500))
+        .with_user_action(action)
 }

@@ -88,7 +88,7 @@ pub enum Limit {
 
 impl Limit {
     /// Why a turn ends at it.
-    pub fn reason(self) -> TerminalReason {
+    pub fn to_terminal_reason(self) -> TerminalReason {
         match self {
             Self::Money => TerminalReason::BudgetExceeded,
             Self::ToolCalls => TerminalReason::MaxToolCalls,
@@ -191,7 +191,7 @@ impl Progress {
     }
 
     /// Counts a decision.
-    pub fn took(&mut self, transition: Transition, facts: &Facts) {
+    pub fn record_transition(&mut self, transition: Transition, facts: &Facts) {
         let Transition::Continue(reason) = transition else {
             return;
         };
@@ -229,7 +229,7 @@ impl Progress {
 }
 
 /// What the outcome of a step does to the turn.
-pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts: &Facts) -> Transition {
+pub fn next_transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts: &Facts) -> Transition {
     use ContinueReason as Go;
     use TerminalReason as End;
     match outcome {
@@ -245,7 +245,7 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
             if escalates && progress.escalations < limits.max_escalations {
                 Transition::Continue(Go::MaxOutputTokensEscalate)
             } else {
-                bounded(
+                continue_or_end(
                     progress.recoveries < MAX_RECOVERIES,
                     Go::MaxOutputTokensRecovery,
                     End::MaxOutputTokens,
@@ -253,28 +253,28 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
             }
         }
         Outcome::Overlong => Transition::Terminal(End::MaxOutputTokens),
-        Outcome::Empty => bounded(
+        Outcome::Empty => continue_or_end(
             progress.empty_retries < MAX_EMPTY_RETRIES,
             Go::EmptyResponseRetry,
             End::EmptyResponse,
         ),
-        Outcome::Paused => bounded(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
+        Outcome::Paused => continue_or_end(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
         Outcome::Refused => Transition::Terminal(End::Refused),
         Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
-        Outcome::PromptTooLong => bounded(
+        Outcome::PromptTooLong => continue_or_end(
             facts.compactable && !progress.compacted,
             Go::ReactiveCompactRetry,
             End::PromptTooLong,
         ),
         Outcome::WindowFull => Transition::Terminal(End::BlockingLimit),
-        Outcome::ImageRefused => bounded(
+        Outcome::ImageRefused => continue_or_end(
             facts.pictures && progress.image_retries < MAX_IMAGE_RETRIES,
             Go::ImageRetry,
             End::ImageError,
         ),
-        Outcome::ProviderFailed => bounded(
+        Outcome::ProviderFailed => continue_or_end(
             facts.next_on_route && progress.hops < MAX_HOPS,
             Go::ModelFallback,
             End::ModelError,
@@ -290,12 +290,12 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
         Outcome::ToolFailed => Transition::Terminal(End::ToolFailed),
         Outcome::SubagentFailed => Transition::Terminal(End::SubagentFailed),
         Outcome::JoinViolated => Transition::Terminal(End::JoinViolated),
-        Outcome::LimitReached(limit) => Transition::Terminal(limit.reason()),
+        Outcome::LimitReached(limit) => Transition::Terminal(limit.to_terminal_reason()),
         Outcome::StoppedByUser => Transition::Terminal(End::StoppedByUser),
     }
 }
 
-fn bounded(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
+fn continue_or_end(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
     if may {
         Transition::Continue(go)
     } else {
@@ -306,7 +306,7 @@ fn bounded(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
 /// Goes on with a further step, unless that was the last.
 fn next(progress: &Progress, limits: &Limits, go: ContinueReason) -> Transition {
     // The step that has just ended counts.
-    bounded(
+    continue_or_end(
         progress.steps + 1 < limits.max_steps,
         go,
         TerminalReason::MaxTurns,
@@ -367,12 +367,12 @@ mod tests {
         let mut progress = Progress::default();
         let mut names = Vec::new();
         loop {
-            let next = transition(&progress, &limits, outcome, facts);
-            names.push(next.reason());
+            let next = next_transition(&progress, &limits, outcome, facts);
+            names.push(next.reason_name());
             if let Transition::Terminal(_) = next {
                 return names;
             }
-            progress.took(next, facts);
+            progress.record_transition(next, facts);
         }
     }
 
@@ -478,12 +478,12 @@ mod tests {
         };
         let mut progress = Progress::default();
         for _ in 0..3 {
-            let next = transition(&progress, &limits, Outcome::Truncated, &RICH);
-            assert_eq!(next.reason(), "max_output_tokens_escalate");
-            progress.took(next, &RICH);
+            let next = next_transition(&progress, &limits, Outcome::Truncated, &RICH);
+            assert_eq!(next.reason_name(), "max_output_tokens_escalate");
+            progress.record_transition(next, &RICH);
         }
-        let next = transition(&progress, &limits, Outcome::Truncated, &RICH);
-        assert_eq!(next.reason(), "max_output_tokens_recovery");
+        let next = next_transition(&progress, &limits, Outcome::Truncated, &RICH);
+        assert_eq!(next.reason_name(), "max_output_tokens_recovery");
     }
 
     #[test]
@@ -497,14 +497,14 @@ mod tests {
             Outcome::Truncated,
             Outcome::PromptTooLong,
         ] {
-            let next = transition(&progress, &limits, outcome, &RICH);
-            progress.took(next, &RICH);
-            names.push(next.reason());
+            let next = next_transition(&progress, &limits, outcome, &RICH);
+            progress.record_transition(next, &RICH);
+            names.push(next.reason_name());
         }
         assert_eq!(names[3], "prompt_too_long", "{names:?}");
-        progress.took(Transition::Continue(ContinueReason::NextTurn), &RICH);
-        let next = transition(&progress, &limits, Outcome::PromptTooLong, &RICH);
-        assert_eq!(next.reason(), "collapse_drain_retry");
+        progress.record_transition(Transition::Continue(ContinueReason::NextTurn), &RICH);
+        let next = next_transition(&progress, &limits, Outcome::PromptTooLong, &RICH);
+        assert_eq!(next.reason_name(), "collapse_drain_retry");
     }
 
     #[test]
@@ -566,12 +566,12 @@ mod tests {
                     output_tokens: *output_tokens,
                     ..Facts::default()
                 };
-                let next = transition(&progress, &limits, *outcome, &facts);
-                told += u32::from(next.reason() == "token_budget_continuation");
+                let next = next_transition(&progress, &limits, *outcome, &facts);
+                told += u32::from(next.reason_name() == "token_budget_continuation");
                 if next == Transition::Terminal(TerminalReason::Completed) {
                     break;
                 }
-                progress.took(next, &facts);
+                progress.record_transition(next, &facts);
             }
             assert_eq!(told, nudges, "{steps:?}");
         }
@@ -603,13 +603,13 @@ mod tests {
                     reflects: tokens % 2 == 0,
                 };
                 calls += 1;
-                let next = transition(&progress, &limits, ALL[n], &facts);
+                let next = next_transition(&progress, &limits, ALL[n], &facts);
                 if let Transition::Terminal(_) = next {
                     prop_assert!(progress.steps < max_steps);
                     prop_assert!(calls <= 3 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
                     return Ok(());
                 }
-                progress.took(next, &facts);
+                progress.record_transition(next, &facts);
             }
             prop_assert!(false, "it never ended");
         }

@@ -2,18 +2,18 @@
 
 use super::limits::last_words;
 use super::loop_state::LoopState;
-use super::run::{resolve, way};
+use super::run::{build_provider_access, resolve_model};
 use super::session_link::Stopped;
 use super::{TurnContext, compact};
 
 /// Asks the model for what was reached. Whether it said anything.
 pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
-    let Ok(model) = resolve(cx).await? else {
+    let Ok(model) = resolve_model(cx).await? else {
         return Ok(false);
     };
-    let mut state = LoopState::new(model, compact::floor(cx), false);
+    let mut state = LoopState::new(model, compact::estimate_prefix_tokens(cx), false);
     state.count_as(cx.counting.clone());
-    state.way = way(cx);
+    state.way = build_provider_access(cx);
     last_words(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
 }
 

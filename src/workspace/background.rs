@@ -135,22 +135,22 @@ impl Job {
         }
     }
 
-    fn ended(&self) -> Option<Ending> {
+    fn current_ending(&self) -> Option<Ending> {
         *self.ended.borrow()
     }
 
-    fn status(&self) -> BackgroundStatus {
+    fn to_status(&self) -> BackgroundStatus {
         BackgroundStatus {
             id: self.id.clone(),
             title: self.title.clone(),
             pid: self.process.pid(),
-            ended: self.ended(),
+            ended: self.current_ending(),
         }
     }
 
     fn read(&self) -> BackgroundOutput {
         // The end first: after it nothing comes, so one that is told has all of its output here.
-        let status = self.status();
+        let status = self.to_status();
         let (text, dropped) = lock(&self.unread).take();
         BackgroundOutput {
             status,
@@ -174,8 +174,8 @@ async fn read_all(
             tokio::time::sleep(FLOOD_PAUSE).await;
         }
     }
-    lock(&unread).push(decoder.finish());
-    let ending = process.gone().await;
+    lock(&unread).push(decoder.finish_text());
+    let ending = process.wait_until_gone().await;
     ended.send_replace(Some(ending));
 }
 
@@ -189,49 +189,52 @@ impl Background {
         command: Command,
         title: &str,
     ) -> Result<BackgroundStatus, BackgroundError> {
-        self.jobs().make_room()?;
+        self.lock_jobs().make_room()?;
         let child = launcher.spawn_until(cancel, command).await?;
-        match self.add(child, title) {
+        match self.add_job(child, title) {
             Ok(status) => Ok(status),
             Err((error, child)) => {
                 child.process.kill();
-                child.process.gone().await;
+                child.process.wait_until_gone().await;
                 Err(error)
             }
         }
     }
 
     /// Adds what was started, unless others came meanwhile, or the end of the session.
-    fn add(&self, child: Child, title: &str) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
-        let mut jobs = self.jobs();
+    fn add_job(&self, child: Child, title: &str) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
+        let mut jobs = self.lock_jobs();
         if let Err(error) = jobs.make_room() {
             return Err((error, Box::new(child)));
         }
         jobs.started += 1;
         let job = Job::new(format!("bg{}", jobs.started), title, child);
-        let status = job.status();
+        let status = job.to_status();
         jobs.list.push(job);
         Ok(status)
     }
 
     /// All that run, and the last that ended, in the order of their start.
-    pub fn list(&self) -> Vec<BackgroundStatus> {
-        self.jobs().list.iter().map(Job::status).collect()
+    pub fn list_jobs(&self) -> Vec<BackgroundStatus> {
+        self.lock_jobs().list.iter().map(Job::to_status).collect()
     }
 
     /// Whether none runs. A session with one that runs is not idle.
     pub fn is_empty(&self) -> bool {
-        self.jobs().list.iter().all(|job| job.ended().is_some())
+        self.lock_jobs()
+            .list
+            .iter()
+            .all(|job| job.current_ending().is_some())
     }
 
     /// Takes what it wrote since it was last read.
     pub fn read(&self, id: &str) -> Result<BackgroundOutput, BackgroundError> {
-        Ok(self.jobs().get(id)?.read())
+        Ok(self.lock_jobs().get(id)?.read())
     }
 
     /// Waits until it has ended. Dropping the future does no harm.
-    pub async fn ended(&self, id: &str) -> Result<(), BackgroundError> {
-        let mut ended = self.jobs().get(id)?.ended.clone();
+    pub async fn wait_until_ended(&self, id: &str) -> Result<(), BackgroundError> {
+        let mut ended = self.lock_jobs().get(id)?.ended.clone();
         // An error means that it was taken away meanwhile, which is an end too.
         let _ = ended.wait_for(Option::is_some).await;
         Ok(())
@@ -239,29 +242,29 @@ impl Background {
 
     /// Ends it (SIGTERM, SIGKILL after 1 s, or at once on `hurry`), and takes it off the list with
     /// the last of its output. At most 1.5 s.
-    pub async fn kill(
+    pub async fn kill_job(
         &self,
         id: &str,
         hurry: &CancellationToken,
     ) -> Result<BackgroundOutput, BackgroundError> {
-        let process = self.jobs().get(id)?.process.clone();
+        let process = self.lock_jobs().get(id)?.process.clone();
         let ending = process.stop(Stop::ServerEnd, hurry).await;
         if ending.gone {
             // The last of its output comes before this.
-            self.ended(id).await?;
+            self.wait_until_ended(id).await?;
         }
-        let mut jobs = self.jobs();
+        let mut jobs = self.lock_jobs();
         let mut last = jobs.get(id)?.read();
         last.status.ended.get_or_insert(ending);
         jobs.list.retain(|job| job.id != id);
         Ok(last)
     }
 
-    /// Ends all of them at the same time, as [`Background::kill`] does; nothing starts after this. For
+    /// Ends all of them at the same time, as [`Background::kill_job`] does; nothing starts after this. For
     /// a session that is unloaded or deleted, and the end of the server.
     pub async fn end_all(&self) {
         let processes: Vec<_> = {
-            let mut jobs = self.jobs();
+            let mut jobs = self.lock_jobs();
             jobs.closed = true;
             jobs.list.iter().map(|job| job.process.clone()).collect()
         };
@@ -274,7 +277,7 @@ impl Background {
         .await;
     }
 
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+    fn lock_jobs(&self) -> MutexGuard<'_, Jobs> {
         lock(&self.jobs)
     }
 }
@@ -282,7 +285,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         // The readers hold their process for a moment yet, though they are aborted.
-        for job in &self.jobs().list {
+        for job in &self.lock_jobs().list {
             job.process.kill();
         }
     }
@@ -313,7 +316,7 @@ impl Jobs {
         if self.list.len() < MAX_BACKGROUND {
             return Ok(());
         }
-        let Some(ended) = self.list.iter().position(|job| job.ended().is_some()) else {
+        let Some(ended) = self.list.iter().position(|job| job.current_ending().is_some()) else {
             return Err(BackgroundError::TooMany);
         };
         self.list.remove(ended);

@@ -33,12 +33,13 @@ pub struct FoundFile {
 ///
 /// # Errors
 /// The disk fails, or the file is larger than [`MAX_KEPT`].
-pub fn look(path: &Path) -> io::Result<FoundFile> {
+pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     let alone = |state| Ok(FoundFile { state, bytes: None });
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return alone(FileState::Unknown);
     };
-    let looked = OpenFolder::pass(parent).and_then(|folder| Ok((folder.status(name)?, folder)));
+    let looked =
+        OpenFolder::open_for_traversal(parent).and_then(|folder| Ok((folder.entry_status(name)?, folder)));
     let (status, folder) = match looked {
         Ok(looked) => looked,
         Err(error) if is_absence(&error) => return alone(FileState::Absent),
@@ -67,7 +68,7 @@ pub fn look(path: &Path) -> io::Result<FoundFile> {
             error => io::Error::other(error),
         })?;
     Ok(FoundFile {
-        state: of_bytes(&bytes, mode(&status)),
+        state: of_bytes(&bytes, mode_from_stat(&status)),
         bytes: Some(bytes),
     })
 }
@@ -92,10 +93,10 @@ pub fn of_bytes(bytes: &[u8], mode: u32) -> FileState {
 
 /// The permission bits of `path`; 0 where there is no file.
 pub fn mode_of(path: &Path) -> u32 {
-    nofollow::status(path).map_or(0, |status| mode(&status))
+    nofollow::status_of(path).map_or(0, |status| mode_from_stat(&status))
 }
 
-fn mode(status: &Stat) -> u32 {
+fn mode_from_stat(status: &Stat) -> u32 {
     #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
     #[allow(clippy::useless_conversion, reason = "u16 on macOS")]
     u32::from(status.st_mode & 0o7777)
@@ -103,7 +104,7 @@ fn mode(status: &Stat) -> u32 {
 
 /// Whether the folder holds nothing but such folders.
 fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
-    for entry in folder.entries()? {
+    for entry in folder.read_entries()? {
         let entry = entry?;
         if entry.kind != FileKind::Folder || !is_hollow(&folder.open_folder(&entry.name)?)? {
             return Ok(false);
@@ -122,7 +123,7 @@ pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>>
     }
     let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for entry in OpenFolder::open(&folder)?.entries()? {
+        for entry in OpenFolder::open(&folder)?.read_entries()? {
             let entry = entry?;
             let path = folder.join(entry.name);
             match entry.kind {
@@ -160,7 +161,7 @@ pub enum RestoreVerdict {
 }
 
 /// What the files of these changes, in order, are to be if all of them are taken back.
-pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
+pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
     let mut wishes: Vec<DesiredState> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     // What came to nothing, or was not made after all, was nobody's change.
@@ -202,7 +203,7 @@ pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
 
 impl DesiredState {
     /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
-    pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> RestoreVerdict {
+    pub fn evaluate_restore(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> RestoreVerdict {
         if self.to == FileState::Unknown {
             return RestoreVerdict::Conflict("its old content is unknown");
         }
@@ -249,12 +250,12 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("it has no folder".to_owned());
     };
-    let folder = match (OpenFolder::pass(parent), state) {
+    let folder = match (OpenFolder::open_for_traversal(parent), state) {
         (Ok(folder), _) => folder,
         (Err(error), FileState::Absent) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         (Err(_), _) => OpenFolder::create_all(parent).map_err(said)?,
     };
-    if (folder.status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
+    if (folder.entry_status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
         let there = folder.open_folder(name).map_err(said)?;
         match (is_hollow(&there).map_err(said)?, state) {
             (false, _) => return Err(A_FOLDER.to_owned()),
@@ -273,7 +274,7 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
             put_file(&folder, name, bytes, *mode).map_err(said)
         }
         FileState::Link { target } => Temporary::create_link(&folder, target)
-            .and_then(|mut link| link.rename(name))
+            .and_then(|mut link| link.rename_to(name))
             .map_err(said),
     }
 }
@@ -281,19 +282,19 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
 /// Fails on the first file.
 fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
     let folder = parent.open_folder(name)?;
-    for entry in folder.entries()? {
+    for entry in folder.read_entries()? {
         remove_hollow(&folder, &entry?.name)?;
     }
     parent.remove_folder(name)
 }
 
 fn put_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let (mut temporary, mut file) = Temporary::create(folder, if mode == 0 { 0o666 } else { 0o600 })?;
+    let (mut temporary, mut file) = Temporary::create_in(folder, if mode == 0 { 0o666 } else { 0o600 })?;
     file.write_all(bytes)?;
     if mode != 0 {
         fchmod(&file, Mode::from_raw_mode(mode))?;
     }
-    temporary.rename(name)
+    temporary.rename_to(name)
 }
 
 #[cfg(test)]
@@ -304,13 +305,13 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (tempfile::TempDir, PathBuf) {
+    fn create_temp_dir() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         (dir, path)
     }
 
-    fn change(path: &str, before: FileState, after: FileState) -> FileChange {
+    fn make_file_change(path: &str, before: FileState, after: FileState) -> FileChange {
         FileChange {
             path: path.to_owned(),
             before,
@@ -320,15 +321,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_state_is_put_back() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         let path = dir.join("deep/er/a");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, b"bin\0ary").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
-        let file = look(&path).unwrap();
+        let file = inspect_file(&path).unwrap();
         fs::remove_file(&path).unwrap();
         symlink("../elsewhere", &path).unwrap();
-        let linked = look(&path).unwrap();
+        let linked = inspect_file(&path).unwrap();
         assert_eq!(
             linked.state,
             FileState::Link {
@@ -336,18 +337,18 @@ mod tests {
             }
         );
         fs::remove_dir_all(dir.join("deep")).unwrap();
-        assert_eq!(look(&path).unwrap().state, FileState::Absent);
+        assert_eq!(inspect_file(&path).unwrap().state, FileState::Absent);
         for found in [&file, &linked, &file] {
             put_back(&path, &found.state, found.bytes.as_deref()).unwrap();
-            assert_eq!(look(&path).unwrap(), *found);
+            assert_eq!(inspect_file(&path).unwrap(), *found);
         }
         put_back(&path, &FileState::Absent, None).unwrap();
         put_back(&path, &FileState::Absent, None).unwrap();
         assert!(!path.exists());
         fs::create_dir_all(path.join("b/c")).unwrap();
-        assert_eq!(look(&path).unwrap().state, FileState::Absent);
+        assert_eq!(inspect_file(&path).unwrap().state, FileState::Absent);
         fs::write(path.join("b/d"), "").unwrap();
-        assert_eq!(look(&path).unwrap().state, FileState::Unknown);
+        assert_eq!(inspect_file(&path).unwrap().state, FileState::Unknown);
         assert_eq!(files_below(&path, 9).unwrap(), Some(vec![path.join("b/d")]));
         let refused = put_back(&path, &file.state, file.bytes.as_deref());
         assert_eq!(refused.unwrap_err(), A_FOLDER);
@@ -355,42 +356,44 @@ mod tests {
         put_back(&path, &FileState::Absent, None).unwrap();
         assert!(path.join("b/c").is_dir());
         put_back(&path, &file.state, file.bytes.as_deref()).unwrap();
-        assert_eq!(look(&path).unwrap(), file);
+        assert_eq!(inspect_file(&path).unwrap(), file);
         assert_eq!(files_below(&path, 9).unwrap(), None);
     }
 
     #[test]
     fn a_folder_that_became_a_link_is_not_followed() {
-        let (_dir, dir) = place();
-        let (_other, other) = place();
+        let (_dir, dir) = create_temp_dir();
+        let (_other, other) = create_temp_dir();
         symlink(&other, dir.join("sub")).unwrap();
         let state = of_bytes(b"x", 0);
         assert!(put_back(&dir.join("sub/a"), &state, Some(b"x")).is_err());
         assert!(!other.join("a").exists());
         fs::write(other.join("a"), "x").unwrap();
-        assert_eq!(look(&dir.join("sub/a")).unwrap().state, FileState::Absent);
+        assert_eq!(inspect_file(&dir.join("sub/a")).unwrap().state, FileState::Absent);
     }
 
     #[test]
     fn only_what_nobody_else_changed_is_put_back() {
         let (one, two, three) = (of_bytes(b"1", 0), of_bytes(b"2", 0), of_bytes(b"3", 0));
         let chain = [
-            change("a", one.clone(), two.clone()),
-            change("b", FileState::Absent, one.clone()),
-            change("a", two.clone(), three.clone()),
-            change("c", FileState::Unknown, one.clone()),
-            change("d", one.clone(), two.clone()),
-            change("d", three.clone(), two.clone()),
-            change("e", one.clone(), two.clone()),
-            change("e", one.clone(), one.clone()),
-            change("e", one.clone(), three.clone()),
-            change("f", one.clone(), one.clone()),
+            make_file_change("a", one.clone(), two.clone()),
+            make_file_change("b", FileState::Absent, one.clone()),
+            make_file_change("a", two.clone(), three.clone()),
+            make_file_change("c", FileState::Unknown, one.clone()),
+            make_file_change("d", one.clone(), two.clone()),
+            make_file_change("d", three.clone(), two.clone()),
+            make_file_change("e", one.clone(), two.clone()),
+            make_file_change("e", one.clone(), one.clone()),
+            make_file_change("e", one.clone(), three.clone()),
+            make_file_change("f", one.clone(), one.clone()),
         ];
-        let wishes = wishes(&chain);
+        let wishes = collect_desired_states(&chain);
         let [a, b, c, d, e] = wishes.as_slice() else {
             panic!("{wishes:?}")
         };
-        let judge = |wish: &DesiredState, now: &FileState| wish.judge(|state| same_content(state, now), true);
+        let judge = |wish: &DesiredState, now: &FileState| {
+            wish.evaluate_restore(|state| same_content(state, now), true)
+        };
         assert_eq!(judge(a, &three), RestoreVerdict::PutBack);
         assert_eq!(judge(a, &two), RestoreVerdict::PutBack);
         assert_eq!(judge(a, &one), RestoreVerdict::Done);
@@ -422,24 +425,24 @@ mod tests {
             of_bytes(b"3", 0),
         );
         let judged = |chain: &[FileChange]| {
-            let wishes = wishes(chain);
-            wishes[0].judge(|state| same_content(state, &three), true)
+            let wishes = collect_desired_states(chain);
+            wishes[0].evaluate_restore(|state| same_content(state, &three), true)
         };
         let found = [
-            change("a", one.clone(), two.clone()),
-            change("a", theirs.clone(), three.clone()),
+            make_file_change("a", one.clone(), two.clone()),
+            make_file_change("a", theirs.clone(), three.clone()),
         ];
         assert!(matches!(judged(&found), RestoreVerdict::Conflict(why) if why.contains("between")));
         // Taken back and changed anew, it was nobody else.
         let again = [
-            change("a", one.clone(), two.clone()),
-            change("a", one.clone(), three.clone()),
+            make_file_change("a", one.clone(), two.clone()),
+            make_file_change("a", one.clone(), three.clone()),
         ];
         assert_eq!(judged(&again), RestoreVerdict::PutBack);
         // What a command has left is not known: it may be.
         let unknown = [
-            change("a", one.clone(), FileState::Unknown),
-            change("a", theirs, three.clone()),
+            make_file_change("a", one.clone(), FileState::Unknown),
+            make_file_change("a", theirs, three.clone()),
         ];
         assert!(matches!(judged(&unknown), RestoreVerdict::Conflict(_)));
     }

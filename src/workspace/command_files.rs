@@ -39,14 +39,14 @@ pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFi
     // If `cd` fails the line may go on in the old folder.
     let mut folders = vec![cwd.to_owned()];
     if let Some(folder) = &files.folder {
-        match lookup.located(cwd, folder) {
+        match lookup.resolve_word_path(cwd, folder) {
             Some(folder) => folders.push(folder),
-            None => lookup.note(0, FindingKind::Unchecked, folder),
+            None => lookup.record_finding(0, FindingKind::Unchecked, folder),
         }
     }
     for word in &files.words {
         for folder in &folders {
-            lookup.word(folder, word);
+            lookup.check_word(folder, word);
         }
     }
     lookup.findings
@@ -62,7 +62,7 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    fn note(&mut self, part: usize, kind: FindingKind, file: impl AsRef<Path>) {
+    fn record_finding(&mut self, part: usize, kind: FindingKind, file: impl AsRef<Path>) {
         let finding = FileFinding {
             part,
             kind,
@@ -80,7 +80,7 @@ impl Lookup<'_> {
     }
 
     /// Where a word leads, as bash reads it.
-    fn located(&self, folder: &Path, text: &str) -> Option<PathBuf> {
+    fn resolve_word_path(&self, folder: &Path, text: &str) -> Option<PathBuf> {
         match text.strip_prefix('~') {
             Some("") => self.home.map(Path::to_owned),
             Some(rest) if rest.starts_with('/') => Some(self.home?.join(rest.trim_start_matches('/'))),
@@ -88,42 +88,42 @@ impl Lookup<'_> {
         }
     }
 
-    fn word(&mut self, folder: &Path, word: &FileWord) {
+    fn check_word(&mut self, folder: &Path, word: &FileWord) {
         let mention = word.usage == FileUsage::Mention;
-        let Some(path) = self.located(folder, &word.text) else {
+        let Some(path) = self.resolve_word_path(folder, &word.text) else {
             if !mention {
-                self.note(word.part, FindingKind::Unchecked, &word.text);
+                self.record_finding(word.part, FindingKind::Unchecked, &word.text);
             }
             return;
         };
         // Without a match bash keeps the pattern itself.
-        self.file(word, &path);
+        self.check_file(word, &path);
         if !word.glob {
             return;
         }
-        match self.expand(&path) {
+        match self.expand_glob(&path) {
             Some(found) => {
                 let relative = !word.text.starts_with(['/', '~', '.']) && !word.text.contains('/');
                 for path in found {
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
                     if relative && name.starts_with('-') && !word.text.starts_with('-') {
-                        self.note(word.part, FindingKind::OptionName, name.as_ref());
+                        self.record_finding(word.part, FindingKind::OptionName, name.as_ref());
                     }
-                    self.file(word, &path);
+                    self.check_file(word, &path);
                 }
             }
-            None => self.note(word.part, FindingKind::Unchecked, &word.text),
+            None => self.record_finding(word.part, FindingKind::Unchecked, &word.text),
         }
     }
 
-    fn file(&mut self, word: &FileWord, path: &Path) {
+    fn check_file(&mut self, word: &FileWord, path: &Path) {
         let Ok(real) = real_path(path) else {
             if word.usage != FileUsage::Mention {
-                self.note(word.part, FindingKind::Unchecked, path);
+                self.record_finding(word.part, FindingKind::Unchecked, path);
             }
             return;
         };
-        let outside = self.roots.containing(&real).is_none();
+        let outside = self.roots.find_containing(&real).is_none();
         let secret = is_secret_like(path) || is_secret_like(&real);
         if word.usage == FileUsage::Mention {
             // Text that looks like a path is none, unless something is there or could be made there.
@@ -133,22 +133,22 @@ impl Lookup<'_> {
                 .is_some_and(|parent| is_folder(parent) && parent.parent().is_some());
             let device = real.starts_with("/dev") || real.starts_with("/usr/bin") || real.starts_with("/bin");
             if secret && exists {
-                self.note(word.part, FindingKind::Secret, path);
+                self.record_finding(word.part, FindingKind::Secret, path);
             } else if outside && (exists || near) && !device && is_path(&word.text) {
-                self.note(word.part, FindingKind::Outside, path);
+                self.record_finding(word.part, FindingKind::Outside, path);
             }
             return;
         }
         if outside {
-            self.note(word.part, FindingKind::Outside, path);
+            self.record_finding(word.part, FindingKind::Outside, path);
         } else if secret {
-            self.note(word.part, FindingKind::Secret, path);
+            self.record_finding(word.part, FindingKind::Secret, path);
         }
         match word.usage {
             FileUsage::Search { hidden } if !outside && is_folder(&real) => {
-                self.search(word.part, &real, hidden)
+                self.check_search_tree(word.part, &real, hidden)
             }
-            FileUsage::Repository { urls } => self.repository(word.part, &real, urls),
+            FileUsage::Repository { urls } => self.check_repository(word.part, &real, urls),
             FileUsage::Search { .. } | FileUsage::Mention | FileUsage::List | FileUsage::Read => {}
         }
     }
@@ -156,20 +156,20 @@ impl Lookup<'_> {
     // ---- patterns ----
 
     /// The files that bash expands a pattern to, or more; `None` if there are too many.
-    fn expand(&mut self, pattern: &Path) -> Option<Vec<PathBuf>> {
+    fn expand_glob(&mut self, pattern: &Path) -> Option<Vec<PathBuf>> {
         let mut found = vec![PathBuf::new()];
         for component in pattern.components() {
             let name = component.as_os_str().to_string_lossy();
             match component {
                 Component::Normal(_) if name.contains(['*', '?', '[']) => {
-                    let glob = generous(&name)?;
+                    let glob = build_loose_glob(&name)?;
                     let mut next = Vec::new();
                     for folder in &found {
                         // Bash follows links on the way.
                         let Ok(real) = real_path(folder) else {
                             return None;
                         };
-                        let entries = OpenFolder::open(&real).and_then(|folder| folder.entries());
+                        let entries = OpenFolder::open(&real).and_then(|folder| folder.read_entries());
                         for entry in entries.into_iter().flatten().flatten() {
                             if !self.has_time() {
                                 return None;
@@ -191,10 +191,10 @@ impl Lookup<'_> {
     // ---- folders ----
 
     /// Looks for what a search below a folder would read.
-    fn search(&mut self, part: usize, top: &Path, hidden: bool) {
+    fn check_search_tree(&mut self, part: usize, top: &Path, hidden: bool) {
         // Ignore files above the folder are read as well, up to the root.
         for folder in top.ancestors().skip(1) {
-            if self.roots.containing(folder).is_none() {
+            if self.roots.find_containing(folder).is_none() {
                 break;
             }
             self.ignore_files(part, folder);
@@ -202,10 +202,10 @@ impl Lookup<'_> {
         let mut folders = vec![top.to_owned()];
         while let Some(folder) = folders.pop() {
             self.ignore_files(part, &folder);
-            let entries = OpenFolder::open(&folder).and_then(|folder| folder.entries());
+            let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
             for entry in entries.into_iter().flatten().flatten() {
                 if !self.has_time() {
-                    self.note(part, FindingKind::Unchecked, top);
+                    self.record_finding(part, FindingKind::Unchecked, top);
                     return;
                 }
                 let path = folder.join(&entry.name);
@@ -214,15 +214,17 @@ impl Lookup<'_> {
                     continue;
                 }
                 if is_secret_like(&path) && !is_harmless_git_config(&path) {
-                    self.note(part, FindingKind::Secret, &path);
+                    self.record_finding(part, FindingKind::Secret, &path);
                     return;
                 }
                 if entry.kind == FileKind::Link {
                     // Followed by some commands.
                     match real_path(&path) {
-                        Ok(real) if is_secret_like(&real) => self.note(part, FindingKind::Secret, &path),
-                        Ok(real) if self.roots.containing(&real).is_none() => {
-                            self.note(part, FindingKind::Outside, &path);
+                        Ok(real) if is_secret_like(&real) => {
+                            self.record_finding(part, FindingKind::Secret, &path)
+                        }
+                        Ok(real) if self.roots.find_containing(&real).is_none() => {
+                            self.record_finding(part, FindingKind::Outside, &path);
                         }
                         Ok(_) | Err(_) => {}
                     }
@@ -237,7 +239,7 @@ impl Lookup<'_> {
         for name in IGNORE_FILES {
             let path = folder.join(name);
             if nofollow::kind(&path).is_some() && !is_small_file(&path) {
-                self.note(part, FindingKind::Unchecked, &path);
+                self.record_finding(part, FindingKind::Unchecked, &path);
             }
         }
     }
@@ -245,7 +247,7 @@ impl Lookup<'_> {
     // ---- git ----
 
     /// Finds the repository as git does. It must lie inside, and its settings must not lead elsewhere.
-    fn repository(&mut self, part: usize, folder: &Path, urls: bool) {
+    fn check_repository(&mut self, part: usize, folder: &Path, urls: bool) {
         for folder in folder.ancestors() {
             let dot_git = folder.join(".git");
             let Some(kind) = nofollow::kind(&dot_git) else {
@@ -254,12 +256,12 @@ impl Lookup<'_> {
                     .all(|name| nofollow::kind(&folder.join(name)).is_some())
                 {
                     // A bare repository among the files of another: whose settings hold depends on git's settings.
-                    return self.note(part, FindingKind::Unchecked, folder);
+                    return self.record_finding(part, FindingKind::Unchecked, folder);
                 }
                 continue;
             };
-            if self.roots.containing(folder).is_none() {
-                return self.note(part, FindingKind::Outside, folder);
+            if self.roots.find_containing(folder).is_none() {
+                return self.record_finding(part, FindingKind::Outside, folder);
             }
             let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
             let git_dir = match kind {
@@ -270,18 +272,18 @@ impl Lookup<'_> {
             };
             let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
             let Some(config) = config.map(|config| config.to_lowercase()) else {
-                return self.note(part, FindingKind::Unchecked, &dot_git);
+                return self.record_finding(part, FindingKind::Unchecked, &dot_git);
             };
             if config.contains("worktree") || config.contains("include") {
-                self.note(part, FindingKind::Unchecked, dot_git.join("config"));
+                self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
             }
             if urls && holds_password(&config) {
-                self.note(part, FindingKind::Secret, dot_git.join("config"));
+                self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
             }
             return;
         }
         // `git diff a b` then compares any two folders.
-        self.note(part, FindingKind::Unchecked, folder);
+        self.record_finding(part, FindingKind::Unchecked, folder);
     }
 }
 
@@ -291,24 +293,24 @@ fn is_path(text: &str) -> bool {
 }
 
 /// A pattern that matches what the word's one matches, however its brackets were quoted.
-fn generous(name: &str) -> Option<GlobMatcher> {
+fn build_loose_glob(name: &str) -> Option<GlobMatcher> {
     let mut pattern = String::new();
     match (name.find('['), name.rfind(']')) {
         (Some(from), to) => {
-            pattern.push_str(&escape(&name[..from]));
+            pattern.push_str(&escape_except_wildcards(&name[..from]));
             pattern.push('*');
-            pattern.push_str(&escape(
+            pattern.push_str(&escape_except_wildcards(
                 to.filter(|to| *to > from).map_or("", |to| &name[to + 1..]),
             ));
         }
-        (None, _) => pattern.push_str(&escape(name)),
+        (None, _) => pattern.push_str(&escape_except_wildcards(name)),
     }
     let glob = GlobBuilder::new(&pattern).backslash_escape(true).build().ok()?;
     Some(glob.compile_matcher())
 }
 
 /// Leaves `*` and `?` as they are.
-fn escape(text: &str) -> String {
+fn escape_except_wildcards(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
             matches!(c, '\\' | '{' | '}' | '[' | ']' | '!')
@@ -401,7 +403,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn kinds(&self, text: &str, usage: FileUsage) -> Vec<FindingKind> {
+        fn find_kinds(&self, text: &str, usage: FileUsage) -> Vec<FindingKind> {
             self.kinds_in(None, text, usage)
         }
 
@@ -431,7 +433,7 @@ mod tests {
         place.write("ws/.env", "x");
         place.write("ws/-oPWN", "x");
         place.write("out/shadow", "x");
-        let read = |text| place.kinds(text, FileUsage::Read);
+        let read = |text| place.find_kinds(text, FileUsage::Read);
         for inside in [
             "a.txt",
             "sub/new",
@@ -487,7 +489,7 @@ mod tests {
     #[test]
     fn a_search_finds_secrets_and_links_below() {
         let place = FilePlace::new();
-        let search = |hidden| place.kinds(".", FileUsage::Search { hidden });
+        let search = |hidden| place.find_kinds(".", FileUsage::Search { hidden });
         assert_eq!(search(true), []);
         place.write("ws/sub/.env", "x");
         assert_eq!(search(false), []);
@@ -503,7 +505,7 @@ mod tests {
     #[test]
     fn a_repository_must_lie_inside_and_lead_nowhere_else() {
         let place = FilePlace::new();
-        let look = |urls| place.kinds(".", FileUsage::Repository { urls });
+        let look = |urls| place.find_kinds(".", FileUsage::Repository { urls });
         assert_eq!(look(true), [FindingKind::Unchecked]);
         // Of the folder above.
         place.write(".git/HEAD", "x");
@@ -537,7 +539,7 @@ mod tests {
             place.write(&format!("ws/api/{name}"), "x");
         }
         assert_eq!(
-            place.kinds("api", FileUsage::Repository { urls: false }),
+            place.find_kinds("api", FileUsage::Repository { urls: false }),
             [FindingKind::Unchecked]
         );
     }
@@ -545,7 +547,7 @@ mod tests {
     #[test]
     fn a_git_file_counts_only_if_the_repository_knows_it() {
         let place = FilePlace::new();
-        let look = || place.kinds(".", FileUsage::Repository { urls: false });
+        let look = || place.find_kinds(".", FileUsage::Repository { urls: false });
         place.write("out/main/config", "");
         place.write("out/main/worktrees/ws/commondir", "../..\n");
         place.write("ws/.git", "gitdir: ../out/main/worktrees/ws\n");

@@ -39,11 +39,11 @@ pub enum Sides {
 }
 
 /// The unified diff of a file's texts. `path` is shown in the header, as `a/path` and `b/path`.
-pub fn unified(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
+pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
     if old == new {
         return Diff::default();
     }
-    let mut out = header(path, sides);
+    let mut out = format_header(path, sides);
     if old.len() + new.len() > MAX_INPUT {
         let _ = writeln!(
             out,
@@ -91,9 +91,9 @@ pub fn unified(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
     diff
 }
 
-fn header(path: &str, sides: Sides) -> String {
+fn format_header(path: &str, sides: Sides) -> String {
     // A line feed in a name must not forge a line of the diff.
-    let path = text::reveal(path).replace(['\n', '\t'], "?");
+    let path = text::reveal_hidden_characters(path).replace(['\n', '\t'], "?");
     let path = path.trim_start_matches('/');
     match sides {
         Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),
@@ -112,7 +112,7 @@ mod tests {
     fn reads_like_any_unified_diff() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9";
-        let diff = unified("src/a.rs", Sides::Both, old, new);
+        let diff = build_unified_diff("src/a.rs", Sides::Both, old, new);
         assert_eq!(
             diff.text,
             "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -2,8 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n-9\n+9\n\
@@ -120,15 +120,15 @@ mod tests {
         );
         assert_eq!((diff.added, diff.removed), (2, 2));
         assert_eq!(
-            unified("n", Sides::OnlyNew, "", "x\n").text,
+            build_unified_diff("n", Sides::OnlyNew, "", "x\n").text,
             "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n"
         );
-        assert_eq!(unified("n", Sides::Both, "x", "x"), Diff::default());
+        assert_eq!(build_unified_diff("n", Sides::Both, "x", "x"), Diff::default());
     }
 
     #[test]
     fn a_name_forges_nothing() {
-        let diff = unified("a\n+++ b/evil\u{1b}[2J", Sides::Both, "x\n", "y\n");
+        let diff = build_unified_diff("a\n+++ b/evil\u{1b}[2J", Sides::Both, "x\n", "y\n");
         assert!(
             diff.text
                 .starts_with("--- a/a?+++ b/evil␛[2J\n+++ b/a?+++ b/evil␛[2J\n"),
@@ -141,12 +141,12 @@ mod tests {
     fn large_texts_are_cut_and_bounded() {
         let old: String = (0..200_000).map(|n| format!("{}\n", n * 7 % 1_000)).collect();
         let new: String = (0..200_000).map(|n| format!("{}\n", n * 11 % 1_000)).collect();
-        let diff = unified("big", Sides::Both, &old, &new);
+        let diff = build_unified_diff("big", Sides::Both, &old, &new);
         assert!(diff.text.len() < MAX_OUTPUT + 200);
         assert!(diff.text.ends_with("more lines of this diff are not shown …]\n"));
         let huge = "x".repeat(MAX_INPUT);
         assert!(
-            unified("huge", Sides::Both, &huge, "y")
+            build_unified_diff("huge", Sides::Both, &huge, "y")
                 .text
                 .contains("too large to compare")
         );
@@ -192,7 +192,7 @@ mod tests {
     proptest! {
         #[test]
         fn patching_gives_the_new_text(old in "([abc]\r?\n){0,14}[ab]?", new in "([abc]\r?\n){0,14}[ab]?") {
-            let diff = unified("f", Sides::Both, &old, &new);
+            let diff = build_unified_diff("f", Sides::Both, &old, &new);
             let patched = if diff.text.is_empty() { old.clone() } else { patch(&old, &diff.text) };
             prop_assert_eq!(patched, new);
         }

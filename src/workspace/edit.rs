@@ -30,7 +30,7 @@ pub struct Edited {
 
 /// Which replacement cannot be made, and why. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{problem}", self.place())]
+#[error("{}{problem}", self.format_position_prefix())]
 pub struct EditError {
     /// Which one, from 1.
     pub number: usize,
@@ -74,7 +74,7 @@ pub enum Problem {
 }
 
 impl EditError {
-    fn place(&self) -> String {
+    fn format_position_prefix(&self) -> String {
         match self.of {
             0 | 1 => String::new(),
             of => format!("edit {} of {of} (none was made): ", self.number),
@@ -112,11 +112,11 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
     if old == new {
         return Err(Problem::Identical);
     }
-    let unix = UnixText::of(text);
+    let unix = UnixText::from_original(text);
     let found: Vec<usize> = unix.text.match_indices(&old).map(|(at, _)| at).collect();
     let Some(&first) = found.first() else {
         return Err(Problem::NotFound {
-            hint: hint(&unix.text, &old),
+            hint: build_mismatch_hint(&unix.text, &old),
         });
     };
     if !edit.all && occurs_again(&unix.text, &old, first) {
@@ -139,7 +139,10 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
     let mut result = String::with_capacity(text.len() + new.len());
     let mut done = 0;
     for at in &found {
-        let (from, to) = (unix.original(at + head), unix.original(at + old.len() - tail));
+        let (from, to) = (
+            unix.to_original_offset(at + head),
+            unix.to_original_offset(at + old.len() - tail),
+        );
         let fresh = &new[head..new.len() - tail];
         result.push_str(&text[done..from]);
         if crlf_at(text, from, to) {
@@ -161,7 +164,7 @@ struct UnixText {
 }
 
 impl UnixText {
-    fn of(original: &str) -> Self {
+    fn from_original(original: &str) -> Self {
         let crlf = original
             .match_indices("\r\n")
             .enumerate()
@@ -173,7 +176,7 @@ impl UnixText {
         }
     }
 
-    fn original(&self, offset: usize) -> usize {
+    fn to_original_offset(&self, offset: usize) -> usize {
         offset + self.crlf.partition_point(|at| *at < offset)
     }
 }
@@ -211,7 +214,7 @@ fn line_number(text: &str, at: usize) -> usize {
 }
 
 /// A guess why `old` is not in `text`, as the end of a sentence.
-fn hint(text: &str, old: &str) -> String {
+fn build_mismatch_hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.lines().collect();
     let numbered = |line: &&str| {
         line.split_once('\t')

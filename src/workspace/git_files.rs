@@ -23,10 +23,10 @@ pub fn are_regular<'a>(
     files: impl IntoIterator<Item = &'a Path>,
     objects: impl IntoIterator<Item = &'a str>,
 ) -> bool {
-    check(root, files, objects).is_some()
+    check_repository_files(root, files, objects).is_some()
 }
 
-fn check<'a>(
+fn check_repository_files<'a>(
     root: &Path,
     files: impl IntoIterator<Item = &'a Path>,
     objects: impl IntoIterator<Item = &'a str>,
@@ -130,7 +130,7 @@ fn check_stores(store: PathBuf, objects: &[&str]) -> Option<()> {
             let Ok(folder) = OpenFolder::open(&store.join(folder)) else {
                 continue;
             };
-            for (count, entry) in folder.entries().ok()?.enumerate() {
+            for (count, entry) in folder.read_entries().ok()?.enumerate() {
                 let kind = entry.ok()?.kind;
                 if count > MAX_PACKS || !matches!(kind, FileKind::Regular | FileKind::Folder) {
                     return None;
@@ -159,7 +159,7 @@ fn text(path: &Path) -> Option<Option<String>> {
 
 /// A regular file, or nothing.
 fn is_regular(path: &Path) -> Option<()> {
-    match nofollow::status(path) {
+    match nofollow::status_of(path) {
         Ok(status) if nofollow::kind_of(&status) == FileKind::Regular => Some(()),
         Ok(_) => None,
         Err(error)

@@ -160,7 +160,7 @@ struct Repository {
 
 impl GitGuard {
     /// The command with settings that keep the repository around `cwd` from running anything.
-    pub(super) async fn guard(&self, launcher: &Launcher, cwd: &Path, command: Command) -> Command {
+    pub(super) async fn guard_command(&self, launcher: &Launcher, cwd: &Path, command: Command) -> Command {
         if !command.names_git() {
             return command;
         }
@@ -173,16 +173,16 @@ impl GitGuard {
         let mut allow = |folder: &Path| {
             settings.push(("safe.directory".to_owned(), folder.display().to_string()));
         };
-        match Repository::around(cwd) {
+        match Repository::find_enclosing(cwd) {
             Some(repository) => {
-                if let Some(overrides) = self.overrides(launcher, &repository).await {
+                if let Some(overrides) = self.load_overrides(launcher, &repository).await {
                     allow(&repository.root);
                     allow(&repository.dot_git);
                     settings.extend(overrides.iter().cloned());
                 }
             }
             // The command makes the repository itself, and goes on to work in it.
-            None if command.names("git init") => {
+            None if command.has_argument_containing("git init") => {
                 let root = real_path(cwd).unwrap_or_else(|_| cwd.to_owned());
                 allow(&root);
                 allow(&root.join(".git"));
@@ -196,18 +196,18 @@ impl GitGuard {
     }
 
     /// None where the settings cannot be known, so that git must not run there.
-    async fn overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
+    async fn load_overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
         let root = repository.root.clone();
         let known = self.lock().get(&root).cloned();
         if let Some((states, overrides)) = known
             && states
                 .iter()
-                .all(|(path, before)| state(path).as_ref() == Some(before))
+                .all(|(path, before)| read_file_state(path).as_ref() == Some(before))
         {
             return Some(overrides);
         }
         let (mut states, mut overrides) = (Vec::new(), Vec::new());
-        let mut open = vec![Repository::at(&root)?];
+        let mut open = vec![Repository::open_at(&root)?];
         let mut looked_at = 0;
         while let Some(repository) = open.pop() {
             looked_at += 1;
@@ -217,23 +217,23 @@ impl GitGuard {
             for path in &repository.settings {
                 let found = settings_state(path)?;
                 for key in if found.is_some() {
-                    list(launcher, path).await?
+                    list_setting_names(launcher, path).await?
                 } else {
                     Vec::new()
                 } {
                     if key == "core.worktree" && repository.is_main(path) {
                         return None;
                     }
-                    overrides.extend(replacement(&key, path.ends_with(".gitmodules"))?);
+                    overrides.extend(find_replacement(&key, path.ends_with(".gitmodules"))?);
                 }
                 states.push((path.clone(), found));
             }
             let index = repository.index.clone();
-            states.push((index.clone(), state(&index)?));
-            for folder in submodules(launcher, &repository.root).await? {
+            states.push((index.clone(), read_file_state(&index)?));
+            for folder in list_submodules(launcher, &repository.root).await? {
                 // One that is not there is not looked into by git either.
                 if nofollow::kind(&folder.join(".git")).is_some() {
-                    open.push(Repository::at(&folder)?);
+                    open.push(Repository::open_at(&folder)?);
                 }
             }
         }
@@ -249,16 +249,16 @@ impl GitGuard {
 
 impl Repository {
     /// The nearest one, as git finds it.
-    fn around(cwd: &Path) -> Option<Self> {
+    fn find_enclosing(cwd: &Path) -> Option<Self> {
         let cwd = real_path(cwd).ok()?;
         let mut folders = cwd.ancestors();
         folders
             .find(|folder| nofollow::kind(&folder.join(".git")).is_some())
-            .and_then(Self::at)
+            .and_then(Self::open_at)
     }
 
     /// The one whose work tree is this folder.
-    fn at(root: &Path) -> Option<Self> {
+    fn open_at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
         let folder = match nofollow::kind(&dot_git) {
             Some(FileKind::Folder) => dot_git.clone(),
@@ -288,9 +288,9 @@ impl Repository {
 
 /// The folders that the index has as repositories of their own. Commands such as `git diff-files` look into them, by
 /// their own settings.
-async fn submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
-    let command = git_command(["ls-files", "--stage", "-z"]).cwd(root);
-    let listed = collect(launcher, command, MAX_INDEX).await?;
+async fn list_submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
+    let command = git_command(["ls-files", "--stage", "-z"]).current_dir(root);
+    let listed = collect_git_output(launcher, command, MAX_INDEX).await?;
     let mut found = Vec::new();
     for entry in listed.split(|byte| *byte == 0) {
         if entry.starts_with(b"160000 ") {
@@ -302,8 +302,8 @@ async fn submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
 }
 
 /// What a command of git that runs nothing has to say.
-async fn collect(launcher: &Launcher, command: Command, most: usize) -> Option<Vec<u8>> {
-    let listed = async { Some(launcher.spawn(command).await.ok()?.collect(most).await) };
+async fn collect_git_output(launcher: &Launcher, command: Command, most: usize) -> Option<Vec<u8>> {
+    let listed = async { Some(launcher.spawn(command).await.ok()?.collect_output(most).await) };
     let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
     (listed.status.success() && !listed.cut).then_some(listed.stdout)
 }
@@ -315,7 +315,7 @@ fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
 }
 
 /// None for what is neither missing nor a regular file of a usual size: reading a pipe would never end.
-fn state(path: &Path) -> Option<FileState> {
+fn read_file_state(path: &Path) -> Option<FileState> {
     state_up_to(path, u64::MAX)
 }
 
@@ -338,7 +338,7 @@ fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
 }
 
 /// The names of all settings of a file. Other files that it includes are not read.
-async fn list(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
+async fn list_setting_names(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
     let command = git_command([
         "config",
         "--file",
@@ -347,7 +347,7 @@ async fn list(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
         "-z",
         "--no-includes",
     ]);
-    let text = String::from_utf8(collect(launcher, command, MAX_CONFIG).await?).ok()?;
+    let text = String::from_utf8(collect_git_output(launcher, command, MAX_CONFIG).await?).ok()?;
     let keys = text.split_terminator('\0');
     Some(
         keys.map(|entry| entry.split('\n').next().unwrap_or_default().to_owned())
@@ -357,7 +357,7 @@ async fn list(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
 
 /// What a setting is replaced by, if it has to be; none where nothing can replace it. Keys come as git writes them:
 /// section and name in lower case.
-fn replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, String)>> {
+fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, String)>> {
     let (section, rest) = key.split_once('.')?;
     let name = rest.rsplit('.').next().unwrap_or(rest);
     let with = |value: &str| Some(Some((key.to_owned(), value.to_owned())));
@@ -404,7 +404,7 @@ mod tests {
             "extensions.worktreeconfig",
             "pull.rebase",
         ] {
-            assert_eq!(replacement(key, false), Some(None), "{key}");
+            assert_eq!(find_replacement(key, false), Some(None), "{key}");
         }
         for (key, value) in [
             ("filter.x.clean", ""),
@@ -427,14 +427,14 @@ mod tests {
             ("whatever.comes.next", ""),
         ] {
             let want = Some(Some((key.to_owned(), value.to_owned())));
-            assert_eq!(replacement(key, false), want, "{key}");
+            assert_eq!(find_replacement(key, false), want, "{key}");
         }
         for key in ["include.path", "includeif.onbranch:x.path", "nodot"] {
-            assert_eq!(replacement(key, false), None, "{key}");
+            assert_eq!(find_replacement(key, false), None, "{key}");
         }
-        assert_eq!(replacement("submodule.lib.update", true), Some(None));
+        assert_eq!(find_replacement("submodule.lib.update", true), Some(None));
         assert_eq!(
-            replacement("submodule.lib.ignore", true),
+            find_replacement("submodule.lib.ignore", true),
             Some(Some(("submodule.lib.ignore".to_owned(), "all".to_owned())))
         );
     }

@@ -65,7 +65,10 @@ impl GitIndex {
     }
 
     /// Those of `files`, under their stamps, that were as git has them.
-    pub fn clean<'a>(&self, files: impl IntoIterator<Item = (&'a Path, FileStamp)>) -> Vec<CleanFiles> {
+    pub fn find_clean_files<'a>(
+        &self,
+        files: impl IntoIterator<Item = (&'a Path, FileStamp)>,
+    ) -> Vec<CleanFiles> {
         let named = |(path, stamp): (&'a Path, FileStamp)| {
             let name = path.strip_prefix(&self.root).ok()?.to_str()?;
             Some((name.as_bytes(), (path, stamp)))
@@ -74,13 +77,17 @@ impl GitIndex {
         // Nothing in it says how long its names of objects are; the wrong length leads nowhere.
         [20, 32]
             .into_iter()
-            .find_map(|length| self.matches(&wanted, length))
+            .find_map(|length| self.match_entries(&wanted, length))
             .unwrap_or_default()
     }
 
-    fn matches(&self, wanted: &HashMap<&[u8], (&Path, FileStamp)>, length: usize) -> Option<Vec<CleanFiles>> {
+    fn match_entries(
+        &self,
+        wanted: &HashMap<&[u8], (&Path, FileStamp)>,
+        length: usize,
+    ) -> Option<Vec<CleanFiles>> {
         let mut clean = Vec::new();
-        each(&self.bytes, length, |name, entry| {
+        for_each_entry(&self.bytes, length, |name, entry| {
             let Some((path, stamp)) = wanted.get(name) else {
                 return;
             };
@@ -120,24 +127,24 @@ pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
 }
 
 /// Goes through all entries; none when it is no index, or one that is not understood: then what was told is void.
-fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
-    let version = match (bytes.get(..4)?, word(bytes, 4)?) {
+fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
+    let version = match (bytes.get(..4)?, read_u32(bytes, 4)?) {
         (b"DIRC", version @ 2..=4) => version,
         _ => return None,
     };
-    let count = word(bytes, 8)?;
+    let count = read_u32(bytes, 8)?;
     let end = bytes.len().checked_sub(length)?;
     let bytes = &bytes[..end];
     let mut at = 12;
     let mut name = Vec::new();
     for _ in 0..count {
         let begin = at;
-        let flags = half(bytes, begin + 40 + length)?;
+        let flags = read_u16(bytes, begin + 40 + length)?;
         at = begin + 42 + length;
         let mut more = 0;
         if flags & 0x4000 != 0 {
             more = if version >= 3 {
-                half(bytes, at)?
+                read_u16(bytes, at)?
             } else {
                 return None;
             };
@@ -145,7 +152,7 @@ fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>
         }
         // The fourth version tells how much of the name before it goes.
         let cut = match version {
-            4 => varint(bytes, &mut at)?,
+            4 => read_varint(bytes, &mut at)?,
             _ => name.len(),
         };
         name.truncate(name.len().checked_sub(cut)?);
@@ -160,11 +167,11 @@ fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>
             return None;
         }
         at = next;
-        let kind = word(bytes, begin + 24)? >> 12;
+        let kind = read_u32(bytes, begin + 24)? >> 12;
         let entry = IndexEntry {
-            modified: u128::from(word(bytes, begin + 8)?) * 1_000_000_000
-                + u128::from(word(bytes, begin + 12)?),
-            bytes: word(bytes, begin + 36)?,
+            modified: u128::from(read_u32(bytes, begin + 8)?) * 1_000_000_000
+                + u128::from(read_u32(bytes, begin + 12)?),
+            bytes: read_u32(bytes, begin + 36)?,
             id: bytes.get(begin + 40..begin + 40 + length)?,
             is_link: kind == 0o12,
             // Assumed valid, in conflict; passed over, to be added.
@@ -178,23 +185,25 @@ fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>
         if sign[0].is_ascii_lowercase() && sign != b"sdir" {
             return None;
         }
-        at = at.checked_add(8)?.checked_add(word(bytes, at + 4)? as usize)?;
+        at = at
+            .checked_add(8)?
+            .checked_add(read_u32(bytes, at + 4)? as usize)?;
     }
     (at == bytes.len()).then_some(())
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_be_bytes(word))
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     let half = bytes.get(at..at + 2)?.try_into().ok()?;
     Some(u16::from_be_bytes(half))
 }
 
 /// Git's own way to write a number: seven bits a byte, each further byte counting from one more.
-fn varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
+fn read_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let mut value = 0_usize;
     loop {
         let byte = *bytes.get(*at)?;
@@ -213,12 +222,12 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    use super::super::watch::stamp;
+    use super::super::watch::read_stamp;
     use super::*;
 
     /// Runs git in `folder`, as this test alone wants it.
     #[expect(clippy::disallowed_methods, reason = "a repository to look at")]
-    fn git(folder: &Path, args: &[&str]) {
+    fn run_git(folder: &Path, args: &[&str]) {
         let done = std::process::Command::new("git")
             .current_dir(folder)
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -230,10 +239,10 @@ mod tests {
         assert!(done.status.success(), "{args:?}: {done:?}");
     }
 
-    fn repository(more: &[&str]) -> (tempfile::TempDir, PathBuf) {
+    fn create_repository(more: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        git(&root, &[&["init", "-q"], more].concat());
+        run_git(&root, &[&["init", "-q"], more].concat());
         for name in ["a", "dir/b", "dir/bc", "dir/deep/much longer name than that", "é"] {
             fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
             fs::write(root.join(name), name).unwrap();
@@ -246,12 +255,12 @@ mod tests {
             file.set_modified(old).unwrap();
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
-        git(&root, &["add", "."]);
+        run_git(&root, &["add", "."]);
         (dir, root)
     }
 
     /// The names of the files that are clean.
-    fn clean(root: &Path) -> Vec<String> {
+    fn list_clean_files(root: &Path) -> Vec<String> {
         let names = [
             "a",
             "dir/b",
@@ -264,10 +273,10 @@ mod tests {
         let paths: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
         let files = paths
             .iter()
-            .filter_map(|path| Some((path.as_path(), stamp(path)?)));
+            .filter_map(|path| Some((path.as_path(), read_stamp(path)?)));
         let index = GitIndex::read(root).unwrap();
         let mut clean: Vec<String> = index
-            .clean(files)
+            .find_clean_files(files)
             .into_iter()
             .map(|clean| clean.path.strip_prefix(root).unwrap().display().to_string())
             .collect();
@@ -291,13 +300,13 @@ mod tests {
             (&["--object-format=sha256"], "2"),
             (&["--object-format=sha256"], "4"),
         ] {
-            let (_dir, root) = repository(init);
-            git(&root, &["update-index", "--index-version", version]);
-            assert_eq!(clean(&root), all, "{init:?} {version}");
+            let (_dir, root) = create_repository(init);
+            run_git(&root, &["update-index", "--index-version", version]);
+            assert_eq!(list_clean_files(&root), all, "{init:?} {version}");
             let id = |name: &str| {
                 let path = root.join(name);
                 let index = GitIndex::read(&root).unwrap();
-                index.clean([(path.as_path(), stamp(&path).unwrap())])[0]
+                index.find_clean_files([(path.as_path(), read_stamp(&path).unwrap())])[0]
                     .id
                     .clone()
             };
@@ -305,13 +314,13 @@ mod tests {
                 // `printf a | git hash-object --stdin`
                 assert_eq!(id("a"), "2e65efe2a145dda7ee51d1741299f848e5bf752e");
             }
-            git(&root, &["update-index", "--assume-unchanged", "a"]);
-            git(&root, &["update-index", "--skip-worktree", "dir/b"]);
+            run_git(&root, &["update-index", "--assume-unchanged", "a"]);
+            run_git(&root, &["update-index", "--skip-worktree", "dir/b"]);
             fs::write(root.join("dir/bc"), "xx/bc").unwrap();
             fs::write(root.join("none"), "").unwrap();
-            git(&root, &["add", "-N", "none"]);
+            run_git(&root, &["add", "-N", "none"]);
             assert_eq!(
-                clean(&root),
+                list_clean_files(&root),
                 ["dir/deep/much longer name than that", "link", "é"],
                 "{init:?} {version}"
             );
@@ -320,21 +329,21 @@ mod tests {
 
     #[test]
     fn what_was_written_with_the_index_is_not_trusted() {
-        let (_dir, root) = repository(&[]);
+        let (_dir, root) = create_repository(&[]);
         let mut index = GitIndex::read(&root).unwrap();
         let path = root.join("a");
-        let stamp = stamp(&path).unwrap();
+        let stamp = read_stamp(&path).unwrap();
         index.written = stamp.modified() + 1;
-        assert_eq!(index.clean([(path.as_path(), stamp)]).len(), 1);
+        assert_eq!(index.find_clean_files([(path.as_path(), stamp)]).len(), 1);
         index.written = stamp.modified();
-        assert_eq!(index.clean([(path.as_path(), stamp)]), []);
+        assert_eq!(index.find_clean_files([(path.as_path(), stamp)]), []);
     }
 
     #[test]
     fn a_split_index_and_a_missing_one_say_nothing() {
-        let (_dir, root) = repository(&[]);
-        git(&root, &["update-index", "--split-index"]);
-        assert_eq!(clean(&root), Vec::<String>::new());
+        let (_dir, root) = create_repository(&[]);
+        run_git(&root, &["update-index", "--split-index"]);
+        assert_eq!(list_clean_files(&root), Vec::<String>::new());
         fs::remove_file(root.join(".git/index")).unwrap();
         assert_eq!(GitIndex::read(&root), None);
         fs::create_dir(root.join(".git/index")).unwrap();
@@ -343,14 +352,14 @@ mod tests {
 
     #[test]
     fn other_work_trees_have_their_own() {
-        let (_dir, root) = repository(&[]);
-        git(&root, &["commit", "-qm", "first"]);
+        let (_dir, root) = create_repository(&[]);
+        run_git(&root, &["commit", "-qm", "first"]);
         let (_other, other) = {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().canonicalize().unwrap().join("tree");
             (dir, path)
         };
-        git(&root, &["worktree", "add", "-q", other.to_str().unwrap()]);
+        run_git(&root, &["worktree", "add", "-q", other.to_str().unwrap()]);
         assert!(other.join(".git").is_file());
         assert!(GitIndex::read(&other).is_some());
         fs::write(other.join(".git"), "gitdir: ../nowhere\n").unwrap();
@@ -365,7 +374,7 @@ mod tests {
             head.extend(2_u32.to_be_bytes());
             head.append(&mut bytes);
             for length in [20, 32] {
-                let _ = each(&head, length, |_, _| {});
+                let _ = for_each_entry(&head, length, |_, _| {});
             }
         }
 
@@ -378,7 +387,7 @@ mod tests {
             index.extend([0, 1, b'a']);
             index.extend([0; 8 - (63 % 8)]);
             index.extend([0; 20]);
-            let whole = |index: &[u8]| each(index, 20, |_, _| {}).is_some();
+            let whole = |index: &[u8]| for_each_entry(index, 20, |_, _| {}).is_some();
             prop_assert!(whole(&index));
             index.truncate(index.len().saturating_sub(cut));
             prop_assert!(!whole(&index));

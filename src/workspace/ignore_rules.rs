@@ -75,8 +75,8 @@ pub struct UnusableRules {
 
 impl IgnoreRules {
     /// The rules for a walk that starts at the resolved folder `start`: those of the folders above it, up to the top of
-    /// its repository, else up to `top`. Its own are added by [`Self::enter`]. Blocks.
-    pub fn above(start: &Path, top: Option<&Path>) -> Self {
+    /// its repository, else up to `top`. Its own are added by [`Self::enter_folder`]. Blocks.
+    pub fn from_ancestors(start: &Path, top: Option<&Path>) -> Self {
         let mut rules = Self::default();
         if let Some(path) = gitconfig_excludes_path()
             && let Ok(real) = real_path(&path)
@@ -97,13 +97,13 @@ impl IgnoreRules {
             .collect();
         above.reverse();
         for folder in above {
-            rules.enter(folder, |_| true);
+            rules.enter_folder(folder, |_| true);
         }
         rules
     }
 
     /// Adds the rules of `folder`, which lies below those entered before; `holds` tells whether it may hold a name.
-    pub fn enter(&mut self, folder: &Path, holds: impl Fn(&str) -> bool) {
+    pub fn enter_folder(&mut self, folder: &Path, holds: impl Fn(&str) -> bool) {
         let mut used = RulesSize::default();
         for level in &self.levels {
             used += level.size;
@@ -143,7 +143,7 @@ impl IgnoreRules {
     }
 
     /// What the rules say of `path`, which lies in the folder entered last.
-    pub fn judge(&self, path: &Path, is_folder: bool) -> Verdict {
+    pub fn evaluate_path(&self, path: &Path, is_folder: bool) -> Verdict {
         let (mut ignore, mut gitignore, mut exclude) = (Match::None, Match::None, Match::None);
         let mut is_outer = false;
         let ask = |found: &mut Match<()>, rules: &Option<Gitignore>| {
@@ -169,7 +169,7 @@ impl IgnoreRules {
     }
 
     /// The first files that are not obeyed.
-    pub fn unusable(&self) -> &[UnusableRules] {
+    pub fn unusable_files(&self) -> &[UnusableRules] {
         &self.unusable
     }
 

@@ -55,8 +55,8 @@ pub enum LoadError {
 }
 
 /// The present text of the resolved `path`. Blocks.
-pub fn load(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
-    let buffer = overlay.look(path);
+pub fn load_file(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
+    let buffer = overlay.lookup_buffer(path);
     let file = match &buffer {
         Buffer::Unsaved(document) => TextFile {
             text: document.text.to_string(),
@@ -69,7 +69,7 @@ pub fn load(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
 
 /// Opens the regular file at the resolved `path`: the only way in which a tool or a prompt reads a workspace file.
 pub fn open(path: &Path) -> Result<RegularFile, LoadError> {
-    RegularFile::open(path).map_err(|error| LoadError::of(path, error))
+    RegularFile::open(path).map_err(|error| LoadError::from_open_error(path, error))
 }
 
 /// The text of `path` on the disk. Blocks.
@@ -81,15 +81,15 @@ pub fn from_disk(path: &Path) -> Result<TextFile, LoadError> {
 pub fn from_file(path: &Path, file: &mut RegularFile) -> Result<TextFile, LoadError> {
     let bytes = file
         .read(MAX_TEXT as u64)
-        .map_err(|error| LoadError::of(path, error))?;
-    TextFile::decode(bytes).map_err(|source| LoadError::NotText {
+        .map_err(|error| LoadError::from_open_error(path, error))?;
+    TextFile::from_bytes(bytes).map_err(|source| LoadError::NotText {
         path: path.to_owned(),
         source,
     })
 }
 
 impl LoadError {
-    fn of(path: &Path, error: OpenError) -> Self {
+    fn from_open_error(path: &Path, error: OpenError) -> Self {
         let path = path.to_owned();
         match error {
             OpenError::Missing => Self::Missing(path),
@@ -127,7 +127,9 @@ mod tests {
             ("large", "too large (32 MiB, at most 32 MiB)"),
             ("socket", "is a socket; only regular files are read"),
         ] {
-            let error = load(&Overlay::default(), &path(name)).unwrap_err().to_string();
+            let error = load_file(&Overlay::default(), &path(name))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(text), "{name}: {error}");
         }
     }

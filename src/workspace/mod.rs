@@ -94,12 +94,12 @@ impl Shared {
     pub fn set_folders(&self, folders: &[Folder]) {
         let roots = Arc::new(Roots::new(folders));
         let paths: Vec<PathBuf> = roots.iter().map(|root| root.path().to_path_buf()).collect();
-        self.change_launcher(|launcher| launcher.outside(paths));
+        self.change_launcher(|launcher| launcher.with_workspace_folders(paths));
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
     /// The workspace folders now; empty when the client named none.
-    pub fn folders(&self) -> Arc<Roots> {
+    pub fn workspace_folders(&self) -> Arc<Roots> {
         self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -123,7 +123,7 @@ impl Shared {
 
     /// Replaces the names of the variables that no child gets from now on (R-SEC).
     pub fn set_stripped_env(&self, names: BTreeSet<String>) {
-        self.change_launcher(|launcher| launcher.stripping(names));
+        self.change_launcher(|launcher| launcher.with_stripped_env(names));
     }
 
     /// Says whether the person trusts a folder.
@@ -145,7 +145,7 @@ impl Shared {
         if trusted {
             command
         } else {
-            self.git_guard.guard(&self.launcher(), cwd, command).await
+            self.git_guard.guard_command(&self.launcher(), cwd, command).await
         }
     }
 
@@ -195,18 +195,18 @@ impl Workspace {
     }
 
     /// What the model has seen of files.
-    pub fn reads(&self) -> &ReadLog {
+    pub fn read_log(&self) -> &ReadLog {
         &self.reads
     }
 
     /// Files whose content is kept.
-    pub fn known(&self) -> &watch::KnownFiles {
+    pub fn known_files(&self) -> &watch::KnownFiles {
         &self.known
     }
 
     /// Who else writes files.
-    pub fn others(&self) -> &watch::ExternalWrites {
-        self.shared.overlay.others()
+    pub fn external_writes(&self) -> &watch::ExternalWrites {
+        self.shared.overlay.external_writes()
     }
 
     /// The background processes. They die with this.
@@ -225,8 +225,8 @@ impl Workspace {
     }
 
     /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.
-    pub fn roots(&self, cwd: &Path) -> Arc<Roots> {
-        let folders = self.shared.folders();
+    pub fn resolve_roots(&self, cwd: &Path) -> Arc<Roots> {
+        let folders = self.shared.workspace_folders();
         if folders.is_empty() {
             Arc::new(Roots::of_cwd(cwd))
         } else {
@@ -235,31 +235,31 @@ impl Workspace {
     }
 
     /// Resolves a path as somebody wrote it. Reads link targets only, so it is quick.
-    pub fn resolve(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
-        resolve::resolve(&self.roots(cwd), self.shared.home.as_deref(), cwd, given)
+    pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
+        resolve::resolve_path(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, given)
     }
 
     /// What is special about the files that a command line names. Looks at names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
-        command_files::look_up(&self.roots(cwd), self.shared.home.as_deref(), cwd, files)
+        command_files::look_up(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, files)
     }
 
     /// How the resolved path `real` is told to the model, so that it leads back.
-    pub fn show(&self, cwd: &Path, real: &Path) -> String {
+    pub fn format_for_model(&self, cwd: &Path, real: &Path) -> String {
         let resolved = resolve::real_path(cwd);
         let cwd = resolved.as_deref().unwrap_or(cwd);
-        resolve::for_model(&self.roots(cwd), cwd, real)
+        resolve::for_model(&self.resolve_roots(cwd), cwd, real)
     }
 
     /// A file's present text: the editor's where it is not saved, else the disk's. Blocks.
-    pub fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
-        load::load(&self.shared.overlay, path)
+    pub fn load_file(&self, path: &Path) -> Result<Loaded, LoadError> {
+        load::load_file(&self.shared.overlay, path)
     }
 
     /// Waits until nobody else writes the resolved `path`; held while it is read, changed and written.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
         let guard = self.shared.locks.lock(path).await;
-        self.others().write(path);
+        self.external_writes().write(path);
         guard
     }
 }
@@ -284,13 +284,16 @@ mod tests {
         };
         let shared = Shared::new(&[], None);
         let session = Workspace::new(shared.clone());
-        let inside = |given: &str| session.resolve(&base.join("a"), given).unwrap().inside;
+        let inside = |given: &str| session.resolve_path(&base.join("a"), given).unwrap().inside;
         // No folders: the session's cwd is the root.
         assert_eq!((inside("x"), inside("../b/x")), (true, false));
         shared.set_folders(&[folder("a"), folder("b")]);
         assert_eq!((inside("x"), inside("../b/x")), (true, true));
         shared.set_folders(&[folder("b")]);
         assert_eq!((inside("x"), inside("../b/x")), (false, true));
-        assert_eq!(session.show(&base.join("a"), &base.join("b/x")), "b/x");
+        assert_eq!(
+            session.format_for_model(&base.join("a"), &base.join("b/x")),
+            "b/x"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The editor's open documents: what a person sees is what is read (R-TOOL-3). One for the whole server.
 //!
 //! Notifications only touch memory, in the order they come. Whether a document differs from the disk is
-//! found out by comparing, at [`Overlay::settle`] (to be called off the async threads after open and save)
+//! found out by comparing, at [`Overlay::reconcile_with_disk`] (to be called off the async threads after open and save)
 //! and whenever somebody asks: an editor tells neither that it has reloaded a file nor that an undo led
 //! back to the saved text. Of a document found equal to the disk the text is dropped (R-SESS-6).
 //!
@@ -112,7 +112,7 @@ impl Overlay {
         };
         self.did_close(uri);
         let mut open = self.lock();
-        open.show(uri, text);
+        open.notify_shown_text(uri, text);
         open.by_path.entry(path.clone()).or_default().push(uri.to_owned());
         let body = DocumentBody::Held(text.into());
         open.by_uri
@@ -131,7 +131,7 @@ impl Overlay {
         let whole = changes.iter().rposition(|change| change.range.is_none());
         let (base, changes) = match whole {
             Some(at) => (Some(changes[at].text.clone()), &changes[at + 1..]),
-            None => (entry.base(), changes),
+            None => (entry.read_base_text(), changes),
         };
         let text = base.map(|mut text| {
             apply_changes(&mut text, changes, encoding);
@@ -142,31 +142,31 @@ impl Overlay {
             None => DocumentBody::Lost,
         };
         if let Some(text) = text {
-            open.show(uri, &text);
+            open.notify_shown_text(uri, &text);
         }
     }
 
     /// Tells when the editor next shows `text` in the document, line ends and the last one's presence not regarded.
     /// To be asked before the editor is: a person may type on at once.
-    pub fn expect(&self, uri: &str, text: &str) -> oneshot::Receiver<()> {
+    pub fn expect_text(&self, uri: &str, text: &str) -> oneshot::Receiver<()> {
         let (shown, receiver) = oneshot::channel();
         let mut open = self.lock();
         open.expected.retain(|expected| !expected.shown.is_closed());
         open.expected.push(Expected {
             uri: uri.to_owned(),
-            text: loosely(text),
+            text: hash_ignoring_final_newline(text),
             shown,
         });
         receiver
     }
 
     /// Who else writes files: documents that are saved are told there.
-    pub fn others(&self) -> &ExternalWrites {
+    pub fn external_writes(&self) -> &ExternalWrites {
         &self.others
     }
 
     /// What characters of positions count.
-    pub fn encoding(&self) -> PositionEncoding {
+    pub fn position_encoding(&self) -> PositionEncoding {
         self.lock().encoding
     }
 
@@ -202,26 +202,29 @@ impl Overlay {
     }
 
     /// Compares a document with the disk and forgets its text if they are equal. Blocks.
-    pub fn settle(&self, uri: &str) {
-        let held = self.lock().held(uri);
+    pub fn reconcile_with_disk(&self, uri: &str) {
+        let held = self.lock().find_held_document(uri);
         if let Some((path, document)) = held
-            && compare(&path, &document.text) == Compared::Same
+            && compare_with_disk(&path, &document.text) == Compared::Same
         {
             self.mark_clean(&document);
         }
     }
 
     /// What the editor holds of the resolved `path`. Blocks: it compares with the disk.
-    pub fn look(&self, path: &Path) -> Buffer {
+    pub fn lookup_buffer(&self, path: &Path) -> Buffer {
         let (held, lost) = {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
-            let held: Vec<Document> = uris.iter().filter_map(|uri| Some(open.held(uri)?.1)).collect();
+            let held: Vec<Document> = uris
+                .iter()
+                .filter_map(|uri| Some(open.find_held_document(uri)?.1))
+                .collect();
             let lost = |uri: &String| matches!(open.by_uri.get(uri), Some(entry) if matches!(entry.body, DocumentBody::Lost));
             (held, uris.iter().any(lost))
         };
         for document in held {
-            match compare(path, &document.text) {
+            match compare_with_disk(path, &document.text) {
                 Compared::Same => self.mark_clean(&document),
                 Compared::BlankAndNew => {}
                 Compared::Different => return Buffer::Unsaved(document),
@@ -232,12 +235,12 @@ impl Overlay {
 
     /// Whether the editor holds anything of `path` that is not on the disk. Blocks.
     pub fn is_dirty(&self, path: &Path) -> bool {
-        self.look(path) != Buffer::Saved
+        self.lookup_buffer(path) != Buffer::Saved
     }
 
     /// The document that is open for the resolved `path`, the one with unsaved text if several are; none when none is
     /// open, or its text is not known: the disk has changed below one that was clean, say. Blocks.
-    pub fn opened(&self, path: &Path) -> Option<Opened> {
+    pub fn find_open_document(&self, path: &Path) -> Option<Opened> {
         let uris = self.lock().by_path.get(path).cloned().unwrap_or_default();
         let mut found = uris.iter().filter_map(|uri| self.opened_as(uri, path));
         let first = found.next()?;
@@ -260,11 +263,11 @@ impl Overlay {
         };
         let (text, unsaved) = match held {
             Ok(text) => {
-                let unsaved = compare(path, &text) == Compared::Different;
+                let unsaved = compare_with_disk(path, &text) == Compared::Different;
                 (text, unsaved)
             }
             Err(hash) => {
-                let text = on_disk(path).filter(|text| TextHash::of(text) == hash)?;
+                let text = on_disk(path).filter(|text| TextHash::from_text(text) == hash)?;
                 (text.into(), false)
             }
         };
@@ -279,7 +282,7 @@ impl Overlay {
     }
 
     /// How many texts are kept, and their bytes.
-    pub fn kept(&self) -> (usize, usize) {
+    pub fn measure_held_texts(&self) -> (usize, usize) {
         let open = self.lock();
         open.by_uri
             .values()
@@ -295,7 +298,7 @@ impl Overlay {
         if let Some(entry) = open.by_uri.get_mut(&compared.uri)
             && matches!(&entry.body, DocumentBody::Held(text) if Arc::ptr_eq(text, &compared.text))
         {
-            entry.body = DocumentBody::Clean(TextHash::of(&compared.text));
+            entry.body = DocumentBody::Clean(TextHash::from_text(&compared.text));
         }
     }
 
@@ -306,11 +309,11 @@ impl Overlay {
 
 impl OpenDocument {
     /// The editor shows a text: who waits for it is told.
-    fn show(&mut self, uri: &str, text: &str) {
+    fn notify_shown_text(&mut self, uri: &str, text: &str) {
         if !self.expected.iter().any(|expected| expected.uri == uri) {
             return;
         }
-        let shown = loosely(text);
+        let shown = hash_ignoring_final_newline(text);
         for expected in std::mem::take(&mut self.expected) {
             if expected.uri == uri && expected.text == shown {
                 let _ = expected.shown.send(());
@@ -320,7 +323,7 @@ impl OpenDocument {
         }
     }
 
-    fn held(&self, uri: &str) -> Option<(PathBuf, Document)> {
+    fn find_held_document(&self, uri: &str) -> Option<(PathBuf, Document)> {
         let entry = self.by_uri.get(uri)?;
         let DocumentBody::Held(text) = &entry.body else {
             return None;
@@ -336,10 +339,12 @@ impl OpenDocument {
 
 impl OverlayEntry {
     /// The text that the next change applies to.
-    fn base(&self) -> Option<String> {
+    fn read_base_text(&self) -> Option<String> {
         match &self.body {
             DocumentBody::Held(text) => Some(text.to_string()),
-            DocumentBody::Clean(hash) => on_disk(&self.path).filter(|text| TextHash::of(text) == *hash),
+            DocumentBody::Clean(hash) => {
+                on_disk(&self.path).filter(|text| TextHash::from_text(text) == *hash)
+            }
             DocumentBody::Lost => None,
         }
     }
@@ -350,14 +355,14 @@ const MAX_DOCUMENT: u64 = 4 * MAX_TEXT as u64;
 
 fn on_disk(path: &Path) -> Option<String> {
     let bytes = nofollow::read(path, MAX_DOCUMENT).ok()?;
-    Some(TextFile::decode(bytes).ok()?.text)
+    Some(TextFile::from_bytes(bytes).ok()?.text)
 }
 
 /// A text's fingerprint without its last line end, which editors keep apart from the text.
-fn loosely(text: &str) -> TextHash {
+fn hash_ignoring_final_newline(text: &str) -> TextHash {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.strip_suffix('\n').unwrap_or(text);
-    TextHash::of(text.strip_suffix('\r').unwrap_or(text))
+    TextHash::from_text(text.strip_suffix('\r').unwrap_or(text))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -369,7 +374,7 @@ enum Compared {
 }
 
 /// Line ends do not count: editors show a file of mixed ones as if it had one kind.
-fn compare(path: &Path, text: &str) -> Compared {
+fn compare_with_disk(path: &Path, text: &str) -> Compared {
     let mut file = match RegularFile::open(path) {
         Ok(file) => file,
         Err(OpenError::Missing) if text.trim().is_empty() => return Compared::BlankAndNew,
@@ -379,7 +384,7 @@ fn compare(path: &Path, text: &str) -> Compared {
     let same = file
         .read(4 * text.len() as u64 + 16)
         .ok()
-        .and_then(|bytes| TextFile::decode(bytes).ok())
+        .and_then(|bytes| TextFile::from_bytes(bytes).ok())
         .is_some_and(|disk| {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             unix_lines(&disk.text) == unix_lines(text)
@@ -404,7 +409,7 @@ mod tests {
         overlay: Overlay,
     }
 
-    fn place(disk: &str) -> DocumentPlace {
+    fn create_test_document(disk: &str) -> DocumentPlace {
         let dir = TempDir::new().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a b.txt");
         fs::write(&path, disk).unwrap();
@@ -416,7 +421,7 @@ mod tests {
         }
     }
 
-    fn whole(text: &str) -> Vec<ContentChange> {
+    fn make_full_change(text: &str) -> Vec<ContentChange> {
         vec![ContentChange {
             range: None,
             text: text.to_owned(),
@@ -433,7 +438,7 @@ mod tests {
 
     impl DocumentPlace {
         fn text(&self) -> Option<String> {
-            match self.overlay.look(&self.path) {
+            match self.overlay.lookup_buffer(&self.path) {
                 Buffer::Unsaved(document) => Some(document.text.to_string()),
                 Buffer::Saved => None,
                 Buffer::Unknown => Some("?".to_owned()),
@@ -443,59 +448,59 @@ mod tests {
 
     #[test]
     fn unsaved_text_is_seen_and_saved_text_is_dropped() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        assert_eq!(p.overlay.kept(), (1, 4));
-        p.overlay.settle(&p.uri);
-        assert_eq!((p.overlay.kept(), p.text()), ((0, 0), None));
-        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
+        assert_eq!(p.overlay.measure_held_texts(), (1, 4));
+        p.overlay.reconcile_with_disk(&p.uri);
+        assert_eq!((p.overlay.measure_held_texts(), p.text()), ((0, 0), None));
+        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
         assert_eq!(p.text().as_deref(), Some("two\n"));
         assert!(p.overlay.is_dirty(&p.path));
-        let opened = p.overlay.opened(&p.path).unwrap();
+        let opened = p.overlay.find_open_document(&p.path).unwrap();
         assert_eq!(
             (opened.version, opened.unsaved, &*opened.text),
             (2, true, "two\n")
         );
         fs::write(&p.path, "two\n").unwrap();
         p.overlay.did_save(&p.uri, None);
-        p.overlay.settle(&p.uri);
-        assert_eq!((p.overlay.kept(), p.text()), ((0, 0), None));
+        p.overlay.reconcile_with_disk(&p.uri);
+        assert_eq!((p.overlay.measure_held_texts(), p.text()), ((0, 0), None));
     }
 
     #[test]
     fn an_undo_or_a_reload_is_clean_again() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
-        p.overlay.did_change(&p.uri, 3, &whole("one\n"));
-        assert_eq!((p.text(), p.overlay.kept()), (None, (0, 0)));
+        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
+        p.overlay.did_change(&p.uri, 3, &make_full_change("one\n"));
+        assert_eq!((p.text(), p.overlay.measure_held_texts()), (None, (0, 0)));
         fs::write(&p.path, "formatted\n").unwrap();
-        p.overlay.did_change(&p.uri, 4, &whole("formatted\n"));
+        p.overlay.did_change(&p.uri, 4, &make_full_change("formatted\n"));
         assert_eq!(p.text(), None);
     }
 
     #[test]
     fn a_change_during_the_comparison_is_kept() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        let compared = p.overlay.lock().held(&p.uri).unwrap().1;
-        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
+        let compared = p.overlay.lock().find_held_document(&p.uri).unwrap().1;
+        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
         p.overlay.mark_clean(&compared);
         assert_eq!(p.text().as_deref(), Some("two\n"));
     }
 
     #[test]
     fn line_ends_and_marks_do_not_make_it_dirty() {
-        let p = place("\u{feff}a\r\nb\nc");
+        let p = create_test_document("\u{feff}a\r\nb\nc");
         p.overlay.did_open(&p.uri, 1, "a\nb\nc");
         assert_eq!(p.text(), None);
     }
 
     #[test]
     fn incremental_changes_start_from_the_disk() {
-        let p = place("one\r\ntwo\r\n");
+        let p = create_test_document("one\r\ntwo\r\n");
         p.overlay.did_open(&p.uri, 1, "one\r\ntwo\r\n");
-        p.overlay.settle(&p.uri);
+        p.overlay.reconcile_with_disk(&p.uri);
         p.overlay.did_change(&p.uri, 2, &insert(1, "x"));
         p.overlay.did_change(&p.uri, 3, &insert(0, "y"));
         assert_eq!(p.text().as_deref(), Some("yone\r\nxtwo\r\n"));
@@ -503,17 +508,17 @@ mod tests {
 
     #[test]
     fn a_text_that_could_not_be_followed_is_unknown_until_it_is_told() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        p.overlay.settle(&p.uri);
+        p.overlay.reconcile_with_disk(&p.uri);
         fs::write(&p.path, "other\n").unwrap();
         p.overlay.did_change(&p.uri, 2, &insert(0, "x"));
-        assert_eq!(p.overlay.look(&p.path), Buffer::Unknown);
+        assert_eq!(p.overlay.lookup_buffer(&p.path), Buffer::Unknown);
         assert!(p.overlay.is_dirty(&p.path));
-        p.overlay.did_change(&p.uri, 3, &whole("told\n"));
+        p.overlay.did_change(&p.uri, 3, &make_full_change("told\n"));
         assert_eq!(p.text().as_deref(), Some("told\n"));
         fs::write(&p.path, "told\n").unwrap();
-        p.overlay.settle(&p.uri);
+        p.overlay.reconcile_with_disk(&p.uri);
         fs::write(&p.path, "other\n").unwrap();
         p.overlay.did_change(&p.uri, 4, &insert(0, "x"));
         p.overlay.did_save(&p.uri, None);
@@ -522,7 +527,7 @@ mod tests {
 
     #[test]
     fn closing_forgets_and_links_lead_to_the_same() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         let link = p.path.with_file_name("link");
         std::os::unix::fs::symlink(&p.path, &link).unwrap();
         let other = uri::uri_of(&link);
@@ -531,33 +536,33 @@ mod tests {
         assert_eq!(p.text().as_deref(), Some("through the link\n"));
         p.overlay.did_close(&other);
         assert_eq!(p.text(), None);
-        p.overlay.did_change(&other, 2, &whole("late"));
+        p.overlay.did_change(&other, 2, &make_full_change("late"));
         assert_eq!(p.text(), None);
         p.overlay.did_open("untitled:x", 1, "text");
-        assert_eq!(p.overlay.kept(), (0, 0));
+        assert_eq!(p.overlay.measure_held_texts(), (0, 0));
     }
 
     #[test]
     fn a_file_that_is_not_there_yet_is_unsaved() {
-        let p = place("");
+        let p = create_test_document("");
         fs::remove_file(&p.path).unwrap();
         p.overlay.did_open(&p.uri, 0, "\n");
         assert_eq!(p.text(), None, "nothing was written yet");
-        assert!(!p.overlay.opened(&p.path).unwrap().unsaved);
-        p.overlay.did_change(&p.uri, 1, &whole("x\n"));
+        assert!(!p.overlay.find_open_document(&p.path).unwrap().unsaved);
+        p.overlay.did_change(&p.uri, 1, &make_full_change("x\n"));
         assert_eq!(p.text().as_deref(), Some("x\n"));
     }
 
     #[test]
     fn an_open_document_is_told_with_the_version_of_its_text() {
-        let p = place("one\r\n");
-        assert_eq!(p.overlay.opened(&p.path), None);
+        let p = create_test_document("one\r\n");
+        assert_eq!(p.overlay.find_open_document(&p.path), None);
         p.overlay.did_open(&p.uri, 0, "one\r\n");
         for settled in [false, true] {
             if settled {
-                p.overlay.settle(&p.uri);
+                p.overlay.reconcile_with_disk(&p.uri);
             }
-            let opened = p.overlay.opened(&p.path).unwrap();
+            let opened = p.overlay.find_open_document(&p.path).unwrap();
             assert_eq!(
                 (opened.version, opened.unsaved, &*opened.text),
                 (0, false, "one\r\n")
@@ -565,21 +570,22 @@ mod tests {
         }
         // A command changed the file, and the editor has not read it again: what it shows is not known.
         fs::write(&p.path, "other\n").unwrap();
-        assert_eq!(p.overlay.opened(&p.path), None);
-        p.overlay.did_change(&p.uri, 1, &whole("other\n"));
-        assert!(!p.overlay.opened(&p.path).unwrap().unsaved);
+        assert_eq!(p.overlay.find_open_document(&p.path), None);
+        p.overlay.did_change(&p.uri, 1, &make_full_change("other\n"));
+        assert!(!p.overlay.find_open_document(&p.path).unwrap().unsaved);
     }
 
     #[test]
     fn who_waits_for_a_text_is_told_once_it_was_shown() {
-        let p = place("one\n");
+        let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        let mut shown = p.overlay.expect(&p.uri, "two\r\n");
-        drop(p.overlay.expect(&p.uri, "nobody waits"));
-        p.overlay.did_change(&p.uri, 2, &whole("tw\n"));
+        let mut shown = p.overlay.expect_text(&p.uri, "two\r\n");
+        drop(p.overlay.expect_text(&p.uri, "nobody waits"));
+        p.overlay.did_change(&p.uri, 2, &make_full_change("tw\n"));
         assert!(shown.try_recv().is_err());
-        p.overlay.did_change(&p.uri, 3, &whole("two"));
-        p.overlay.did_change(&p.uri, 4, &whole("two and typed on"));
+        p.overlay.did_change(&p.uri, 3, &make_full_change("two"));
+        p.overlay
+            .did_change(&p.uri, 4, &make_full_change("two and typed on"));
         assert_eq!(shown.try_recv(), Ok(()));
         assert!(p.overlay.lock().expected.is_empty());
     }

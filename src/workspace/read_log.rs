@@ -18,7 +18,7 @@ pub(super) struct TextHash(u64);
 
 impl TextHash {
     /// The fingerprint of `text`.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         unix_lines(text).hash(&mut hasher);
         Self(hasher.finish())
@@ -44,21 +44,21 @@ pub struct ReadLog {
 
 impl ReadLog {
     /// The model now knows `text` as the text of `path`: it read it, or it wrote it.
-    pub fn note(&self, path: &Path, text: &str) {
-        self.lock().insert(path.to_owned(), TextHash::of(text));
+    pub fn record_text(&self, path: &Path, text: &str) {
+        self.lock().insert(path.to_owned(), TextHash::from_text(text));
     }
 
     /// Compares the present `text` of `path` with what the model knows.
-    pub fn compare(&self, path: &Path, text: &str) -> SeenVersion {
+    pub fn compare_text(&self, path: &Path, text: &str) -> SeenVersion {
         match self.lock().get(path) {
             None => SeenVersion::Never,
-            Some(hash) if *hash == TextHash::of(text) => SeenVersion::Same,
+            Some(hash) if *hash == TextHash::from_text(text) => SeenVersion::Same,
             Some(_) => SeenVersion::Changed,
         }
     }
 
     /// All files that the model has seen.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub fn list_paths(&self) -> Vec<PathBuf> {
         self.lock().keys().cloned().collect()
     }
 
@@ -75,11 +75,11 @@ mod tests {
     fn knows_what_was_seen() {
         let log = ReadLog::default();
         let path = Path::new("/a");
-        assert_eq!(log.compare(path, "x"), SeenVersion::Never);
-        log.note(path, "x");
-        assert_eq!(log.compare(path, "x"), SeenVersion::Same);
-        assert_eq!(log.compare(path, "y"), SeenVersion::Changed);
-        log.note(path, "a\r\nb");
-        assert_eq!(log.compare(path, "a\nb"), SeenVersion::Same);
+        assert_eq!(log.compare_text(path, "x"), SeenVersion::Never);
+        log.record_text(path, "x");
+        assert_eq!(log.compare_text(path, "x"), SeenVersion::Same);
+        assert_eq!(log.compare_text(path, "y"), SeenVersion::Changed);
+        log.record_text(path, "a\r\nb");
+        assert_eq!(log.compare_text(path, "a\nb"), SeenVersion::Same);
     }
 }

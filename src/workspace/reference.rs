@@ -59,7 +59,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
         real = real_path(&link)?;
         let Some(clone) = clone else { continue };
         passes_clone = true;
-        if real != link && !real.starts_with(clone) && roots.containing(&real).is_none() {
+        if real != link && !real.starts_with(clone) && roots.find_containing(&real).is_none() {
             let (path, target) = (path.to_owned(), real);
             return Err(ReferenceError::Outside { path, link, target });
         }
@@ -75,7 +75,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
 /// The workspace folder around the resolved `folder`, else the repository.
 fn clone_around<'a>(roots: &'a Roots, folder: &'a Path) -> Option<&'a Path> {
     let has_git = |folder: &&Path| nofollow::kind(&folder.join(".git")).is_some();
-    let root = roots.containing(folder).map(super::Root::path);
+    let root = roots.find_containing(folder).map(super::Root::path);
     root.or_else(|| folder.ancestors().find(has_git))
 }
 

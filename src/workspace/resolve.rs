@@ -67,35 +67,40 @@ pub enum PathError {
 /// Resolves `given`, which may be absolute, relative to `cwd`, `rootName/…`, `~/…` or a file URI.
 ///
 /// A relative path whose first part does not exist in `cwd` but is a root's name means that root.
-pub fn resolve(roots: &Roots, home: Option<&Path>, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
+pub fn resolve_path(
+    roots: &Roots,
+    home: Option<&Path>,
+    cwd: &Path,
+    given: &str,
+) -> Result<Resolved, PathError> {
     let cwd = real_path(cwd)?;
-    let asked = locate(roots, home, &cwd, given)?;
+    let asked = locate_given_path(roots, home, &cwd, given)?;
     let absolute = real_path(&asked)?;
     Ok(Resolved {
-        display: display(roots, &cwd, &absolute),
-        inside: roots.containing(&absolute).is_some(),
+        display: display_path(roots, &cwd, &absolute),
+        inside: roots.find_containing(&absolute).is_some(),
         secret: is_secret_like(&asked) || is_secret_like(&absolute),
         absolute,
     })
 }
 
 /// How a resolved path is told to people and matched by rules. See [`Resolved::display`].
-pub fn display(roots: &Roots, cwd: &Path, real: &Path) -> String {
-    let home = roots.home(cwd).map(|root| root.path());
-    if let Some(relative) = home.and_then(|home| relative(home, real)) {
+pub fn display_path(roots: &Roots, cwd: &Path, real: &Path) -> String {
+    let home = roots.find_display_root(cwd).map(|root| root.path());
+    if let Some(relative) = home.and_then(|home| to_relative_path(home, real)) {
         return relative;
     }
     in_other_root(roots, home.unwrap_or(cwd), real)
 }
 
-/// How a resolved path is told to the model: the shortest form that [`resolve`] with the same resolved
+/// How a resolved path is told to the model: the shortest form that [`resolve_path`] with the same resolved
 /// `cwd` leads back to it.
 pub fn for_model(roots: &Roots, cwd: &Path, real: &Path) -> String {
-    if let Some(relative) = relative(cwd, real) {
+    if let Some(relative) = to_relative_path(cwd, real) {
         return relative;
     }
     if roots
-        .containing(cwd)
+        .find_containing(cwd)
         .is_some_and(|home| real.starts_with(home.path()))
     {
         return real.to_string_lossy().into_owned();
@@ -107,7 +112,7 @@ pub fn for_model(roots: &Roots, cwd: &Path, real: &Path) -> String {
 /// not exist is taken as written.
 pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
     let mut pending = VecDeque::new();
-    prepend(&mut pending, path);
+    prepend_components(&mut pending, path);
     let mut real = PathBuf::new();
     let mut links = 0;
     while let Some(part) = pending.pop_front() {
@@ -124,16 +129,16 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
                         if links > MAX_LINKS {
                             return Err(PathError::TooManyLinks(path.to_owned()));
                         }
-                        let target = real.read_link().map_err(|source| failed(&real, source))?;
+                        let target = real.read_link().map_err(|source| to_path_error(&real, source))?;
                         real.pop();
-                        prepend(&mut pending, &target);
+                        prepend_components(&mut pending, &target);
                     }
                     Ok(meta) if !meta.is_dir() && !pending.is_empty() => {
                         return Err(PathError::NotAFolder(real));
                     }
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(source) => return Err(failed(&real, source)),
+                    Err(source) => return Err(to_path_error(&real, source)),
                 }
             }
         }
@@ -147,7 +152,7 @@ enum PathPart {
     Name(OsString),
 }
 
-fn prepend(pending: &mut VecDeque<PathPart>, path: &Path) {
+fn prepend_components(pending: &mut VecDeque<PathPart>, path: &Path) {
     for component in path.components().rev() {
         pending.push_front(match component {
             Component::Prefix(_) | Component::RootDir => PathPart::Root(component.as_os_str().to_owned()),
@@ -158,7 +163,7 @@ fn prepend(pending: &mut VecDeque<PathPart>, path: &Path) {
     }
 }
 
-fn failed(path: &Path, source: io::Error) -> PathError {
+fn to_path_error(path: &Path, source: io::Error) -> PathError {
     match source.kind() {
         io::ErrorKind::NotADirectory => PathError::NotAFolder(path.to_owned()),
         io::ErrorKind::InvalidFilename => PathError::TooLong(path.as_os_str().len()),
@@ -169,7 +174,12 @@ fn failed(path: &Path, source: io::Error) -> PathError {
     }
 }
 
-fn locate(roots: &Roots, home: Option<&Path>, cwd: &Path, given: &str) -> Result<PathBuf, PathError> {
+fn locate_given_path(
+    roots: &Roots,
+    home: Option<&Path>,
+    cwd: &Path,
+    given: &str,
+) -> Result<PathBuf, PathError> {
     if given.trim().is_empty() {
         return Err(PathError::Empty);
     }
@@ -192,19 +202,19 @@ fn locate(roots: &Roots, home: Option<&Path>, cwd: &Path, given: &str) -> Result
     let path = Path::new(given);
     if path.is_relative()
         && let Some(Component::Normal(first)) = path.components().next()
-        && let Some(root) = first.to_str().and_then(|name| roots.named(name))
-        && !exists(&cwd.join(first))
+        && let Some(root) = first.to_str().and_then(|name| roots.find_by_name(name))
+        && !path_exists(&cwd.join(first))
     {
         return Ok(root.path().join(path.components().skip(1).collect::<PathBuf>()));
     }
     Ok(cwd.join(path))
 }
 
-fn exists(path: &Path) -> bool {
+fn path_exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-fn relative(base: &Path, real: &Path) -> Option<String> {
+fn to_relative_path(base: &Path, real: &Path) -> Option<String> {
     let relative = real.strip_prefix(base).ok()?;
     Some(if relative.as_os_str().is_empty() {
         ".".to_owned()
@@ -216,10 +226,10 @@ fn relative(base: &Path, real: &Path) -> Option<String> {
 /// `rootName/path`, unless `beside` holds something of that name: then it would be read as that.
 fn in_other_root(roots: &Roots, beside: &Path, real: &Path) -> String {
     roots
-        .containing(real)
-        .filter(|root| !exists(&beside.join(root.name())))
+        .find_containing(real)
+        .filter(|root| !path_exists(&beside.join(root.name())))
         .and_then(|root| {
-            Some(match relative(root.path(), real)?.as_str() {
+            Some(match to_relative_path(root.path(), real)?.as_str() {
                 "." => root.name().to_owned(),
                 relative => format!("{}/{relative}", root.name()),
             })
@@ -246,7 +256,7 @@ mod tests {
     }
 
     /// `base/one` (the session's root), `base/two`, and `base/out` outside both.
-    fn place() -> ResolvedPlace {
+    fn create_test_folders() -> ResolvedPlace {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for sub in ["one/src", "one/deep/er", "two/lib", "out/secret"] {
@@ -272,8 +282,8 @@ mod tests {
     }
 
     impl ResolvedPlace {
-        fn resolve(&self, given: &str) -> Result<Resolved, PathError> {
-            resolve(
+        fn resolve_given(&self, given: &str) -> Result<Resolved, PathError> {
+            resolve_path(
                 &self.roots,
                 Some(&self.base.join("out")),
                 &self.base.join("one"),
@@ -284,7 +294,7 @@ mod tests {
 
     #[test]
     fn paths_lead_where_the_kernel_leads() {
-        let place = place();
+        let place = create_test_folders();
         for (given, real, display, inside) in [
             ("src/a.rs", "one/src/a.rs", "src/a.rs", true),
             (".", "one", ".", true),
@@ -304,7 +314,7 @@ mod tests {
             ("../out/file", "out/file", "", false),
             ("~/file", "out/file", "", false),
         ] {
-            let resolved = place.resolve(given).unwrap();
+            let resolved = place.resolve_given(given).unwrap();
             assert_eq!(resolved.absolute, place.base.join(real), "{given}");
             assert_eq!(resolved.inside, inside, "{given}");
             let shown = match display {
@@ -315,14 +325,14 @@ mod tests {
         }
         let absolute = place.base.join("one/src/a.rs");
         for given in [absolute.to_str().unwrap(), &uri::uri_of(&absolute)] {
-            assert_eq!(place.resolve(given).unwrap().display, "src/a.rs");
+            assert_eq!(place.resolve_given(given).unwrap().display, "src/a.rs");
         }
     }
 
     #[test]
     fn senseless_paths_are_refused() {
-        let place = place();
-        let error = |given: &str| place.resolve(given).unwrap_err().to_string();
+        let place = create_test_folders();
+        let error = |given: &str| place.resolve_given(given).unwrap_err().to_string();
         assert_eq!(error(""), "the path is empty");
         assert_eq!(error("a\0b"), "the path contains a NUL character");
         assert_eq!(error(&"x/".repeat(3000)), "the path is too long (6000 bytes)");
@@ -334,13 +344,13 @@ mod tests {
         assert!(error("loop").contains("too many symbolic links"));
         assert!(error("src/a.rs/x").ends_with("is a file, not a folder"));
         assert!(error("file://elsewhere/x").contains("another host"));
-        let nowhere = resolve(&place.roots, None, &place.base.join("one"), "~/x").unwrap_err();
+        let nowhere = resolve_path(&place.roots, None, &place.base.join("one"), "~/x").unwrap_err();
         assert!(nowhere.to_string().contains("home folder"), "{nowhere}");
     }
 
     #[test]
     fn secrets_are_known_by_either_name() {
-        let place = place();
+        let place = create_test_folders();
         fs::write(place.base.join("one/.env"), "").unwrap();
         symlink(".env", place.base.join("one/notes")).unwrap();
         symlink("src/a.rs", place.base.join("one/key.pem")).unwrap();
@@ -350,35 +360,38 @@ mod tests {
             ("key.pem", true),
             ("link.rs", false),
         ] {
-            assert_eq!(place.resolve(given).unwrap().secret, secret, "{given}");
+            assert_eq!(place.resolve_given(given).unwrap().secret, secret, "{given}");
         }
     }
 
     #[test]
     fn a_name_that_is_taken_is_not_used_for_a_root() {
-        let place = place();
+        let place = create_test_folders();
         fs::create_dir(place.base.join("one/two")).unwrap();
         let other = place.base.join("two/lib");
-        let resolved = place.resolve(other.to_str().unwrap()).unwrap();
+        let resolved = place.resolve_given(other.to_str().unwrap()).unwrap();
         assert_eq!(resolved.display, other.to_str().unwrap());
-        assert_eq!(place.resolve("two").unwrap().absolute, place.base.join("one/two"));
+        assert_eq!(
+            place.resolve_given("two").unwrap().absolute,
+            place.base.join("one/two")
+        );
     }
 
     #[test]
     fn what_the_model_is_told_leads_back() {
-        let place = place();
+        let place = create_test_folders();
         for cwd in ["one", "one/src", "two", "out"] {
             let cwd = place.base.join(cwd);
             for real in ["one", "one/src/a.rs", "one/deep", "two/lib", "out/file"] {
                 let real = place.base.join(real);
                 let told = for_model(&place.roots, &cwd, &real);
-                let back = resolve(&place.roots, None, &cwd, &told).unwrap();
+                let back = resolve_path(&place.roots, None, &cwd, &told).unwrap();
                 assert_eq!(back.absolute, real, "{told} from {}", cwd.display());
             }
         }
     }
 
-    fn paths() -> impl Strategy<Value = String> {
+    fn generate_paths() -> impl Strategy<Value = String> {
         let name = prop::sample::select(vec![
             "..", ".", "src", "two", "one", "out", "leak", "lib", "a.rs", "link.rs", "dangling", "deep",
             "er", "new", "file", "s1", "s2",
@@ -391,13 +404,13 @@ mod tests {
 
         /// I12: what is said to be inside is inside for the kernel too, whatever links there are.
         #[test]
-        fn inside_is_inside(targets in prop::array::uniform2(paths()), given in prop::collection::vec(paths(), 24)) {
-            let place = place();
+        fn inside_is_inside(targets in prop::array::uniform2(generate_paths()), given in prop::collection::vec(generate_paths(), 24)) {
+            let place = create_test_folders();
             for (link, target) in ["one/s1", "one/src/s2"].into_iter().zip(&targets) {
                 symlink(target, place.base.join(link)).unwrap();
             }
             for given in given {
-                let Ok(resolved) = place.resolve(&given) else { continue };
+                let Ok(resolved) = place.resolve_given(&given) else { continue };
                 prop_assert!(!resolved.absolute.components().any(|c| c == Component::ParentDir));
                 let inside = |real: &Path| place.roots.iter().any(|root| real.starts_with(root.path()));
                 let nearest = resolved.absolute.ancestors().find_map(|a| a.canonicalize().ok().map(|c| (a, c)));

@@ -81,7 +81,7 @@ impl Roots {
     }
 
     /// The innermost root that holds the resolved path `real`.
-    pub fn containing(&self, real: &Path) -> Option<&Root> {
+    pub fn find_containing(&self, real: &Path) -> Option<&Root> {
         self.list
             .iter()
             .filter(|root| real.starts_with(&root.path))
@@ -89,14 +89,14 @@ impl Roots {
     }
 
     /// The root of that name.
-    pub fn named(&self, name: &str) -> Option<&Root> {
+    pub fn find_by_name(&self, name: &str) -> Option<&Root> {
         self.list.iter().find(|root| root.name == name)
     }
 
     /// The root that paths are told relative to, for a session whose resolved cwd is `cwd`: the one
     /// that holds it, else the first.
-    pub fn home(&self, cwd: &Path) -> Option<&Root> {
-        self.containing(cwd).or_else(|| self.list.first())
+    pub fn find_display_root(&self, cwd: &Path) -> Option<&Root> {
+        self.find_containing(cwd).or_else(|| self.list.first())
     }
 }
 
@@ -136,10 +136,13 @@ mod tests {
     #[test]
     fn the_innermost_root_holds_a_path() {
         let roots = Roots::new(&[folder("out", "/nowhere/o"), folder("in", "/nowhere/o/i")]);
-        let name = |path: &str| roots.containing(Path::new(path)).map(Root::name);
+        let name = |path: &str| roots.find_containing(Path::new(path)).map(Root::name);
         assert_eq!(name("/nowhere/o/i/x"), Some("in"));
         assert_eq!(name("/nowhere/o/x"), Some("out"));
         assert_eq!(name("/nowhere/other"), None);
-        assert_eq!(roots.home(Path::new("/tmp")).map(Root::name), Some("out"));
+        assert_eq!(
+            roots.find_display_root(Path::new("/tmp")).map(Root::name),
+            Some("out")
+        );
     }
 }

@@ -24,7 +24,7 @@ pub struct TextEdit {
 /// The replacements that make `after` of `before`, line ends not regarded, from the first to the last. None where
 /// the two sides may count lines differently: one has a `\r` that ends no `\r\n`, which the protocol takes for a line
 /// end and many editors do not.
-pub fn between(before: &str, after: &str, encoding: PositionEncoding) -> Option<Vec<TextEdit>> {
+pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding) -> Option<Vec<TextEdit>> {
     let (old, new) = (unix_lines(before), unix_lines(after));
     if old.contains('\r') || new.contains('\r') {
         return None;
@@ -62,8 +62,8 @@ pub fn between(before: &str, after: &str, encoding: PositionEncoding) -> Option<
         }
         TextEdit {
             range: Range {
-                start: place(first, passed, encoding),
-                end: place(first, taken, encoding),
+                start: compute_position(first, passed, encoding),
+                end: compute_position(first, taken, encoding),
             },
             text: if crlf { fresh.replace('\n', "\r\n") } else { fresh },
         }
@@ -72,7 +72,7 @@ pub fn between(before: &str, after: &str, encoding: PositionEncoding) -> Option<
 }
 
 /// Where one is after `passed`, which begins with line `first`.
-fn place(first: usize, passed: &str, encoding: PositionEncoding) -> Position {
+fn compute_position(first: usize, passed: &str, encoding: PositionEncoding) -> Position {
     let lines = memchr::memchr_iter(b'\n', passed.as_bytes()).count();
     let line = passed.rsplit('\n').next().unwrap_or_default();
     let character = match encoding {
@@ -113,29 +113,38 @@ mod tests {
 
     #[test]
     fn edits_are_small_and_each_at_its_place() {
-        let edits = between(
+        let edits = compute_text_edits(
             "ä one\ntwo\nthree\nfour\n",
             "ä ONE\ntwo\nthree\n4our\nfive\n",
             Utf16,
         )
         .unwrap();
         assert_eq!(short(&edits), [(0, 2, 0, 5, "ONE"), (3, 0, 3, 4, "4our\nfive")]);
-        let edits = between("ä😀 one\n", "ä😀 1\n", Utf8).unwrap();
+        let edits = compute_text_edits("ä😀 one\n", "ä😀 1\n", Utf8).unwrap();
         assert_eq!(short(&edits), [(0, 7, 0, 10, "1")]);
-        let edits = between("ä😀 one\n", "ä😀 1\n", Utf16).unwrap();
+        let edits = compute_text_edits("ä😀 one\n", "ä😀 1\n", Utf16).unwrap();
         assert_eq!(short(&edits), [(0, 4, 0, 7, "1")]);
-        let edits = between("a\r\nb\r\n", "a\nnew\nb\n", Utf16).unwrap();
+        let edits = compute_text_edits("a\r\nb\r\n", "a\nnew\nb\n", Utf16).unwrap();
         assert_eq!(short(&edits), [(1, 0, 1, 0, "new\r\n")]);
-        assert_eq!(short(&between("a", "a\n", Utf16).unwrap()), [(0, 1, 0, 1, "\n")]);
         assert_eq!(
-            short(&between("a\n", "a\nb", Utf16).unwrap()),
+            short(&compute_text_edits("a", "a\n", Utf16).unwrap()),
+            [(0, 1, 0, 1, "\n")]
+        );
+        assert_eq!(
+            short(&compute_text_edits("a\n", "a\nb", Utf16).unwrap()),
             [(1, 0, 1, 0, "b")]
         );
-        assert_eq!(short(&between("a\nb\n", "", Utf16).unwrap()), [(0, 0, 2, 0, "")]);
-        assert_eq!(short(&between("", "a\n", Utf16).unwrap()), [(0, 0, 0, 0, "a\n")]);
-        assert_eq!(between("a\nb", "a\r\nb", Utf16), Some(Vec::new()));
-        assert_eq!(between("a\rb\n", "c", Utf16), None);
-        assert_eq!(between("a\n", "a\rb\n", Utf16), None);
+        assert_eq!(
+            short(&compute_text_edits("a\nb\n", "", Utf16).unwrap()),
+            [(0, 0, 2, 0, "")]
+        );
+        assert_eq!(
+            short(&compute_text_edits("", "a\n", Utf16).unwrap()),
+            [(0, 0, 0, 0, "a\n")]
+        );
+        assert_eq!(compute_text_edits("a\nb", "a\r\nb", Utf16), Some(Vec::new()));
+        assert_eq!(compute_text_edits("a\rb\n", "c", Utf16), None);
+        assert_eq!(compute_text_edits("a\n", "a\rb\n", Utf16), None);
     }
 
     proptest! {
@@ -146,7 +155,7 @@ mod tests {
             utf8 in any::<bool>(),
         ) {
             let encoding = if utf8 { Utf8 } else { Utf16 };
-            let Some(edits) = between(&before, &after, encoding) else {
+            let Some(edits) = compute_text_edits(&before, &after, encoding) else {
                 prop_assert!(unix_lines(&before).contains('\r'));
                 return Ok(());
             };

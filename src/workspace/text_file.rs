@@ -48,31 +48,31 @@ const BOM: &str = "\u{feff}";
 
 impl TextFile {
     /// Reads bytes as text.
-    pub fn decode(bytes: Vec<u8>) -> Result<Self, NotText> {
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, NotText> {
         let (text, encoding) = match bytes.as_slice() {
             // FF FE 00 00 would be UTF-32.
             [0xff, 0xfe, rest @ ..] if !rest.starts_with(&[0, 0]) => {
-                (utf16(rest, u16::from_le_bytes)?, Encoding::Utf16Le)
+                (decode_utf16(rest, u16::from_le_bytes)?, Encoding::Utf16Le)
             }
-            [0xfe, 0xff, rest @ ..] => (utf16(rest, u16::from_be_bytes)?, Encoding::Utf16Be),
+            [0xfe, 0xff, rest @ ..] => (decode_utf16(rest, u16::from_be_bytes)?, Encoding::Utf16Be),
             bytes if is_binary(bytes) => return Err(NotText::Binary),
-            [0xef, 0xbb, 0xbf, rest @ ..] => (utf8(rest.to_vec())?, Encoding::Utf8Bom),
-            _ => (utf8(bytes)?, Encoding::Utf8),
+            [0xef, 0xbb, 0xbf, rest @ ..] => (decode_utf8(rest.to_vec())?, Encoding::Utf8Bom),
+            _ => (decode_utf8(bytes)?, Encoding::Utf8),
         };
         Ok(Self { text, encoding })
     }
 
     /// The bytes of `text` in this file's encoding.
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         match self.encoding {
             Encoding::Utf8 => self.text.clone().into_bytes(),
             Encoding::Utf8Bom => [BOM, &self.text].concat().into_bytes(),
-            Encoding::Utf16Le => self.units().flat_map(u16::to_le_bytes).collect(),
-            Encoding::Utf16Be => self.units().flat_map(u16::to_be_bytes).collect(),
+            Encoding::Utf16Le => self.encode_utf16_with_bom().flat_map(u16::to_le_bytes).collect(),
+            Encoding::Utf16Be => self.encode_utf16_with_bom().flat_map(u16::to_be_bytes).collect(),
         }
     }
 
-    fn units(&self) -> impl Iterator<Item = u16> {
+    fn encode_utf16_with_bom(&self) -> impl Iterator<Item = u16> {
         BOM.encode_utf16().chain(self.text.encode_utf16())
     }
 }
@@ -130,7 +130,7 @@ pub fn with_line_ends_of(text: &str, like: &str) -> String {
     }
 }
 
-fn utf8(bytes: Vec<u8>) -> Result<String, NotText> {
+fn decode_utf8(bytes: Vec<u8>) -> Result<String, NotText> {
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         NotText::NotUtf8 {
@@ -139,7 +139,7 @@ fn utf8(bytes: Vec<u8>) -> Result<String, NotText> {
     })
 }
 
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
     let (pairs, []) = bytes.as_chunks::<2>() else {
         return Err(NotText::NotUtf16);
     };
@@ -162,10 +162,10 @@ mod tests {
             (b"\xfe\xff\0a\0\n", Encoding::Utf16Be),
             (b"", Encoding::Utf8),
         ] {
-            let file = TextFile::decode(bytes.to_vec()).unwrap();
+            let file = TextFile::from_bytes(bytes.to_vec()).unwrap();
             assert_eq!(file.encoding, encoding, "{bytes:?}");
             assert!(!file.text.starts_with(BOM));
-            assert_eq!(file.encode(), bytes);
+            assert_eq!(file.to_bytes(), bytes);
         }
         for (bytes, error) in [
             (b"a\0b".as_slice(), NotText::Binary),
@@ -174,7 +174,7 @@ mod tests {
             (b"\xff\xfe\0\xd8", NotText::NotUtf16),
             (b"\xff\xfe\0\0a\0\0\0", NotText::Binary),
         ] {
-            assert_eq!(TextFile::decode(bytes.to_vec()), Err(error), "{bytes:?}");
+            assert_eq!(TextFile::from_bytes(bytes.to_vec()), Err(error), "{bytes:?}");
         }
     }
 
@@ -209,8 +209,8 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 0..24),
         ) {
             let bytes = [mark, &rest].concat();
-            if let Ok(file) = TextFile::decode(bytes.clone()) {
-                prop_assert_eq!(file.encode(), bytes);
+            if let Ok(file) = TextFile::from_bytes(bytes.clone()) {
+                prop_assert_eq!(file.to_bytes(), bytes);
             }
         }
 
@@ -218,7 +218,7 @@ mod tests {
         fn text_survives_every_encoding(text in "[^\0\u{feff}]{0,20}") {
             for encoding in [Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be] {
                 let file = TextFile { text: text.clone(), encoding };
-                prop_assert_eq!(TextFile::decode(file.encode()).unwrap(), file);
+                prop_assert_eq!(TextFile::from_bytes(file.to_bytes()).unwrap(), file);
             }
         }
     }

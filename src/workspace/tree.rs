@@ -69,7 +69,7 @@ impl<H: Fn() -> bool> Walk<H> {
         Self {
             options,
             halt,
-            rules: IgnoreRules::above(&start.path, top),
+            rules: IgnoreRules::from_ancestors(&start.path, top),
             pending: vec![Pending {
                 entry: start,
                 depth: 0,
@@ -86,7 +86,7 @@ impl<H: Fn() -> bool> Walk<H> {
 
     /// Ignore files that were not obeyed.
     pub fn unusable_rules(&self) -> &[UnusableRules] {
-        self.rules.unusable()
+        self.rules.unusable_files()
     }
 
     /// The folders with a `.git` that it has come to.
@@ -106,7 +106,7 @@ impl<H: Fn() -> bool> Walk<H> {
         let Ok(opened) = OpenFolder::open(folder) else {
             return;
         };
-        let Ok(read) = opened.entries() else { return };
+        let Ok(read) = opened.read_entries() else { return };
         let mut entries: Vec<FolderEntry> = Vec::new();
         for entry in read.filter_map(Result::ok) {
             if entries.len() % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
@@ -124,7 +124,7 @@ impl<H: Fn() -> bool> Walk<H> {
             self.repositories.push(folder.to_owned());
         }
         if !own.is_empty() {
-            self.rules.enter(folder, |name| own.contains(&name));
+            self.rules.enter_folder(folder, |name| own.contains(&name));
         }
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         for (at, entry) in entries.into_iter().enumerate() {
@@ -138,7 +138,7 @@ impl<H: Fn() -> bool> Walk<H> {
                 continue;
             }
             let status = (self.options.with_status && !is_folder)
-                .then(|| opened.status(&entry.name).ok())
+                .then(|| opened.entry_status(&entry.name).ok())
                 .flatten();
             let entry = TreeEntry {
                 path,
@@ -155,7 +155,7 @@ impl<H: Fn() -> bool> Walk<H> {
         if VERSION_CONTROL.iter().any(|own| name == *own) {
             return false;
         }
-        match self.rules.judge(path, is_folder) {
+        match self.rules.evaluate_path(path, is_folder) {
             Verdict::Unnamed => !is_hidden,
             Verdict::Excluded => false,
             Verdict::Included => true,

@@ -68,7 +68,7 @@ impl FileStamp {
     }
 
     /// Which file it is on its disk; 0 where that is not known.
-    pub fn node(&self) -> u64 {
+    pub fn inode_number(&self) -> u64 {
         self.node
     }
 
@@ -79,8 +79,8 @@ impl FileStamp {
 }
 
 /// The stamp of a regular file or a link, where none of the folders on the way has become a link.
-pub fn stamp(path: &Path) -> Option<FileStamp> {
-    stamp_of(&nofollow::status(path).ok()?)
+pub fn read_stamp(path: &Path) -> Option<FileStamp> {
+    stamp_of(&nofollow::status_of(path).ok()?)
 }
 
 #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
@@ -122,7 +122,7 @@ pub struct WatchedTree {
 }
 
 /// Looks at the files below `roots`, up to `most` of them; not at what `.gitignore` and its like exclude. Blocks.
-pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
+pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
     let mut watched = WatchedTree {
         begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
         ..WatchedTree::default()
@@ -140,7 +140,7 @@ pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watc
     }
     watched.trees.sort();
     watched.trees.dedup();
-    let excludes = |tree: &PathBuf| (tree.clone(), stamp(&tree.join(".git/info/exclude")));
+    let excludes = |tree: &PathBuf| (tree.clone(), read_stamp(&tree.join(".git/info/exclude")));
     watched.excludes = watched.trees.iter().map(excludes).collect();
     watched
 }
@@ -175,7 +175,7 @@ impl WatchedTree {
     pub fn look_at<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
         for path in paths {
             if !self.files.contains_key(path)
-                && let Some(stamp) = stamp(path)
+                && let Some(stamp) = read_stamp(path)
             {
                 self.files.insert(path.clone(), stamp);
             }
@@ -183,12 +183,12 @@ impl WatchedTree {
     }
 
     /// The work trees of git that hold them, the inner ones after those around them.
-    pub fn trees(&self) -> &[PathBuf] {
+    pub fn work_trees(&self) -> &[PathBuf] {
         &self.trees
     }
 
     /// Those that are links, with their stamps.
-    pub fn links(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
+    pub fn iter_links(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
         self.files
             .iter()
             .filter(|(_, stamp)| stamp.link)
@@ -196,19 +196,19 @@ impl WatchedTree {
     }
 
     /// The files.
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+    pub fn iter_paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.keys()
     }
 
     /// What is different now. A file that has been there for a longer time is not new because it is looked at only now,
     /// when `.gitignore` says something else; it is if it has come there with its folder.
-    pub fn changed(&self, now: &Self) -> Vec<ChangedFile> {
+    pub fn find_changed_files(&self, now: &Self) -> Vec<ChangedFile> {
         let mut changed = Vec::new();
         for (path, was) in &self.files {
             let is = match now.files.get(path) {
                 Some(is) => Some(*is),
                 // Not looked at any more, it is not gone.
-                None if now.partial => stamp(path),
+                None if now.partial => read_stamp(path),
                 None => None,
             };
             if is != Some(*was) {
@@ -230,7 +230,7 @@ impl WatchedTree {
             let young = is.touched.saturating_add(LAG) >= self.begun;
             (moved || young).then_some(moved)
         };
-        let uncovered = self.uncovered(now, &changed);
+        let uncovered = self.find_unignored_folders(now, &changed);
         // Where not all was looked at, what is not known may have been there.
         if !self.partial {
             let new = now
@@ -253,7 +253,7 @@ impl WatchedTree {
     }
 
     /// Folders in which files may be looked at that were excluded before.
-    fn uncovered(&self, now: &Self, changed: &[ChangedFile]) -> Vec<PathBuf> {
+    fn find_unignored_folders(&self, now: &Self, changed: &[ChangedFile]) -> Vec<PathBuf> {
         let rules = |change: &&ChangedFile| {
             [".gitignore", ".ignore"]
                 .iter()
@@ -271,7 +271,7 @@ impl WatchedTree {
     }
 
     /// The stamp of a file.
-    pub fn stamp(&self, path: &Path) -> Option<FileStamp> {
+    pub fn get_stamp(&self, path: &Path) -> Option<FileStamp> {
         self.files.get(path).copied()
     }
 }
@@ -300,7 +300,7 @@ pub struct KnownFiles {
 
 impl KnownFiles {
     /// The content of `path` under this stamp is kept as `state`.
-    pub fn note(&self, path: &Path, stamp: FileStamp, state: FileState) {
+    pub fn record_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.known).insert(path.to_owned(), (stamp, state));
     }
 
@@ -317,19 +317,19 @@ impl KnownFiles {
     }
 
     /// How `path` is as it is under this stamp, where a command has left it so.
-    pub fn left(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
+    pub fn find_state_after_command(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         let left = lock(&self.left);
         let (at, state) = left.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 
     /// All paths.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub fn list_paths(&self) -> Vec<PathBuf> {
         lock(&self.known).keys().cloned().collect()
     }
 
     /// Whether what was kept before this view was made is still to be recalled: once.
-    pub fn recalls(&self) -> bool {
+    pub fn start_recall_once(&self) -> bool {
         !self.recalled.swap(true, Ordering::Relaxed)
     }
 }
@@ -348,7 +348,7 @@ pub struct OthersWatch {
 
 impl ExternalWrites {
     /// Watches from now on.
-    pub fn watch(&self) -> OthersWatch {
+    pub fn start_watch(&self) -> OthersWatch {
         let wrote = Arc::default();
         lock(&self.watching).push(Arc::downgrade(&wrote));
         OthersWatch { wrote }
@@ -368,7 +368,7 @@ impl ExternalWrites {
 
 impl OthersWatch {
     /// Whether somebody wrote `path`.
-    pub fn wrote(&self, path: &Path) -> bool {
+    pub fn has_external_write(&self, path: &Path) -> bool {
         lock(&self.wrote).contains(path)
     }
 }
@@ -385,14 +385,14 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (tempfile::TempDir, PathBuf) {
+    fn create_temp_dir() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         (dir, path)
     }
 
     /// Names, and whether they were there and are there.
-    fn told(changed: &[ChangedFile]) -> Vec<(&str, bool, bool)> {
+    fn summarize_changes(changed: &[ChangedFile]) -> Vec<(&str, bool, bool)> {
         let name = |path: &'_ Path| path.file_name().unwrap().to_str().unwrap().len();
         changed
             .iter()
@@ -409,12 +409,12 @@ mod tests {
 
     #[test]
     fn what_a_command_changed_is_seen() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         // The last is an edit's that another call is making.
         for name in ["same", "changed", "gone", "linked", ".agentls-x.tmp"] {
             fs::write(dir.join(name), name).unwrap();
         }
-        let before = watch([dir.as_path()], 100);
+        let before = scan_watched_files([dir.as_path()], 100);
         assert!(!before.partial);
         fs::write(dir.join("changed"), "longer than before").unwrap();
         fs::remove_file(dir.join(".agentls-x.tmp")).unwrap();
@@ -422,9 +422,9 @@ mod tests {
         fs::remove_file(dir.join("linked")).unwrap();
         symlink("same", dir.join("linked")).unwrap();
         fs::write(dir.join("new"), "").unwrap();
-        let changed = before.changed(&watch([dir.as_path()], 100));
+        let changed = before.find_changed_files(&scan_watched_files([dir.as_path()], 100));
         assert_eq!(
-            told(&changed),
+            summarize_changes(&changed),
             [
                 ("changed", true, true),
                 ("gone", true, false),
@@ -432,26 +432,29 @@ mod tests {
                 ("new", false, true)
             ]
         );
-        let part = watch([dir.as_path()], 2);
+        let part = scan_watched_files([dir.as_path()], 2);
         assert!(part.partial);
-        assert_eq!(part.changed(&part), []);
+        assert_eq!(part.find_changed_files(&part), []);
         // What was not looked at before is not taken for new.
-        assert_eq!(part.changed(&watch([dir.as_path()], 100)), []);
+        assert_eq!(
+            part.find_changed_files(&scan_watched_files([dir.as_path()], 100)),
+            []
+        );
     }
 
     #[test]
     fn what_is_reached_through_a_new_link_is_gone_from_where_it_was() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         fs::create_dir(dir.join("d")).unwrap();
         fs::write(dir.join("d/x"), "x").unwrap();
-        let before = watch([dir.as_path()], 100);
+        let before = scan_watched_files([dir.as_path()], 100);
         fs::rename(dir.join("d"), dir.join("e")).unwrap();
         symlink("e", dir.join("d")).unwrap();
-        let mut now = watch([dir.as_path()], 100);
-        now.look_at(before.paths());
-        let changed = before.changed(&now);
+        let mut now = scan_watched_files([dir.as_path()], 100);
+        now.look_at(before.iter_paths());
+        let changed = before.find_changed_files(&now);
         assert_eq!(
-            told(&changed),
+            summarize_changes(&changed),
             [("d", false, true), ("x", true, false), ("x", false, true)]
         );
         let [_, gone, new] = changed.as_slice() else {
@@ -462,24 +465,24 @@ mod tests {
 
     #[test]
     fn ignored_files_and_work_trees() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git")).unwrap();
         fs::create_dir_all(dir.join("sub/inner/.git")).unwrap();
         fs::write(dir.join(".gitignore"), "secret\n").unwrap();
         fs::write(dir.join("secret"), "x").unwrap();
-        let mut watched = watch([dir.join("sub").as_path()], 100);
-        assert_eq!(watched.trees(), [dir.clone(), dir.join("sub/inner")]);
-        watched = watch([dir.as_path()], 100);
-        assert_eq!(watched.stamp(&dir.join("secret")), None);
+        let mut watched = scan_watched_files([dir.join("sub").as_path()], 100);
+        assert_eq!(watched.work_trees(), [dir.clone(), dir.join("sub/inner")]);
+        watched = scan_watched_files([dir.as_path()], 100);
+        assert_eq!(watched.get_stamp(&dir.join("secret")), None);
         watched.look_at(&[dir.join("secret"), dir.join("none")]);
-        assert!(watched.stamp(&dir.join("secret")).is_some());
-        assert_eq!(watched.paths().count(), 2);
+        assert!(watched.get_stamp(&dir.join("secret")).is_some());
+        assert_eq!(watched.iter_paths().count(), 2);
     }
 
     /// `.env` is not to be deleted by a revert because a command has changed `.gitignore`.
     #[test]
     fn what_is_not_ignored_any_more_is_not_new_and_what_is_now_ignored_is_not_gone() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         fs::write(dir.join(".gitignore"), ".env\n").unwrap();
         for name in [".env", "a", "b"] {
             fs::write(dir.join(name), name).unwrap();
@@ -487,16 +490,16 @@ mod tests {
         fs::create_dir(dir.join("old")).unwrap();
         fs::write(dir.join("old/x"), "x").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(60));
-        let before = watch([dir.as_path()], 100);
+        let before = scan_watched_files([dir.as_path()], 100);
         fs::write(dir.join(".gitignore"), "b\n").unwrap();
         fs::write(dir.join("new"), "").unwrap();
         fs::write(dir.join("old/.ignore"), "").unwrap();
         // Only the folder is touched by that.
         fs::rename(dir.join("old"), dir.join("young")).unwrap();
-        let mut now = watch([dir.as_path()], 100);
-        now.look_at(before.paths());
+        let mut now = scan_watched_files([dir.as_path()], 100);
+        now.look_at(before.iter_paths());
         assert_eq!(
-            told(&before.changed(&now)),
+            summarize_changes(&before.find_changed_files(&now)),
             [
                 (".gitignore", true, true),
                 ("new", false, true),
@@ -505,22 +508,26 @@ mod tests {
                 ("x", false, true)
             ]
         );
-        let surely: Vec<bool> = before.changed(&now).iter().map(|change| change.surely).collect();
+        let surely: Vec<bool> = before
+            .find_changed_files(&now)
+            .iter()
+            .map(|change| change.surely)
+            .collect();
         assert_eq!(surely, [true, false, true, false, true]);
     }
 
     #[test]
     fn who_changes_what_git_excludes_may_uncover_files() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git/info")).unwrap();
         fs::write(dir.join(".git/info/exclude"), "a\n").unwrap();
         fs::write(dir.join("a"), "").unwrap();
-        let before = watch([dir.as_path()], 100);
+        let before = scan_watched_files([dir.as_path()], 100);
         fs::write(dir.join("a"), "1").unwrap();
         fs::write(dir.join("b"), "1").unwrap();
         let new = |surely| {
             before
-                .changed(&watch([dir.as_path()], 100))
+                .find_changed_files(&scan_watched_files([dir.as_path()], 100))
                 .iter()
                 .filter(|new| new.surely == surely)
                 .count()
@@ -535,13 +542,13 @@ mod tests {
         let others = ExternalWrites::default();
         let (a, b) = (Path::new("/a"), Path::new("/b"));
         others.write(a);
-        let first = others.watch();
+        let first = others.start_watch();
         others.write(b);
-        let second = others.watch();
-        assert!(first.wrote(b) && !first.wrote(a) && !second.wrote(b));
+        let second = others.start_watch();
+        assert!(first.has_external_write(b) && !first.has_external_write(a) && !second.has_external_write(b));
         drop(first);
         others.write(a);
-        assert!(second.wrote(a));
+        assert!(second.has_external_write(a));
         assert_eq!(lock(&others.watching).len(), 1);
     }
 }

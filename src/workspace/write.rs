@@ -37,7 +37,7 @@ pub enum WriteError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The disk said no.
-    #[error("cannot write `{path}`: {}; the file is unchanged", reason(.source))]
+    #[error("cannot write `{path}`: {}; the file is unchanged", describe_error(.source))]
     Io {
         /// Which file.
         path: PathBuf,
@@ -69,7 +69,7 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
         return Err(WriteError::NotAFile(path.to_owned(), FileKind::Folder));
     };
     let folder = OpenFolder::create_all(parent).map_err(failed)?;
-    let before = match folder.status(name) {
+    let before = match folder.entry_status(name) {
         Ok(status) => Some(status),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed(error)),
@@ -87,13 +87,13 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     }
     // Nobody else may look into what may be a private file before it has its mode.
     let mode = if before.is_some() { 0o600 } else { 0o666 };
-    let (mut temporary, mut file) = Temporary::create(&folder, mode).map_err(failed)?;
+    let (mut temporary, mut file) = Temporary::create_in(&folder, mode).map_err(failed)?;
     fill(&mut file).map_err(failed)?;
     if let Some(before) = &before {
         keep_owner_and_mode(&file, before).map_err(failed)?;
     }
     file.sync_data().map_err(failed)?;
-    temporary.rename(name).map_err(failed)
+    temporary.rename_to(name).map_err(failed)
 }
 
 /// Somebody may write it.
@@ -101,7 +101,7 @@ const WRITABLE: Mode = Mode::WUSR.union(Mode::WGRP).union(Mode::WOTH);
 
 /// A name for a file that is being written, and is renamed when it is whole.
 fn unfinished_name() -> String {
-    format!(".agentls-{}.tmp", random::token(12))
+    format!(".agentls-{}.tmp", random::random_token(12))
 }
 
 /// Whether that is such a name.
@@ -118,7 +118,7 @@ pub(super) struct Temporary<'a> {
 
 impl<'a> Temporary<'a> {
     /// A new file of this mode.
-    pub(super) fn create(folder: &'a OpenFolder, mode: u32) -> io::Result<(Self, File)> {
+    pub(super) fn create_in(folder: &'a OpenFolder, mode: u32) -> io::Result<(Self, File)> {
         let name = OsString::from(unfinished_name());
         let file = folder.create_file(&name, mode)?;
         let name = Some(name);
@@ -134,9 +134,9 @@ impl<'a> Temporary<'a> {
     }
 
     /// Gives it its name, in the place of what has that name.
-    pub(super) fn rename(&mut self, to: &OsStr) -> io::Result<()> {
+    pub(super) fn rename_to(&mut self, to: &OsStr) -> io::Result<()> {
         if let Some(name) = &self.name {
-            self.folder.rename(name, to)?;
+            self.folder.rename_entry(name, to)?;
         }
         self.name = None;
         Ok(())
@@ -165,7 +165,7 @@ fn keep_owner_and_mode(file: &File, before: &Stat) -> io::Result<()> {
     Ok(fchmod(file, Mode::from_raw_mode(before.st_mode))?)
 }
 
-fn reason(error: &io::Error) -> String {
+fn describe_error(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "its folder is not writable".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
@@ -210,13 +210,13 @@ mod tests {
 
     use super::*;
 
-    fn place() -> (TempDir, PathBuf) {
+    fn create_temp_dir() -> (TempDir, PathBuf) {
         let dir = TempDir::new().unwrap();
         let path = dir.path().canonicalize().unwrap();
         (dir, path)
     }
 
-    fn names(dir: &Path) -> Vec<String> {
+    fn list_names(dir: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(dir)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -227,15 +227,15 @@ mod tests {
 
     #[test]
     fn writes_new_files_and_their_folders() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         write(&dir.join("a/b/c.txt"), b"new").unwrap();
         assert_eq!(fs::read(dir.join("a/b/c.txt")).unwrap(), b"new");
-        assert_eq!(names(&dir.join("a/b")), ["c.txt"]);
+        assert_eq!(list_names(&dir.join("a/b")), ["c.txt"]);
     }
 
     #[test]
     fn keeps_the_mode() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         let path = dir.join("run.sh");
         for mode in [0o755, 0o640, 0o600] {
             fs::write(&path, "old").unwrap();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn refuses_what_must_not_be_written() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         let path = dir.join("fixed");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
@@ -267,12 +267,12 @@ mod tests {
             Err(WriteError::Moved(_))
         ));
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(&dir), ["fixed", "link"]);
+        assert_eq!(list_names(&dir), ["fixed", "link"]);
     }
 
     #[test]
     fn a_full_disk_leaves_the_old_content_and_no_litter() {
-        let (_dir, dir) = place();
+        let (_dir, dir) = create_temp_dir();
         let path = dir.join("file");
         fs::write(&path, "old").unwrap();
         let error = write_with(&path, |file| {
@@ -287,7 +287,7 @@ mod tests {
             "{error}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(&dir), ["file"]);
+        assert_eq!(list_names(&dir), ["file"]);
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ mod faults;
 use std::fs;
 use std::path::Path;
 
-use agentls::protocol::generate::generate;
+use agentls::protocol::generate::generate_files;
 
 /// Compares, or writes under `UPDATE_PROTOCOL=1`.
 #[track_caller]
@@ -50,7 +50,7 @@ fn cell(text: &str) -> String {
 #[test]
 fn published_types_are_current() {
     let page = fs::read_to_string(top().join("protocol.md")).unwrap();
-    let files = generate(&page).expect("protocol.md has the markers of its generated part");
+    let files = generate_files(&page).expect("protocol.md has the markers of its generated part");
     check(files.into_iter().map(|file| (file.path, file.text)));
 }
 

@@ -17,9 +17,9 @@ impl<'a> Call<'a> {
         let line = shell::parse(&self.effect.subject);
         let mut seen = command::look_through(&self.effect.subject, &line);
         let mut doubt = None;
-        for rule in self.about(&self.policy.deny) {
+        for rule in self.filter_rules(&self.policy.deny) {
             match hits_command(rule, &seen) {
-                RuleMatch::Yes => return Self::denied(rule),
+                RuleMatch::Yes => return Self::deny_by_rule(rule),
                 RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
                 RuleMatch::No => {}
             }
@@ -27,10 +27,10 @@ impl<'a> Call<'a> {
         let found = self.findings_of(FindingKind::Secret);
         (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
-            .about(&self.policy.require_approval)
+            .filter_rules(&self.policy.require_approval)
             .find(|rule| hits_command(rule, &seen) != RuleMatch::No);
         let reads = read_only::reading_parts(&line, &self.effect.subject);
-        let unsure = self.unsure(&line);
+        let unsure = self.explain_line_uncertainty(&line);
         let asks = doubt.or(forced).is_some() || unsure.is_some();
         let free = self.free_parts(&line, &reads, asks);
         if self.plan_denies() {
@@ -79,14 +79,17 @@ impl<'a> Call<'a> {
 
     /// Why a rule that denies or asks may be about what the line runs although nothing of it shows: a part may run
     /// other programs, and no rule allows this very part.
-    fn unsure(&self, line: &ParsedCommand) -> Option<String> {
+    fn explain_line_uncertainty(&self, line: &ParsedCommand) -> Option<String> {
         let watching = self
-            .about(&self.policy.deny)
-            .chain(self.about(&self.policy.require_approval))
+            .filter_rules(&self.policy.deny)
+            .chain(self.filter_rules(&self.policy.require_approval))
             .find(|rule| !rule.is_bare())?;
         let reason = match line.hidden {
             Some(why) => why.to_owned(),
-            None => line.parts.iter().find_map(|part| self.doubt(part))?,
+            None => line
+                .parts
+                .iter()
+                .find_map(|part| self.explain_part_uncertainty(part))?,
         };
         Some(format!(
             "runs a command that the rule `{watching}` may be about: {reason}"
@@ -94,15 +97,16 @@ impl<'a> Call<'a> {
     }
 
     /// Why a part may run something else than its text says.
-    fn doubt(&self, part: &SimpleCommand) -> Option<String> {
+    fn explain_part_uncertainty(&self, part: &SimpleCommand) -> Option<String> {
         let settled = self
             .rules_that_count(None)
-            .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::settles(rule, part));
-        let reads = part.dynamic().is_none() && read_only::review(part).is_some_and(|review| review.reads);
+            .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::is_explicit_match(rule, part));
+        let reads = part.find_dynamic_reason().is_none()
+            && read_only::review_command(part).is_some_and(|review| review.reads);
         if settled || reads {
             None
         } else {
-            known::doubt(part)
+            known::explain_uncertainty(part)
         }
     }
 
@@ -200,14 +204,14 @@ impl<'a> Call<'a> {
 
     /// Why no rule with a pattern allows this part.
     fn why_not(&self, part: &SimpleCommand, index: usize) -> NotCovered {
-        if let Some(target) = part.writes() {
-            let target = target.shown().unwrap_or_else(|| "…".to_owned());
+        if let Some(target) = part.find_written_file() {
+            let target = target.to_rule_text().unwrap_or_else(|| "…".to_owned());
             return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
         }
-        if let Some(what) = part.dynamic() {
+        if let Some(what) = part.find_dynamic_reason() {
             return NotCovered::Special(format!("has a part that is unknown in advance: {what}"));
         }
-        let reads = read_only::review(part).is_some_and(|review| review.reads);
+        let reads = read_only::review_command(part).is_some_and(|review| review.reads);
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         if let Some(finding) = findings.iter().find(|finding| reads && finding.part == index) {
             let file = one_line(&finding.file, 60);
@@ -233,7 +237,7 @@ impl<'a> Call<'a> {
         if line.hidden.is_some() || line.defines || self.effect.outside || option_name {
             return None;
         }
-        let watched = self.unsure(line).is_some();
+        let watched = self.explain_line_uncertainty(line).is_some();
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         let mut offered: Vec<String> = Vec::new();
         for (index, part) in line.parts.iter().enumerate() {
@@ -242,11 +246,14 @@ impl<'a> Call<'a> {
                 .iter()
                 .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
             let free = free.get(index).copied().unwrap_or_default();
-            if free || covered && !(watched && self.doubt(part).is_some()) || is_empty(part) {
+            if free
+                || covered && !(watched && self.explain_part_uncertainty(part).is_some())
+                || is_empty(part)
+            {
                 continue;
             }
             let special = findings.iter().any(|finding| finding.part == index);
-            let rule = command::offer(self.tool, part, special)?;
+            let rule = command::offer_command_rule(self.tool, part, special)?;
             if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
                 return None;
             }
@@ -301,13 +308,15 @@ fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_bare() {
         return true;
     }
-    if part.dynamic().is_some() || part.writes().is_some() {
+    if part.find_dynamic_reason().is_some() || part.find_written_file().is_some() {
         return false;
     }
     part.text().is_some_and(|text| {
         !text.is_empty()
             && rule.allows_command(&text)
-            && command::demands(part).iter().all(|demand| demand.met_by(rule))
+            && command::collect_requirements(part)
+                .iter()
+                .all(|demand| demand.met_by(rule))
     })
 }
 
@@ -315,8 +324,8 @@ fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
 fn is_empty(part: &SimpleCommand) -> bool {
     let is_device = |path: &str| path.starts_with("/dev/");
     part.words.is_empty()
-        && (part.redirects.iter()).all(|redirect| !redirect.target.literal().is_some_and(is_device))
+        && (part.redirects.iter()).all(|redirect| !redirect.target.as_literal().is_some_and(is_device))
         && part.assignments.is_empty()
-        && part.dynamic().is_none()
-        && part.writes().is_none()
+        && part.find_dynamic_reason().is_none()
+        && part.find_written_file().is_none()
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::domain::{Effect, FileFinding, FindingKind, Mode};
 
 /// Whether the command runs without a question in mode `ask`, if its files lie inside the workspace.
@@ -15,9 +15,9 @@ fn is_free(command: &str) -> bool {
 fn is_free_with(policy: &Policy, command: &str) -> bool {
     let effect = Effect {
         findings: Some(Vec::new()),
-        ..Effect::execute(command)
+        ..Effect::from_command(command)
     };
-    matches!(judge(policy, "bash", &effect), Verdict::Allow { .. })
+    matches!(judge_tool_call(policy, "bash", &effect), Verdict::Allow { .. })
 }
 
 const FREE: &[&str] = &[
@@ -357,9 +357,9 @@ fn a_command_whose_files_are_special_is_not_free() {
         };
         let effect = |command: &str| Effect {
             findings: Some(vec![finding.clone()]),
-            ..Effect::execute(command)
+            ..Effect::from_command(command)
         };
-        let verdict = judge(&Policy::default(), "bash", &effect("ls; cat x"));
+        let verdict = judge_tool_call(&Policy::default(), "bash", &effect("ls; cat x"));
         assert!(matches!(verdict, Verdict::Ask { .. }), "{kind:?}: {verdict:?}");
         // Links and searches may reach a secret under a rule too.
         let policy = Policy {
@@ -367,14 +367,14 @@ fn a_command_whose_files_are_special_is_not_free() {
             ..Policy::default()
         };
         let allowed = matches!(
-            judge(&policy, "bash", &effect("ls; cat x")),
+            judge_tool_call(&policy, "bash", &effect("ls; cat x")),
             Verdict::Allow { .. }
         );
         let special = matches!(kind, FindingKind::Secret | FindingKind::OptionName);
         assert_eq!(allowed, !special, "{kind:?}");
     }
     // Nobody looked.
-    let verdict = judge(&Policy::default(), "bash", &Effect::execute("ls"));
+    let verdict = judge_tool_call(&Policy::default(), "bash", &Effect::from_command("ls"));
     assert!(matches!(verdict, Verdict::Ask { .. }));
 }
 
@@ -386,7 +386,7 @@ fn a_prefix_rule_covers_only_reviewed_options() {
             ..Policy::default()
         };
         matches!(
-            judge(&policy, "bash", &Effect::execute(command)),
+            judge_tool_call(&policy, "bash", &Effect::from_command(command)),
             Verdict::Allow { .. }
         )
     };

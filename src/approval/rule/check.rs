@@ -6,7 +6,7 @@
 //! (`Read(…)` also covers their searches) are not guessed: the error names the nearest rule.
 
 use super::{Rule, RuleError};
-use crate::base::nearest::nearest;
+use crate::base::nearest::nearest_name;
 
 /// What calls of a tool are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Rule {
     /// What is wrong, and the nearest rule that is right.
     pub fn read(text: &str, own: &[impl AsRef<str>]) -> Result<Self, RuleError> {
         let rule = Self::parse(text)?;
-        rule.check(own)?;
+        rule.validate_against_tools(own)?;
         Ok(rule)
     }
 
@@ -95,15 +95,15 @@ impl Rule {
     pub fn read_list(text: &str, own: &[impl AsRef<str>]) -> Result<Vec<Self>, RuleError> {
         let rules = Self::parse_list(text)?;
         for rule in &rules {
-            rule.check(own)?;
+            rule.validate_against_tools(own)?;
         }
         Ok(rules)
     }
 
     /// A clearer way to write a rule that allows less than it seems to.
-    pub fn advice(&self) -> Option<String> {
+    pub fn suggest_rewrite(&self) -> Option<String> {
         let source = &self.pattern.as_ref()?.source;
-        if !self.tool.matches("bash") || source.ends_with(":*") {
+        if !self.tool.is_match("bash") || source.ends_with(":*") {
             return None;
         }
         let mut clear = String::new();
@@ -123,7 +123,7 @@ impl Rule {
         (clear != *source).then(|| format!("{}({clear})", self.tool_name))
     }
 
-    fn check(&self, own: &[impl AsRef<str>]) -> Result<(), RuleError> {
+    fn validate_against_tools(&self, own: &[impl AsRef<str>]) -> Result<(), RuleError> {
         if let Some(rest) = self.tool_name.strip_prefix("mcp:") {
             let named = rest.contains('*')
                 || rest
@@ -132,20 +132,20 @@ impl Rule {
             return if named {
                 Ok(())
             } else {
-                Err(self.unknown(Some(format!("`mcp:{}/*`", rest.trim_matches('/')))))
+                Err(self.unknown_tool_error(Some(format!("`mcp:{}/*`", rest.trim_matches('/')))))
             };
         }
         if self.tool_name.starts_with("mcp__") {
             return Ok(());
         }
-        let own_tool = own.iter().any(|name| self.tool.matches(name.as_ref()));
+        let own_tool = own.iter().any(|name| self.tool.is_match(name.as_ref()));
         let subjects: Vec<Subject> = TOOLS
             .iter()
-            .filter(|(name, _)| self.tool.matches(name))
+            .filter(|(name, _)| self.tool.is_match(name))
             .map(|(_, subject)| *subject)
             .collect();
         if subjects.is_empty() && !own_tool {
-            return Err(self.unknown(self.nearest_rule(own)));
+            return Err(self.unknown_tool_error(self.nearest_rule(own)));
         }
         let Some(pattern) = &self.pattern else {
             return Ok(());
@@ -177,7 +177,7 @@ impl Rule {
         }
     }
 
-    fn unknown(&self, instead: Option<String>) -> RuleError {
+    fn unknown_tool_error(&self, instead: Option<String>) -> RuleError {
         RuleError::UnknownTool {
             rule: self.to_string(),
             tool: self.tool_name.clone(),
@@ -196,7 +196,9 @@ impl Rule {
             None => {
                 let names = TOOLS.iter().map(|(name, _)| *name);
                 let own = own.iter().map(AsRef::as_ref);
-                nearest(&self.tool_name, names.chain(own)).into_iter().collect()
+                nearest_name(&self.tool_name, names.chain(own))
+                    .into_iter()
+                    .collect()
             }
         };
         let written: Vec<String> = meant
@@ -241,7 +243,7 @@ fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
 }
 
 /// What a pattern spells: its characters, and whether each is an unescaped `*`.
-fn spelled(source: &str) -> Vec<(char, bool)> {
+fn unescape_pattern(source: &str) -> Vec<(char, bool)> {
     let mut spelled = Vec::new();
     let mut chars = source.chars();
     while let Some(c) = chars.next() {
@@ -255,7 +257,7 @@ fn spelled(source: &str) -> Vec<(char, bool)> {
 
 /// Rules see a simple command as `shell::Word::shown` writes it: outside of single quotes there is no operator.
 fn command_fault(source: &str) -> Option<Fault> {
-    let plain: String = spelled(source).into_iter().map(|(c, _)| c).collect();
+    let plain: String = unescape_pattern(source).into_iter().map(|(c, _)| c).collect();
     let first = plain.split(' ').next().unwrap_or_default();
     if first.contains("://") {
         return Some(("no command begins with an address", None));

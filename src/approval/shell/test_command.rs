@@ -12,16 +12,16 @@ impl ShellReader<'_> {
     }
 
     /// From `[[` on, over its `]]`.
-    pub(super) fn test(&mut self) -> WordPlace {
+    pub(super) fn read_test_command(&mut self) -> WordPlace {
         self.at += 2;
-        let mut words = vec![Word::plain("[[")];
+        let mut words = vec![Word::from_plain_text("[[")];
         if self.test_tokens(&mut words).is_none() {
-            self.fail("it has a test that cannot be parsed");
+            self.abort_parse("it has a test that cannot be parsed");
         }
-        words.push(Word::plain("]]"));
-        let evaluates = |word: &Word| word.literal().is_some_and(|text| EVALUATING.contains(&text));
+        words.push(Word::from_plain_text("]]"));
+        let evaluates = |word: &Word| word.as_literal().is_some_and(|text| EVALUATING.contains(&text));
         if words.iter().any(evaluates) {
-            self.hide("a test evaluates what a variable holds");
+            self.mark_hidden("a test evaluates what a variable holds");
         }
         self.push(SimpleCommand {
             words,
@@ -35,23 +35,23 @@ impl ShellReader<'_> {
         // `[[(` is a test too, but hardly anybody writes it.
         self.peek().filter(|c| matches!(c, ' ' | '\t'))?;
         loop {
-            self.blanks();
+            self.skip_blanks();
             if self.bare_word() == "]]" {
                 self.at += 2;
                 return Some(());
             }
             let operator = ["&&", "||", "(", ")", "<", ">"]
                 .into_iter()
-                .find(|operator| self.sees(operator));
+                .find(|operator| self.is_at_token(operator));
             match operator {
-                _ if self.sees("<(") || self.sees(">(") => self.test_word(words)?,
+                _ if self.is_at_token("<(") || self.is_at_token(">(") => self.test_word(words)?,
                 Some(operator) => {
                     self.at += operator.len();
                     // `<<`, `>>`, `((` are other tokens.
-                    if self.sees(operator) && operator != ")" {
+                    if self.is_at_token(operator) && operator != ")" {
                         return None;
                     }
-                    words.push(Word::plain(operator));
+                    words.push(Word::from_plain_text(operator));
                 }
                 None => self.test_word(words)?,
             }
@@ -61,8 +61,8 @@ impl ShellReader<'_> {
     fn test_word(&mut self, words: &mut Vec<Word>) -> Option<()> {
         self.peek()
             .filter(|c| !matches!(c, '\n' | ';' | '&' | '|' | '#'))?;
-        let word = self.word()?;
-        let before = words.last().and_then(Word::literal);
+        let word = self.read_word()?;
+        let before = words.last().and_then(Word::as_literal);
         let ends = |c: char| matches!(c, ' ' | '\t') || c == ')' && before != Some("=~");
         self.peek().filter(|c| ends(*c))?;
         words.push(match word {
@@ -75,8 +75,8 @@ impl ShellReader<'_> {
             dynamic @ Word::Dynamic { .. } => dynamic,
         });
         // Bash reads a regular expression as one token, with the operators in it.
-        let expects_regex = words.last().and_then(Word::literal) == Some("=~");
-        self.blanks();
+        let expects_regex = words.last().and_then(Word::as_literal) == Some("=~");
+        self.skip_blanks();
         let is_operator = |c: char| matches!(c, '(' | ')' | '<' | '>' | '&' | '|');
         (!(expects_regex && self.peek().is_some_and(is_operator))).then_some(())
     }

@@ -6,7 +6,7 @@ use super::*;
 
 /// The parts as texts; a dynamic word is `…`, a write `>target`, a read `<target`.
 fn taken_apart(command: &str) -> Vec<String> {
-    let show = |word: &Word| word.shown().unwrap_or_else(|| "…".to_owned());
+    let show = |word: &Word| word.to_rule_text().unwrap_or_else(|| "…".to_owned());
     parse(command)
         .parts
         .iter()
@@ -186,7 +186,7 @@ fn what_is_not_understood_says_so() {
         assert!(
             parse(command).hidden.is_some(),
             "{:?}",
-            crate::base::text::prefix(command, 60)
+            crate::base::text::prefix_within(command, 60)
         );
     }
     assert!(parse("f() { a; }").defines);
@@ -455,7 +455,7 @@ proptest! {
         let quoted: Vec<String> = words.iter().map(|w| format!("'{}'", w.replace('\'', "'\\''"))).collect();
         let line = parse(&format!("x {}", quoted.join(" ")));
         prop_assume!(line.hidden.is_none());
-        let back: Vec<&str> = line.parts[0].words[1..].iter().map(|w| w.literal().unwrap()).collect();
+        let back: Vec<&str> = line.parts[0].words[1..].iter().map(|w| w.as_literal().unwrap()).collect();
         prop_assert_eq!(back, words);
     }
 

@@ -29,7 +29,7 @@ impl Built {
         self.text.push_str(text);
     }
 
-    fn mark(&mut self, why: &'static str) {
+    fn mark_dynamic(&mut self, why: &'static str) {
         if self.dynamic.is_none() {
             self.dynamic = Some((why, self.text.clone()));
         }
@@ -51,7 +51,7 @@ impl Built {
         set || self.unquoted.contains(['*', '?'])
     }
 
-    fn finish(self) -> Word {
+    fn into_word(self) -> Word {
         let tilde = self.unquoted.strip_prefix('~');
         let of_shell = |rest: &str| rest.starts_with(|c: char| matches!(c, '+' | '-') || c.is_ascii_digit());
         let dynamic = if let Some(dynamic) = self.dynamic.clone() {
@@ -78,7 +78,7 @@ impl Built {
 impl<'a> ShellReader<'a> {
     /// The text up to the next blank or operator, not moved over: a reserved word if it is one.
     pub(super) fn bare_word(&self) -> &'a str {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         let end = rest.find(ENDS_WORD).unwrap_or(rest.len());
         let end = rest[..end.saturating_add(1).min(rest.len())]
             .find("\\\n")
@@ -87,26 +87,26 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads a word; `None` where none stands.
-    pub(super) fn word(&mut self) -> Option<Word> {
+    pub(super) fn read_word(&mut self) -> Option<Word> {
         let start = self.at;
         let mut built = Built::default();
         while let Some(ch) = self.peek() {
             match ch {
-                '<' | '>' if self.rest()[1..].starts_with('(') => {
+                '<' | '>' if self.remaining_text()[1..].starts_with('(') => {
                     self.at += 2;
-                    built.mark("another command's output");
-                    self.commands(CommandEnd::WithParenthesis);
+                    built.mark_dynamic("another command's output");
+                    self.read_commands(CommandEnd::WithParenthesis);
                 }
                 '(' if built.unquoted.ends_with('=') && is_assignment(&self.text[start..self.at]) => {
-                    self.array();
-                    built.mark("an array");
+                    self.read_array();
+                    built.mark_dynamic("an array");
                 }
                 _ if ENDS_WORD.contains(&ch) => break,
-                '\\' if self.sees("\\\n") => {
+                '\\' if self.is_at_token("\\\n") => {
                     // Before a blank the word ends; else bash goes on with it, or with an operator: too
                     // easily misread.
-                    if !self.rest()[2..].starts_with([' ', '\t', '\n']) {
-                        self.misunderstood();
+                    if !self.remaining_text()[2..].starts_with([' ', '\t', '\n']) {
+                        self.abort_unsupported_syntax();
                     }
                     break;
                 }
@@ -114,7 +114,7 @@ impl<'a> ShellReader<'a> {
                     self.at += 1;
                     match self.next() {
                         Some(escaped) => built.push_quoted(escaped.encode_utf8(&mut [0; 4])),
-                        None => self.misunderstood(),
+                        None => self.abort_unsupported_syntax(),
                     }
                 }
                 '\'' => {
@@ -128,18 +128,18 @@ impl<'a> ShellReader<'a> {
                     built.push_quoted("");
                     self.double_quotes(&mut built);
                 }
-                '$' if self.sees("$'") => self.ansi_quotes(&mut built),
-                '$' if self.sees("$\"") => {
+                '$' if self.is_at_token("$'") => self.ansi_quotes(&mut built),
+                '$' if self.is_at_token("$\"") => {
                     self.at += 2;
-                    built.mark("a translated text");
+                    built.mark_dynamic("a translated text");
                     self.double_quotes(&mut built);
                 }
                 '$' => {
-                    if !self.dollar(&mut built) {
+                    if !self.read_expansion(&mut built) {
                         built.push('$');
                     }
                 }
-                '`' => self.backquotes(&mut built),
+                '`' => self.read_backquotes(&mut built),
                 _ => {
                     self.at += ch.len_utf8();
                     built.push(ch);
@@ -152,21 +152,21 @@ impl<'a> ShellReader<'a> {
             .last()
             .is_some_and(|documents| !documents.is_empty());
         if waits && raw.contains('\n') {
-            self.fail("a here-document cannot be parsed");
+            self.abort_parse("a here-document cannot be parsed");
         }
-        (self.at > start).then(|| built.finish())
+        (self.at > start).then(|| built.into_word())
     }
 
     /// The text up to a quote, and over it.
     fn up_to(&mut self, quote: char) -> Option<&str> {
         let start = self.at;
-        match self.rest().find(quote) {
+        match self.remaining_text().find(quote) {
             Some(length) => {
                 self.at += length + quote.len_utf8();
                 Some(&self.text[start..start + length])
             }
             None => {
-                self.misunderstood();
+                self.abort_unsupported_syntax();
                 None
             }
         }
@@ -176,7 +176,7 @@ impl<'a> ShellReader<'a> {
     fn double_quotes(&mut self, built: &mut Built) {
         loop {
             match self.peek() {
-                None => return self.misunderstood(),
+                None => return self.abort_unsupported_syntax(),
                 Some('"') => {
                     self.at += 1;
                     return;
@@ -201,11 +201,11 @@ impl<'a> ShellReader<'a> {
                 }
             }
             '$' => {
-                if !self.dollar(built) {
+                if !self.read_expansion(built) {
                     built.push_quoted("$");
                 }
             }
-            '`' => self.backquotes(built),
+            '`' => self.read_backquotes(built),
             _ => {
                 self.at += ch.len_utf8();
                 built.text.push(ch);
@@ -227,10 +227,10 @@ impl<'a> ShellReader<'a> {
         let start = self.at;
         loop {
             match self.next() {
-                None => return self.misunderstood(),
+                None => return self.abort_unsupported_syntax(),
                 Some('\\') => {
                     self.next();
-                    built.mark("escapes in $'…'");
+                    built.mark_dynamic("escapes in $'…'");
                 }
                 Some('\'') => break,
                 Some(_) => {}
@@ -241,46 +241,46 @@ impl<'a> ShellReader<'a> {
     }
 
     /// An expansion; says whether there was one. A plain `$` is read over in any case.
-    fn dollar(&mut self, built: &mut Built) -> bool {
+    fn read_expansion(&mut self, built: &mut Built) -> bool {
         self.at += 1;
-        if self.takes("((") {
-            built.mark("an expression");
-            if !self.arithmetic() {
-                self.fail("it has an expression that cannot be parsed");
+        if self.eat_token("((") {
+            built.mark_dynamic("an expression");
+            if !self.read_arithmetic() {
+                self.abort_parse("it has an expression that cannot be parsed");
             }
             return true;
         }
-        if self.takes("(") {
-            built.mark("another command's output");
-            self.commands(CommandEnd::WithParenthesis);
+        if self.eat_token("(") {
+            built.mark_dynamic("another command's output");
+            self.read_commands(CommandEnd::WithParenthesis);
             return true;
         }
-        if self.takes("{") {
-            built.mark("a variable");
-            self.parameter();
+        if self.eat_token("{") {
+            built.mark_dynamic("a variable");
+            self.read_parameter_expansion();
             return true;
         }
         match self.peek() {
             Some('[') => {
-                self.fail("it has an expression that cannot be parsed");
+                self.abort_parse("it has an expression that cannot be parsed");
                 true
             }
-            Some('\\') if self.sees("\\\n") => {
-                self.misunderstood();
+            Some('\\') if self.is_at_token("\\\n") => {
+                self.abort_unsupported_syntax();
                 true
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 self.at += self
-                    .rest()
+                    .remaining_text()
                     .bytes()
                     .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
                     .count();
-                built.mark("a variable");
+                built.mark_dynamic("a variable");
                 true
             }
             Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
                 self.at += 1;
-                built.mark("a variable");
+                built.mark_dynamic("a variable");
                 true
             }
             Some(_) | None => false,
@@ -288,23 +288,23 @@ impl<'a> ShellReader<'a> {
     }
 
     /// After `${`, up to `}`. Only what cannot have a command in it.
-    fn parameter(&mut self) {
-        let Some(length) = self.rest().find('}') else {
-            return self.misunderstood();
+    fn read_parameter_expansion(&mut self) {
+        let Some(length) = self.remaining_text().find('}') else {
+            return self.abort_unsupported_syntax();
         };
-        match expansion_kind(&self.rest()[..length]) {
+        match expansion_kind(&self.remaining_text()[..length]) {
             Expansion::Reads => {}
-            Expansion::Sets => self.hide("it sets a variable in an expansion"),
-            Expansion::Evaluates => self.hide("it evaluates what a variable holds"),
-            Expansion::Unknown => return self.fail("it has an expansion that cannot be parsed"),
+            Expansion::Sets => self.mark_hidden("it sets a variable in an expansion"),
+            Expansion::Evaluates => self.mark_hidden("it evaluates what a variable holds"),
+            Expansion::Unknown => return self.abort_parse("it has an expansion that cannot be parsed"),
         }
         self.at += length + 1;
     }
 
     /// After `((`, up to `))`. Only what cannot be read as two subshells, and has no command in it.
-    pub(super) fn arithmetic(&mut self) -> bool {
+    pub(super) fn read_arithmetic(&mut self) -> bool {
         let mut depth = 0_usize;
-        let bytes = self.rest().as_bytes();
+        let bytes = self.remaining_text().as_bytes();
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
                 b'(' if at > 0 && bytes[at - 1] == b'$' => return false,
@@ -312,8 +312,8 @@ impl<'a> ShellReader<'a> {
                 b')' if depth > 0 => depth -= 1,
                 b')' => {
                     let closed = bytes.get(at + 1) == Some(&b')');
-                    if names_variable(&self.rest()[..at]) {
-                        self.hide("it evaluates what a variable holds");
+                    if names_variable(&self.remaining_text()[..at]) {
+                        self.mark_hidden("it evaluates what a variable holds");
                     }
                     self.at += at + 2 * usize::from(closed);
                     return closed;
@@ -328,42 +328,42 @@ impl<'a> ShellReader<'a> {
     }
 
     /// From `(` on, after `NAME=`.
-    fn array(&mut self) {
+    fn read_array(&mut self) {
         self.at += 1;
         if self.depth >= super::MAX_DEPTH {
-            return self.misunderstood();
+            return self.abort_unsupported_syntax();
         }
         self.depth += 1;
         loop {
-            self.gap();
+            self.skip_trivia();
             if self.at >= self.text.len() {
-                self.misunderstood();
+                self.abort_unsupported_syntax();
                 break;
             }
-            if self.takes(")") {
+            if self.eat_token(")") {
                 break;
             }
-            if self.word().is_none() {
-                self.misunderstood();
+            if self.read_word().is_none() {
+                self.abort_unsupported_syntax();
             }
         }
         self.depth -= 1;
     }
 
-    fn backquotes(&mut self, built: &mut Built) {
+    fn read_backquotes(&mut self, built: &mut Built) {
         self.at += 1;
-        built.mark("another command's output");
+        built.mark_dynamic("another command's output");
         let start = self.at;
-        let Some(length) = self.rest().find('`') else {
-            return self.misunderstood();
+        let Some(length) = self.remaining_text().find('`') else {
+            return self.abort_unsupported_syntax();
         };
         let script = &self.text[start..start + length];
         if script.contains('\\') {
-            return self.fail("it has escapes inside backquotes");
+            return self.abort_parse("it has escapes inside backquotes");
         }
         self.at += length + 1;
         let mut inner = ShellReader::new(script, self.depth, self.line);
-        inner.commands(CommandEnd::WithText);
+        inner.read_commands(CommandEnd::WithText);
     }
 }
 

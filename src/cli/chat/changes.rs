@@ -20,19 +20,19 @@ const NAMED: usize = 20;
 
 impl Chat {
     /// Takes back what the last `turns` turns that changed files did.
-    pub(super) async fn revert(&mut self, turns: usize) -> Result<(), ClientError> {
+    pub(super) async fn revert_changes(&mut self, turns: usize) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_revert(turns) else {
             self.view
-                .note(Color::Yellow, "Nothing left to undo in this session.");
+                .show_note(Color::Yellow, "Nothing left to undo in this session.");
             return Ok(());
         };
         self.put_back(turn_id, false).await
     }
 
     /// Makes again what was taken back last.
-    pub(super) async fn redo(&mut self) -> Result<(), ClientError> {
+    pub(super) async fn redo_changes(&mut self) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_redo() else {
-            self.view.note(Color::Yellow, "nothing was taken back");
+            self.view.show_note(Color::Yellow, "nothing was taken back");
             return Ok(());
         };
         self.put_back(turn_id, true).await
@@ -52,35 +52,35 @@ impl Chat {
                 ChangeKind::Modified => "~",
                 ChangeKind::Deleted => "−",
             };
-            let path = text::neutralise(&file.path).into_owned();
-            self.view.note(Color::Dim, &format!("  {what} {path}"));
+            let path = text::strip_control_characters(&file.path).into_owned();
+            self.view.show_note(Color::Dim, &format!("  {what} {path}"));
         }
         let more = done.files.len().saturating_sub(NAMED);
         if more > 0 {
-            self.view.note(Color::Dim, &format!("  … and {more} more"));
+            self.view.show_note(Color::Dim, &format!("  … and {more} more"));
         }
         for conflict in &done.conflicts {
-            let path = text::neutralise(&conflict.path).into_owned();
-            self.view.note(
+            let path = text::strip_control_characters(&conflict.path).into_owned();
+            self.view.show_note(
                 Color::Yellow,
                 &format!("! {path} was left unchanged: {}", conflict.why),
             );
         }
         match (done.files.is_empty(), redo) {
-            (true, _) if done.conflicts.is_empty() => self.view.note(Color::Dim, "Nothing to revert."),
+            (true, _) if done.conflicts.is_empty() => self.view.show_note(Color::Dim, "Nothing to revert."),
             (true, _) => {}
-            (false, false) => self.done("reverted; /redo restores it. The agent will learn of it"),
-            (false, true) => self.done("restored; the agent will learn of it"),
+            (false, false) => self.show_success("reverted; /redo restores it. The agent will learn of it"),
+            (false, true) => self.show_success("restored; the agent will learn of it"),
         }
         Ok(())
     }
 
     /// Shows what one of the last turns that changed files did.
-    pub(super) fn diff(&mut self, turns: usize) {
-        let Some(diff) = self.view.changes().made(turns).cloned() else {
+    pub(super) fn show_diff(&mut self, turns: usize) {
+        let Some(diff) = self.view.changes().find_recent_diff(turns).cloned() else {
             return self
                 .view
-                .note(Color::Yellow, "No such turn of this session changed files.");
+                .show_note(Color::Yellow, "No such turn of this session changed files.");
         };
         let styler = self.view.screen.styler;
         for file in &diff.files {
@@ -89,24 +89,25 @@ impl Chat {
             } else {
                 ""
             };
-            let path = text::neutralise(&file.path).into_owned();
+            let path = text::strip_control_characters(&file.path).into_owned();
             let head = format!("{path} (+{} −{}{lost})", file.added, file.removed);
-            self.view.note(Color::Cyan, &head);
+            self.view.show_note(Color::Cyan, &head);
             let Some(text) = &file.diff else {
                 self.view
-                    .note(Color::Dim, "  changes not shown: not text, or too large");
+                    .show_note(Color::Dim, "  changes not shown: not text, or too large");
                 continue;
             };
             let width = self.view.screen.width();
             for line in blocks::diff_lines(styler, width, text, true) {
-                self.view.screen.line(&line);
+                self.view.screen.write_line(&line);
             }
         }
         if let Some(more) = diff.unlisted {
-            self.view.note(Color::Dim, &format!("… and {more} more files"));
+            self.view
+                .show_note(Color::Dim, &format!("… and {more} more files"));
         }
         if diff.partial {
-            self.view.note(
+            self.view.show_note(
                 Color::Yellow,
                 "! too many files to check all: commands may have changed others",
             );
@@ -117,38 +118,38 @@ impl Chat {
     pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
         let Some(call) = self.view.calls.nth_last(number).cloned() else {
             self.view
-                .note(Color::Yellow, "No such call with output in this chat.");
+                .show_note(Color::Yellow, "No such call with output in this chat.");
             return Ok(());
         };
         let text = match &call.reference {
             Some(reference) => self.client.read_whole(&self.session, reference).await?,
             None => call.text,
         };
-        self.view.note(Color::Cyan, &call.title);
-        let shown = text::neutralise(text.trim_end()).replace('\t', "    ");
+        self.view.show_note(Color::Cyan, &call.title);
+        let shown = text::strip_control_characters(text.trim_end()).replace('\t', "    ");
         for line in shown.lines() {
-            self.view.screen.line(line);
+            self.view.screen.write_line(line);
         }
         Ok(())
     }
 
     /// Goes on in a new session that has all of this one.
-    pub(super) async fn fork(&mut self) -> Result<(), ClientError> {
+    pub(super) async fn fork_session(&mut self) -> Result<(), ClientError> {
         let params = ForkSessionParams {
             session_id: self.session.clone(),
             turn_id: None,
         };
         let fork: ForkSessionResult = self.client.request(method::FORK_SESSION, &params).await?;
         let before = self.session.clone();
-        self.switch(fork.session_id).await?;
-        self.done(&format!(
+        self.switch_session(fork.session_id).await?;
+        self.show_success(&format!(
             "this is a new session from here on; /load {before} returns to the other"
         ));
         Ok(())
     }
 
     /// Writes the session to a file that is not there yet.
-    pub(super) async fn export(&mut self, name: Option<String>) -> Result<(), ClientError> {
+    pub(super) async fn export_session(&mut self, name: Option<String>) -> Result<(), ClientError> {
         let name = name.unwrap_or_else(|| format!("{}.md", self.session));
         let format = if Path::new(&name).extension().is_some_and(|end| end == "json") {
             ExportFormat::Json
@@ -175,7 +176,7 @@ impl Chat {
         };
         let failed = |error| ClientError::Failed(format!("cannot write {}: {error}", path.display()));
         written.map_err(failed)?;
-        self.done(&format!("written to {}", path.display()));
+        self.show_success(&format!("written to {}", path.display()));
         Ok(())
     }
 }

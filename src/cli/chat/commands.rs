@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::slash::{COMMANDS, MODES, Slash, mode_name, unknown};
+use super::slash::{COMMANDS, MODES, Slash, describe_unknown_command, mode_name};
 use super::{Chat, ChatStep};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
 use crate::cli::session_lookup::find_session;
-use crate::cli::sessions::when;
-use crate::cli::style::{Color, cost_of_use, fit, tokens, width as columns};
+use crate::cli::sessions::format_age;
+use crate::cli::style::{Color, cost_of_use, fit_line, format_tokens, measure_width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -22,7 +22,7 @@ use crate::protocol::{
 const SHOWN_MODELS: usize = 60;
 
 /// What a model's tokens cost, and who says so.
-fn cost(model: &ModelInfo) -> Option<String> {
+fn describe_price(model: &ModelInfo) -> Option<String> {
     let price = model.price;
     let dollars = price.map(|price| format!("${}/${} per million", price.input, price.output));
     match model.pricing {
@@ -34,119 +34,126 @@ fn cost(model: &ModelInfo) -> Option<String> {
 }
 
 impl Chat {
-    pub(super) async fn command(&mut self, command: Slash) -> Result<ChatStep, ClientError> {
+    pub(super) async fn run_slash_command(&mut self, command: Slash) -> Result<ChatStep, ClientError> {
         match command {
             Slash::Help => {
                 self.list_own().await?;
-                self.help();
+                self.show_help();
             }
             // Looked for before it gets here.
-            Slash::Own(name) => self.view.note(Color::Yellow, &unknown(&name)),
-            Slash::Model(None, _) => self.models().await?,
+            Slash::Own(name) => self
+                .view
+                .show_note(Color::Yellow, &describe_unknown_command(&name)),
+            Slash::Model(None, _) => self.show_models().await?,
             Slash::Model(Some(model), effort) => self.set_model(model, effort).await?,
-            Slash::Mode(None) => self.modes(),
+            Slash::Mode(None) => self.show_modes(),
             Slash::Mode(Some(mode)) => self.set_mode(mode).await?,
-            Slash::Sessions(words) => self.sessions(words).await?,
+            Slash::Sessions(words) => self.show_sessions(words).await?,
             Slash::Load(which) => {
-                let Some(id) = numbered(&self.listed, which) else {
+                let Some(id) = resolve_list_number(&self.listed, which) else {
                     self.view
-                        .note(Color::Yellow, "no session with that number; see /sessions");
+                        .show_note(Color::Yellow, "no session with that number; see /sessions");
                     return Ok(ChatStep::GoOn);
                 };
                 let id = find_session(&mut self.client, &id).await?;
-                self.switch(id).await?;
+                self.switch_session(id).await?;
             }
-            Slash::New => self.fresh().await?,
-            Slash::Resume => return self.resume().await,
-            Slash::Compact(instructions) => return self.compact(instructions).await,
-            Slash::Cost => self.cost(),
-            Slash::Tools => self.tools().await?,
-            Slash::Grants => self.grants().await?,
+            Slash::New => self.create_session().await?,
+            Slash::Resume => return self.resume_turn().await,
+            Slash::Compact(instructions) => return self.compact_session(instructions).await,
+            Slash::Cost => self.show_cost(),
+            Slash::Tools => self.show_tools().await?,
+            Slash::Grants => self.show_grants().await?,
             Slash::Revoke(which) => {
-                let Some(grant_id) = numbered(&self.granted, which) else {
+                let Some(grant_id) = resolve_list_number(&self.granted, which) else {
                     self.view
-                        .note(Color::Yellow, "no grant with that number; see /grants");
+                        .show_note(Color::Yellow, "no grant with that number; see /grants");
                     return Ok(ChatStep::GoOn);
                 };
                 let _: EmptyResult = self
                     .client
                     .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
                     .await?;
-                self.done("revoked");
+                self.show_success("revoked");
             }
             Slash::Title(title) => {
                 let session_id = self.session.clone();
                 let params = RenameSessionParams { session_id, title };
                 let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
-                self.done("renamed the session");
+                self.show_success("renamed the session");
             }
-            Slash::Trust(true) => return self.trust().await,
+            Slash::Trust(true) => return self.ask_for_trust().await,
             Slash::Trust(false) => self.set_trust(false, Vec::new()).await?,
-            Slash::Reload => self.reload().await?,
-            Slash::Revert(turns) => self.revert(turns).await?,
-            Slash::Redo => self.redo().await?,
-            Slash::Diff(turns) => self.diff(turns),
+            Slash::Reload => self.reload_config().await?,
+            Slash::Revert(turns) => self.revert_changes(turns).await?,
+            Slash::Redo => self.redo_changes().await?,
+            Slash::Diff(turns) => self.show_diff(turns),
             Slash::Output(number) => self.show_output(number).await?,
-            Slash::Queue(wish) => return self.queue(wish).await,
-            Slash::Fork => self.fork().await?,
-            Slash::Export(file) => self.export(file).await?,
+            Slash::Queue(wish) => return self.handle_queue_command(wish).await,
+            Slash::Fork => self.fork_session().await?,
+            Slash::Export(file) => self.export_session(file).await?,
             Slash::Quit => return Ok(ChatStep::Leave),
         }
         Ok(ChatStep::GoOn)
     }
 
-    pub(super) fn done(&mut self, what: &str) {
-        self.view.note(Color::Green, &format!("✓ {what}"));
+    pub(super) fn show_success(&mut self, what: &str) {
+        self.view.show_note(Color::Green, &format!("✓ {what}"));
     }
 
-    fn help(&mut self) {
+    fn show_help(&mut self) {
         let styler = self.view.screen.styler;
         for told in &COMMANDS {
-            let usage = styler.paint(Color::Cyan, &format!("  {:<32} ", told.usage));
-            self.row(&usage, 35, told.does);
+            let usage = styler.paint_text(Color::Cyan, &format!("  {:<32} ", told.usage));
+            self.show_row(&usage, 35, told.does);
         }
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
-            let usage = text::one_line(&text::neutralise(&format!("/{} {hint}", command.name)), 60);
-            let usage = styler.paint(Color::Cyan, &format!("  {usage:<32} "));
+            let usage = text::one_line(
+                &text::strip_control_characters(&format!("/{} {hint}", command.name)),
+                60,
+            );
+            let usage = styler.paint_text(Color::Cyan, &format!("  {usage:<32} "));
             let says = command.problem.as_ref().or(command.description.as_ref());
-            let says = says.map(|says| text::neutralise(says).into_owned());
-            self.row(&usage, 35, says.as_deref().unwrap_or("your own"));
+            let says = says.map(|says| text::strip_control_characters(says).into_owned());
+            self.show_row(&usage, 35, says.as_deref().unwrap_or("your own"));
         }
         for line in [
             "",
             "@path refers to a file, @path:10-20 to some of its lines; Tab completes.",
             "End a line with \\ to continue on the next. Answer a question with y, n, s or a; e edits.",
         ] {
-            self.view.note(Color::Dim, line);
+            self.view.show_note(Color::Dim, line);
         }
     }
 
     /// A name and what is to be said of it; below it where there is no room beside it.
-    fn row(&mut self, name: &str, columns: usize, says: &str) {
+    fn show_row(&mut self, name: &str, columns: usize, says: &str) {
         let screen = &mut self.view.screen;
         if screen.width() >= columns + 24 {
-            return screen.entry(name, columns, says);
+            return screen.write_entry(name, columns, says);
         }
-        screen.line(name.trim_end_matches(' '));
+        screen.write_line(name.trim_end_matches(' '));
         if !says.is_empty() {
-            screen.entry("      ", 6, says);
+            screen.write_entry("      ", 6, says);
         }
     }
 
-    async fn models(&mut self) -> Result<(), ClientError> {
+    async fn show_models(&mut self) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),
             live: true,
             ..ListModelsParams::default()
         };
-        self.view.screen.status("asking the providers for their models …");
+        self.view
+            .screen
+            .set_status("asking the providers for their models …");
         let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
-        self.view.screen.status("");
+        self.view.screen.set_status("");
         let styler = self.view.screen.styler;
         for model in listed.models.iter().take(SHOWN_MODELS) {
             let mark = if model.current {
-                styler.paint(Color::Green, "●")
+                styler.paint_text(Color::Green, "●")
             } else {
                 " ".to_owned()
             };
@@ -154,19 +161,19 @@ impl Chat {
             about.extend(
                 model
                     .context_window
-                    .map(|window| format!("{} window", tokens(window))),
+                    .map(|window| format!("{} window", format_tokens(window))),
             );
-            about.extend(cost(model));
+            about.extend(describe_price(model));
             if model.listed == Some(false) {
                 about.push("not in the provider's list".to_owned());
             }
-            let name = format!("{mark} {:<48} ", fit(&model.model, 48));
-            self.row(&name, 51, &about.join(", "));
+            let name = format!("{mark} {:<48} ", fit_line(&model.model, 48));
+            self.show_row(&name, 51, &about.join(", "));
         }
         let more = listed.models.len().saturating_sub(SHOWN_MODELS);
         if more > 0 {
             let note = format!("… and {more} more; /model takes any name");
-            self.view.note(Color::Dim, &note);
+            self.view.show_note(Color::Dim, &note);
         }
         for provider in &listed.providers {
             let ill = matches!(
@@ -175,12 +182,12 @@ impl Chat {
             );
             if let (true, Some(message)) = (ill, &provider.message) {
                 self.view
-                    .note(Color::Yellow, &format!("! {}: {message}", provider.provider));
+                    .show_note(Color::Yellow, &format!("! {}: {message}", provider.provider));
             }
         }
         if listed.models.is_empty() {
             self.view
-                .note(Color::Yellow, "no model is configured; run `agentls doctor`");
+                .show_note(Color::Yellow, "no model is configured; run `agentls doctor`");
         }
         Ok(())
     }
@@ -193,19 +200,19 @@ impl Chat {
         };
         let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
         self.view.knows_model(Some(&model));
-        self.done(&format!("now using {model}"));
+        self.show_success(&format!("now using {model}"));
         Ok(())
     }
 
-    fn modes(&mut self) {
+    fn show_modes(&mut self) {
         let styler = self.view.screen.styler;
         for (mode, name, means) in MODES {
             let mark = if mode == self.mode {
-                styler.paint(Color::Green, "●")
+                styler.paint_text(Color::Green, "●")
             } else {
                 " ".to_owned()
             };
-            self.row(&format!("{mark} {name:<9} "), 12, means);
+            self.show_row(&format!("{mark} {name:<9} "), 12, means);
         }
     }
 
@@ -216,11 +223,11 @@ impl Chat {
             .request(method::SET_MODE, &SetModeParams { session_id, mode })
             .await?;
         self.mode = mode;
-        self.done(&format!("mode {}", mode_name(mode)));
+        self.show_success(&format!("mode {}", mode_name(mode)));
         Ok(())
     }
 
-    async fn sessions(&mut self, words: Option<String>) -> Result<(), ClientError> {
+    async fn show_sessions(&mut self, words: Option<String>) -> Result<(), ClientError> {
         let params = ListSessionsParams {
             query: words,
             limit: Some(20),
@@ -238,10 +245,10 @@ impl Chat {
             };
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
             let wide = width >= 70;
-            let title = fit(title, width.saturating_sub(if wide { 46 } else { 8 }));
+            let title = fit_line(title, width.saturating_sub(if wide { 46 } else { 8 }));
             let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
-            let about = format!("{} · {folder}", when(session.updated_at, now));
-            let about = styler.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
+            let about = format!("{} · {folder}", format_age(session.updated_at, now));
+            let about = styler.dim_text(&fit_line(&about, if wide { 38 } else { width.saturating_sub(8) }));
             let between = if wide {
                 " ".repeat(width - 44 - columns(&title))
             } else {
@@ -249,15 +256,17 @@ impl Chat {
             };
             let number = number + 1;
             let line = format!("{number:>3} {here} {title}{between}{about}");
-            self.view.screen.line(&line);
+            self.view.screen.write_line(&line);
             if let Some(snippet) = &session.snippet {
-                let snippet = fit(snippet, width.saturating_sub(8));
-                self.view.screen.line(&format!("      {}", styler.dim(&snippet)));
+                let snippet = fit_line(snippet, width.saturating_sub(8));
+                self.view
+                    .screen
+                    .write_line(&format!("      {}", styler.dim_text(&snippet)));
             }
         }
         let none = listed.sessions.is_empty();
         self.view
-            .note(Color::Dim, if none { "none" } else { "/load NUMBER opens one" });
+            .show_note(Color::Dim, if none { "none" } else { "/load NUMBER opens one" });
         self.listed = listed
             .sessions
             .into_iter()
@@ -266,7 +275,7 @@ impl Chat {
         Ok(())
     }
 
-    fn cost(&mut self) {
+    fn show_cost(&mut self) {
         let line = match self.view.usage() {
             None => "no request yet".to_owned(),
             Some(usage) => {
@@ -277,18 +286,18 @@ impl Chat {
                 let cost = cost_of_use(spent.cost_usd);
                 format!(
                     "{cost} · {} tokens in ({} from the cache), {} out · context {} of {}",
-                    tokens(tokens_in),
-                    tokens(spent.tokens.cache_read_tokens),
-                    tokens(spent.tokens.output_tokens),
-                    tokens(usage.context_used),
-                    tokens(usage.context_window),
+                    format_tokens(tokens_in),
+                    format_tokens(spent.tokens.cache_read_tokens),
+                    format_tokens(spent.tokens.output_tokens),
+                    format_tokens(usage.context_used),
+                    format_tokens(usage.context_window),
                 )
             }
         };
-        self.view.note(Color::Dim, &line);
+        self.view.show_note(Color::Dim, &line);
     }
 
-    async fn tools(&mut self) -> Result<(), ClientError> {
+    async fn show_tools(&mut self) -> Result<(), ClientError> {
         let params = ListToolsParams {
             session_id: Some(self.session.clone()),
         };
@@ -297,14 +306,16 @@ impl Chat {
         let room = self.view.screen.width().saturating_sub(16);
         for tool in &listed.tools {
             let first = tool.description.split(". ").next().unwrap_or_default();
-            self.view
-                .screen
-                .line(&format!("  {:<13} {}", tool.name, styler.dim(&fit(first, room))));
+            self.view.screen.write_line(&format!(
+                "  {:<13} {}",
+                tool.name,
+                styler.dim_text(&fit_line(first, room))
+            ));
         }
         Ok(())
     }
 
-    async fn grants(&mut self) -> Result<(), ClientError> {
+    async fn show_grants(&mut self) -> Result<(), ClientError> {
         let params = ListGrantsParams {
             session_id: Some(self.session.clone()),
         };
@@ -316,10 +327,10 @@ impl Chat {
                 GrantScope::Workspace => "this folder, always",
             };
             // A rule is always shown whole.
-            let rule = text::reveal(&grant.rule).replace(['\n', '\t'], " ");
+            let rule = text::reveal_hidden_characters(&grant.rule).replace(['\n', '\t'], " ");
             let screen = &mut self.view.screen;
-            screen.entry(&format!("{:>3}  ", number + 1), 5, &rule);
-            screen.line(&format!("     {}", styler.dim(scope)));
+            screen.write_entry(&format!("{:>3}  ", number + 1), 5, &rule);
+            screen.write_line(&format!("     {}", styler.dim_text(scope)));
         }
         let none = listed.grants.is_empty();
         let line = if none {
@@ -327,32 +338,32 @@ impl Chat {
         } else {
             "/grants revoke NUMBER revokes one"
         };
-        self.view.note(Color::Dim, line);
+        self.view.show_note(Color::Dim, line);
         self.granted = listed.grants.into_iter().map(|grant| grant.grant_id).collect();
         Ok(())
     }
 
-    async fn reload(&mut self) -> Result<(), ClientError> {
+    async fn reload_config(&mut self) -> Result<(), ClientError> {
         let result: ReloadConfigResult = self
             .client
             .request(method::RELOAD_CONFIG, &ReloadConfigParams {})
             .await?;
         for problem in &result.problems {
             let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-            self.view.note(
+            self.view.show_note(
                 Color::Yellow,
                 &format!("! {}{line}: {}", problem.file, problem.message),
             );
         }
         if result.problems.is_empty() {
-            self.done("reloaded the configuration; no problems");
+            self.show_success("reloaded the configuration; no problems");
         }
         Ok(())
     }
 }
 
 /// A number of a list as the id it stands for, if there is one; anything else is an id.
-fn numbered(listed: &[String], which: String) -> Option<String> {
+fn resolve_list_number(listed: &[String], which: String) -> Option<String> {
     match which.parse::<usize>() {
         Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
         Err(_) => Some(which),

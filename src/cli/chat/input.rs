@@ -15,7 +15,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use super::slash::{MODES, names};
+use super::slash::{MODES, list_command_names};
 use crate::cli::style::{Color, Styler};
 
 const HISTORY: usize = 1_000;
@@ -86,7 +86,7 @@ impl Input {
         match read {
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
-                self.keep(&line);
+                self.save_history_line(&line);
                 Line::Words(line)
             }
             Err(ReadlineError::Interrupted) => Line::Interrupted,
@@ -94,7 +94,7 @@ impl Input {
         }
     }
 
-    fn keep(&mut self, line: &str) {
+    fn save_history_line(&mut self, line: &str) {
         if line.trim().is_empty() || !self.editor.add_history_entry(line).unwrap_or(false) {
             return;
         }
@@ -120,7 +120,7 @@ impl Hinter for Help {
 
 impl Highlighter for Help {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
-        self.styler.paint(Color::BoldCyan, prompt).into()
+        self.styler.paint_text(Color::BoldCyan, prompt).into()
     }
 }
 
@@ -139,7 +139,7 @@ impl Completer for Help {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let (start, found) = complete(&line[..pos], &self.folder, &self.own);
+        let (start, found) = complete_line(&line[..pos], &self.folder, &self.own);
         let pairs = found.into_iter().map(|text| Pair {
             display: text.clone(),
             replacement: text,
@@ -149,9 +149,9 @@ impl Completer for Help {
 }
 
 /// What the end of `line` could become, and where it begins.
-fn complete(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
+fn complete_line(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
     if line.starts_with('/') && !line.contains(' ') {
-        let known = names().map(str::to_owned).chain(own.iter().cloned());
+        let known = list_command_names().map(str::to_owned).chain(own.iter().cloned());
         return (
             0,
             known
@@ -166,12 +166,12 @@ fn complete(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
     }
     let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     match line[start..].strip_prefix('@') {
-        Some(begun) => (start + 1, files(begun, folder)),
+        Some(begun) => (start + 1, complete_path(begun, folder)),
         None => (line.len(), Vec::new()),
     }
 }
 
-fn files(begun: &str, folder: &Path) -> Vec<String> {
+fn complete_path(begun: &str, folder: &Path) -> Vec<String> {
     let (dir, name) = begun
         .rsplit_once('/')
         .map_or(("", begun), |(dir, name)| (dir, name));
@@ -207,7 +207,7 @@ mod tests {
         for file in ["src/a.rs", "src/b.rs", "set.txt", ".hidden"] {
             fs::write(folder.path().join(file), "").unwrap();
         }
-        let complete = |line: &str| complete(line, folder.path(), &["/mine".to_owned()]);
+        let complete = |line: &str| complete_line(line, folder.path(), &["/mine".to_owned()]);
         assert_eq!(
             complete("/mod"),
             (0, vec!["/model ".to_owned(), "/mode ".to_owned()])

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub(in crate::cli) use commands::short_path;
 use input::{Input, Line};
-use slash::{Slash, content, mode_name};
+use slash::{Slash, build_prompt_content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
 use super::doctor::WAYS;
@@ -23,7 +23,7 @@ use super::keys::Draft;
 use super::screen::Screen;
 use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
-use super::style::{Color, Styler, fit};
+use super::style::{Color, Styler, fit_line};
 use super::turn::{ApprovalMode, TWICE, Turn, TurnEndReport, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -62,7 +62,7 @@ pub(super) enum ChatError {
 }
 
 /// Runs it; the exit code.
-pub(super) async fn chat(
+pub(super) async fn run_chat(
     which: ChatStart,
     mut launch: Launch,
     env: &Env,
@@ -72,34 +72,34 @@ pub(super) async fn chat(
     if !terminal {
         return Err(ChatError::NoTerminal);
     }
-    let styler = Styler::of(env, true);
-    let signals = Signals::listen().map_err(ChatError::Signals)?;
-    let places = ConfigPaths::of(env, config);
+    let styler = Styler::from_env(env, true);
+    let signals = Signals::install_handlers().map_err(ChatError::Signals)?;
+    let places = ConfigPaths::from_env(env, config);
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
     let input = Input::open(styler, &launch.folder, state_dir)?;
     launch.questions = true;
     launch.interruptible = true;
     let client = Client::start(&launch).await?;
     let mut chat = Chat {
-        view: View::new(Screen::stdout(true, styler)),
+        view: View::new(Screen::with_stdout(true, styler)),
         client,
         signals,
         input: Some(input),
         draft: Draft::default(),
         agent: None,
         own: Vec::new(),
-        editor: Editor::of(env),
+        editor: Editor::from_env(env),
         session: String::new(),
         mode: Mode::Ask,
         interrupted: None,
         listed: Vec::new(),
         granted: Vec::new(),
-        home: env.home().map(Path::to_path_buf),
+        home: env.home_dir().map(Path::to_path_buf),
         launch,
     };
     chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
-    let done = chat.converse().await;
+    let done = chat.run_input_loop().await;
     chat.say_how_to_resume();
     done?;
     chat.client.close().await;
@@ -137,7 +137,7 @@ enum ChatStep {
 }
 
 impl Chat {
-    async fn converse(&mut self) -> Result<(), ClientError> {
+    async fn run_input_loop(&mut self) -> Result<(), ClientError> {
         loop {
             let line = self.read_line().await?;
             let line = match line {
@@ -152,7 +152,7 @@ impl Chat {
                     }
                     self.interrupted = Some(now);
                     self.view
-                        .note(Color::Dim, "press Ctrl-C again or Ctrl-D to leave");
+                        .show_note(Color::Dim, "press Ctrl-C again or Ctrl-D to leave");
                     continue;
                 }
                 Line::Words(line) if line.trim().is_empty() => continue,
@@ -160,25 +160,25 @@ impl Chat {
             };
             self.interrupted = None;
             let done = match slash::parse(&line) {
-                Some(Ok(Slash::Own(name))) => self.own(&name, &line).await,
-                Some(Ok(command)) => self.command(command).await,
+                Some(Ok(Slash::Own(name))) => self.run_custom_command(&name, &line).await,
+                Some(Ok(command)) => self.run_slash_command(command).await,
                 Some(Err(why)) => {
-                    self.view.note(Color::Yellow, &why);
+                    self.view.show_note(Color::Yellow, &why);
                     Ok(ChatStep::GoOn)
                 }
-                None => self.prompt(&line).await,
+                None => self.send_prompt(&line).await,
             };
             match done {
                 Ok(ChatStep::GoOn) => {}
                 Ok(ChatStep::Leave) => return Ok(()),
-                Err(ClientError::Ended(why)) => self.restart(&why).await?,
+                Err(ClientError::Ended(why)) => self.restart_server(&why).await?,
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     self.interrupted = Some(clock::now());
                     self.view
-                        .note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
+                        .show_note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
                 }
-                Err(error) => self.view.note(Color::Red, &format!("✗ {error}")),
+                Err(error) => self.view.show_note(Color::Red, &format!("✗ {error}")),
             }
         }
     }
@@ -189,10 +189,10 @@ impl Chat {
             return Ok(Line::End);
         };
         // What came before the last answer counts for the next line, however soon it is typed.
-        while let Some(told) = self.client.kept() {
-            self.heard(&told);
+        while let Some(told) = self.client.pop_notification() {
+            self.handle_notification(&told);
         }
-        self.view.screen.gap();
+        self.view.screen.write_gap();
         let saved = rustix::termios::tcgetattr(std::io::stdin());
         let draft = std::mem::take(&mut self.draft).text;
         let mut reading = tokio::task::spawn_blocking(move || {
@@ -224,23 +224,24 @@ impl Chat {
             }
         };
         self.input = Some(input);
-        self.view.screen.entered();
+        self.view.screen.note_foreign_newline();
         for told in said {
-            self.heard(&told);
+            self.handle_notification(&told);
         }
         if let (Some(ClientError::Ended(why)), Line::Words(_)) = (ended, &line) {
-            self.restart(&why).await?;
+            self.restart_server(&why).await?;
         }
         Ok(line)
     }
 
     /// A command that is none of ours: the server may know it.
-    async fn own(&mut self, name: &str, line: &str) -> Result<ChatStep, ClientError> {
+    async fn run_custom_command(&mut self, name: &str, line: &str) -> Result<ChatStep, ClientError> {
         self.list_own().await?;
         if self.own.iter().any(|command| command.name == name) {
-            return self.prompt(line).await;
+            return self.send_prompt(line).await;
         }
-        self.view.note(Color::Yellow, &slash::unknown(name));
+        self.view
+            .show_note(Color::Yellow, &slash::describe_unknown_command(name));
         Ok(ChatStep::GoOn)
     }
 
@@ -253,26 +254,28 @@ impl Chat {
         if let Some(input) = &mut self.input {
             let names = listed.commands.iter().map(|command| format!("/{}", command.name));
             // A file's name may act on the terminal: such a command is not offered.
-            input.complete_too(names.filter(|name| crate::base::text::reveal(name) == *name));
+            input.complete_too(
+                names.filter(|name| crate::base::text::reveal_hidden_characters(name) == *name),
+            );
         }
         self.own = listed.commands;
         Ok(())
     }
 
-    fn heard(&mut self, told: &ServerNotification) {
+    fn handle_notification(&mut self, told: &ServerNotification) {
         if let ServerNotification::SessionUpdated(updated) = told {
             self.mode = updated.mode.unwrap_or(self.mode);
         }
-        self.view.event(told);
+        self.view.handle_event(told);
     }
 
-    async fn prompt(&mut self, line: &str) -> Result<ChatStep, ClientError> {
-        self.view.screen.gap();
+    async fn send_prompt(&mut self, line: &str) -> Result<ChatStep, ClientError> {
+        self.view.screen.write_gap();
         let params = PromptParams {
             session_id: self.session.clone(),
-            prompt: content(line, &self.launch.folder),
+            prompt: build_prompt_content(line, &self.launch.folder),
         };
-        let sent = self.client.begin(method::PROMPT, &params).await;
+        let sent = self.client.start_request(method::PROMPT, &params).await;
         if sent.is_err() {
             // It did not arrive, so it stands in the next line.
             line.clone_into(&mut self.draft.text);
@@ -280,29 +283,29 @@ impl Chat {
         self.see_through(sent?).await
     }
 
-    async fn resume(&mut self) -> Result<ChatStep, ClientError> {
+    async fn resume_turn(&mut self) -> Result<ChatStep, ClientError> {
         let params = ResumeTurnParams {
             session_id: self.session.clone(),
         };
-        let id = self.client.begin(method::RESUME_TURN, &params).await?;
+        let id = self.client.start_request(method::RESUME_TURN, &params).await?;
         self.see_through(id).await
     }
 
-    async fn compact(&mut self, instructions: Option<String>) -> Result<ChatStep, ClientError> {
+    async fn compact_session(&mut self, instructions: Option<String>) -> Result<ChatStep, ClientError> {
         let params = CompactParams {
             session_id: self.session.clone(),
             instructions,
         };
-        let id = self.client.begin(method::COMPACT, &params).await?;
+        let id = self.client.start_request(method::COMPACT, &params).await?;
         self.see_through(id).await
     }
 
     /// Sees a turn through, and those that what waited begins.
     async fn see_through(&mut self, id: u64) -> Result<ChatStep, ClientError> {
-        self.follow(WaitFor::Answered(id)).await
+        self.follow_turns(WaitFor::Answered(id)).await
     }
 
-    async fn follow(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
+    async fn follow_turns(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         let mut next = self.one_turn(until).await?;
         while next == ChatStep::GoOn && self.queue_goes_on().await? {
             next = self.one_turn(WaitFor::TurnEnds).await?;
@@ -328,9 +331,9 @@ impl Chat {
             editor: Some(&self.editor),
             watch: &mut watch,
         };
-        let ended = turn.run(until).await;
+        let ended = turn.run_to_end(until).await;
         self.mode = mode;
-        self.view.rest();
+        self.view.set_idle();
         let TurnEndReport {
             result,
             leave,
@@ -347,38 +350,38 @@ impl Chat {
     /// Where the work that is left behind can be found again.
     fn say_how_to_resume(&mut self) {
         // Nothing was said in it.
-        if self.session.is_empty() || self.view.seq() == 0 {
+        if self.session.is_empty() || self.view.last_seq() == 0 {
             return;
         }
-        self.view.rest();
+        self.view.set_idle();
         let line = format!("to resume this session: agentls chat --session {}", self.session);
-        self.view.note(Color::Dim, &line);
+        self.view.show_note(Color::Dim, &line);
     }
 
     /// The server is gone: another takes its place, and the session goes on where it was.
-    async fn restart(&mut self, why: &str) -> Result<(), ClientError> {
-        self.view.rest();
+    async fn restart_server(&mut self, why: &str) -> Result<(), ClientError> {
+        self.view.set_idle();
         let why = if why.is_empty() {
             String::new()
         } else {
             format!(" ({why})")
         };
-        self.view.screen.gap();
+        self.view.screen.write_gap();
         self.view
-            .note(Color::Yellow, &format!("! the server exited{why}; restarting it"));
+            .show_note(Color::Yellow, &format!("! the server exited{why}; restarting it"));
         self.client = Client::start(&self.launch).await?;
         if self.session.is_empty() {
             return Ok(());
         }
-        let loaded = self.load(Some(self.view.seq()), 1_000).await?;
+        let loaded = self.load_session(Some(self.view.last_seq()), 1_000).await?;
         let resumable = loaded.state.resumable_turn_id.is_some();
-        self.replay(loaded);
+        self.replay_session(loaded);
         let line = if resumable {
             "loaded the session; /resume continues the interrupted turn"
         } else {
             "the session is loaded"
         };
-        self.view.note(Color::Dim, line);
+        self.view.show_note(Color::Dim, line);
         Ok(())
     }
 
@@ -392,8 +395,8 @@ impl Chat {
             ChatStart::Last => self.last_session().await?,
         };
         match id {
-            Some(id) => self.switch(id).await?,
-            None => self.fresh().await?,
+            Some(id) => self.switch_session(id).await?,
+            None => self.create_session().await?,
         }
         Ok(())
     }
@@ -402,12 +405,12 @@ impl Chat {
         let newest = newest_session(&mut self.client, &self.launch.folder).await?;
         if newest.is_none() {
             self.view
-                .note(Color::Dim, "this folder has no session yet; this is a new one");
+                .show_note(Color::Dim, "this folder has no session yet; this is a new one");
         }
         Ok(newest)
     }
 
-    async fn fresh(&mut self) -> Result<(), ClientError> {
+    async fn create_session(&mut self) -> Result<(), ClientError> {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
@@ -416,22 +419,22 @@ impl Chat {
         };
         let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;
         (self.session, self.mode) = (created.session_id, created.mode);
-        self.view.begin(created.seq);
-        self.head(None).await
+        self.view.begin_session(created.seq);
+        self.show_header(None).await
     }
 
-    async fn switch(&mut self, id: String) -> Result<(), ClientError> {
+    async fn switch_session(&mut self, id: String) -> Result<(), ClientError> {
         let before = std::mem::replace(&mut self.session, id);
-        match self.load(None, SHOWN).await {
+        match self.load_session(None, SHOWN).await {
             Ok(loaded) => {
                 let title = loaded.state.title.clone();
                 self.mode = loaded.state.mode;
-                self.view.begin(0);
-                self.head(title.as_deref()).await?;
+                self.view.begin_session(0);
+                self.show_header(title.as_deref()).await?;
                 let resumable = loaded.state.resumable_turn_id.is_some();
-                self.replay(loaded);
+                self.replay_session(loaded);
                 if resumable {
-                    self.view.note(Color::Dim, "/resume continues the last turn");
+                    self.view.show_note(Color::Dim, "/resume continues the last turn");
                 }
                 Ok(())
             }
@@ -442,7 +445,11 @@ impl Chat {
         }
     }
 
-    async fn load(&mut self, after: Option<u64>, tail: u32) -> Result<LoadSessionResult, ClientError> {
+    async fn load_session(
+        &mut self,
+        after: Option<u64>,
+        tail: u32,
+    ) -> Result<LoadSessionResult, ClientError> {
         let params = LoadSessionParams {
             session_id: self.session.clone(),
             after_seq: after,
@@ -453,20 +460,20 @@ impl Chat {
         self.client.request(method::LOAD_SESSION, &params).await
     }
 
-    fn replay(&mut self, loaded: LoadSessionResult) {
+    fn replay_session(&mut self, loaded: LoadSessionResult) {
         if loaded.has_earlier {
-            self.view.note(Color::Dim, "… earlier events are not shown");
+            self.view.show_note(Color::Dim, "… earlier events are not shown");
         }
         self.mode = loaded.state.mode;
         let queue = loaded.state.queue.clone();
         let events = loaded.events.into_iter();
-        self.view.replay(
+        self.view.replay_events(
             events.filter_map(|event| {
                 ServerNotification::parse(&event.method, event.params).and_then(Result::ok)
             }),
         );
         if let Some(queue) = queue {
-            self.view.queue(queue.prompts.len(), queue.paused);
+            self.view.show_queue(queue.prompts.len(), queue.paused);
         }
     }
 
@@ -493,21 +500,21 @@ impl Chat {
             && listed.providers.is_empty()
         {
             self.view
-                .note(Color::Dim, "no provider is configured: using the local Ollama");
+                .show_note(Color::Dim, "no provider is configured: using the local Ollama");
             return Ok(());
         }
         for provider in &listed.providers {
             let why = provider.message.as_deref().unwrap_or("it cannot be called");
             self.view
-                .note(Color::Yellow, &format!("! {}: {why}", provider.provider));
+                .show_note(Color::Yellow, &format!("! {}: {why}", provider.provider));
         }
         let line = format!("! no provider is available: {WAYS}; for details run `agentls doctor`");
-        self.view.note(Color::Yellow, &line);
+        self.view.show_note(Color::Yellow, &line);
         Ok(())
     }
 
     /// Where one is: version, folder, model, mode.
-    async fn head(&mut self, title: Option<&str>) -> Result<(), ClientError> {
+    async fn show_header(&mut self, title: Option<&str>) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),
             ..ListModelsParams::default()
@@ -517,24 +524,26 @@ impl Chat {
         let current = models.models.iter().find(|model| model.current);
         let styler = self.view.screen.styler;
         let folder = short_path(&self.launch.folder, self.home.as_deref());
-        self.view.screen.gap();
-        let name = styler.paint(Color::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
+        self.view.screen.write_gap();
+        let name = styler.paint_text(Color::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
         let room = self
             .view
             .screen
             .width()
             .saturating_sub(concat!("agentls ", env!("CARGO_PKG_VERSION")).len());
-        let rest = fit(&format!(" · {folder}{title}"), room);
-        self.view.screen.line(&format!("{name}{}", styler.dim(&rest)));
+        let rest = fit_line(&format!(" · {folder}{title}"), room);
+        self.view
+            .screen
+            .write_line(&format!("{name}{}", styler.dim_text(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         let has_model = current.is_some();
-        self.view.note(
+        self.view.show_note(
             Color::Dim,
             &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
         );
-        self.view.note(
+        self.view.show_note(
             Color::Dim,
             "Esc or Ctrl-C interrupts · type to steer while it works · Ctrl-D leaves",
         );

@@ -3,7 +3,7 @@
 use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::style::{Color, fit};
+use crate::cli::style::{Color, fit_line};
 use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
 use crate::protocol::{QueueAction, QueueParams, QueueResult};
@@ -33,7 +33,7 @@ pub(super) fn parse(words: &str) -> Option<Queued> {
 }
 
 impl Chat {
-    pub(super) async fn queue(&mut self, wish: Queued) -> Result<ChatStep, ClientError> {
+    pub(super) async fn handle_queue_command(&mut self, wish: Queued) -> Result<ChatStep, ClientError> {
         let (action, prompt, number) = match wish {
             Queued::List => (QueueAction::List, None, None),
             Queued::Add(words) => (QueueAction::Add, Some(words), None),
@@ -49,17 +49,17 @@ impl Chat {
                     .and_then(|at| listed.prompts.into_iter().nth(at));
                 let Some(one) = one else {
                     self.view
-                        .note(Color::Yellow, "no queued prompt with that number; see /queue");
+                        .show_note(Color::Yellow, "no queued prompt with that number; see /queue");
                     return Ok(ChatStep::GoOn);
                 };
                 Some(one.prompt_id)
             }
         };
-        let prompt = prompt.map(|words| super::content(&words, &self.launch.folder));
+        let prompt = prompt.map(|words| super::build_prompt_content(&words, &self.launch.folder));
         let queue = self.ask_queue(action, prompt_id, prompt).await?;
         self.list_queue(&queue);
         if queue.turn_id.is_some() {
-            return self.follow(WaitFor::TurnEnds).await;
+            return self.follow_turns(WaitFor::TurnEnds).await;
         }
         Ok(ChatStep::GoOn)
     }
@@ -83,11 +83,13 @@ impl Chat {
         let width = self.view.screen.width();
         for (number, prompt) in queue.prompts.iter().enumerate() {
             let said = text::one_line(
-                &text::neutralise(&crate::cli::notification::words(&prompt.content)),
+                &text::strip_control_characters(&crate::cli::notification::extract_content_text(
+                    &prompt.content,
+                )),
                 400,
             );
-            let line = format!("{:>3}  {}", number + 1, fit(&said, width.saturating_sub(6)));
-            self.view.screen.line(&line);
+            let line = format!("{:>3}  {}", number + 1, fit_line(&said, width.saturating_sub(6)));
+            self.view.screen.write_line(&line);
         }
         let line = match (queue.prompts.is_empty(), queue.paused) {
             (true, _) if queue.turn_id.is_some() => return,
@@ -95,7 +97,7 @@ impl Chat {
             (false, true) => "paused, because the last turn did not complete; /queue send continues",
             (false, false) => "waits for the turn's end",
         };
-        self.view.note(Color::Dim, line);
+        self.view.show_note(Color::Dim, line);
     }
 
     /// Whether a prompt that waited has begun a turn, now that one has ended.
@@ -110,7 +112,7 @@ impl Chat {
         let queue = self.ask_queue(QueueAction::List, None, None).await?;
         let goes_on = queue.prompts.len() < waiting;
         if !goes_on {
-            self.view.queue(queue.prompts.len(), queue.paused);
+            self.view.show_queue(queue.prompts.len(), queue.paused);
         }
         Ok(goes_on)
     }

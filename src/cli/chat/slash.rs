@@ -49,56 +49,56 @@ pub(super) struct ParsedLine {
     pub(super) does: &'static str,
 }
 
-const fn told(usage: &'static str, does: &'static str) -> ParsedLine {
+const fn define_command(usage: &'static str, does: &'static str) -> ParsedLine {
     ParsedLine { usage, does }
 }
 
 /// All commands, in the order of the help.
 pub(super) const COMMANDS: [ParsedLine; 23] = [
-    told("/help", "this list"),
-    told(
+    define_command("/help", "this list"),
+    define_command(
         "/model [NAME [low|medium|high]]",
         "list models, or set the model and its effort",
     ),
-    told("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
-    told("/resume", "continue the cancelled or interrupted turn"),
-    told(
+    define_command("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
+    define_command("/resume", "continue the cancelled or interrupted turn"),
+    define_command(
         "/compact [WORDS]",
         "replace old messages by a summary; optionally say what to keep",
     ),
-    told(
+    define_command(
         "/output [N]",
         "full output of the last call (or the Nth from the end)",
     ),
-    told(
+    define_command(
         "/diff [N]",
         "files changed by the last turn (or the Nth from the end)",
     ),
-    told("/revert [N]", "revert the files of the last turn (or the last N)"),
-    told("/redo", "restore what was reverted last"),
-    told(
+    define_command("/revert [N]", "revert the files of the last turn (or the last N)"),
+    define_command("/redo", "restore what was reverted last"),
+    define_command(
         "/queue [WORDS | send [N] | drop N]",
         "list queued prompts, or add one; works during a turn",
     ),
-    told("/new", "a new session"),
-    told("/fork", "fork: continue from here in a new session"),
-    told("/export [FILE.md|FILE.json]", "write this session to a file"),
-    told("/sessions [WORDS]", "list sessions, or search them"),
-    told("/load NUMBER|ID", "another session"),
-    told("/title TEXT", "give this session a title"),
-    told("/cost", "tokens and dollars of this session"),
-    told("/tools", "what the agent can use"),
-    told(
+    define_command("/new", "a new session"),
+    define_command("/fork", "fork: continue from here in a new session"),
+    define_command("/export [FILE.md|FILE.json]", "write this session to a file"),
+    define_command("/sessions [WORDS]", "list sessions, or search them"),
+    define_command("/load NUMBER|ID", "another session"),
+    define_command("/title TEXT", "give this session a title"),
+    define_command("/cost", "tokens and dollars of this session"),
+    define_command("/tools", "what the agent can use"),
+    define_command(
         "/grants [revoke NUMBER|ID]",
         "list what is allowed beyond one call, or revoke a grant",
     ),
-    told("/revoke NUMBER|ID", "the same as /grants revoke"),
-    told(
+    define_command("/revoke NUMBER|ID", "the same as /grants revoke"),
+    define_command(
         "/trust [yes|no]",
         "show what this folder's settings would activate, and decide",
     ),
-    told("/reload", "reload the configuration"),
-    told("/quit", "leave (also Ctrl-D)"),
+    define_command("/reload", "reload the configuration"),
+    define_command("/quit", "leave (also Ctrl-D)"),
 ];
 
 /// The modes and what they mean.
@@ -126,7 +126,7 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
 }
 
 /// The command's names, for completion.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(super) fn list_command_names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().filter_map(|told| told.usage.split(' ').next())
 }
 
@@ -139,17 +139,17 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
     }
     let rest = rest.trim();
     let some = (!rest.is_empty()).then(|| rest.to_owned());
-    let needed = || some.clone().ok_or_else(|| usage(name));
+    let needed = || some.clone().ok_or_else(|| format_usage(name));
     Some(match name {
         "help" | "?" => Ok(Slash::Help),
-        "model" => model(rest),
+        "model" => parse_model(rest),
         "mode" => match rest {
             "" => Ok(Slash::Mode(None)),
             named => MODES
                 .iter()
                 .find(|(_, name, _)| name.eq_ignore_ascii_case(named))
                 .map(|(mode, _, _)| Slash::Mode(Some(*mode)))
-                .ok_or_else(|| usage(name)),
+                .ok_or_else(|| format_usage(name)),
         },
         "sessions" => Ok(Slash::Sessions(some)),
         "load" => needed().map(Slash::Load),
@@ -161,21 +161,29 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
         "grants" => match rest.strip_prefix("revoke ").map(str::trim) {
             Some(which) if !which.is_empty() => Ok(Slash::Revoke(which.to_owned())),
             _ if rest.is_empty() => Ok(Slash::Grants),
-            _ => Err(usage(name)),
+            _ => Err(format_usage(name)),
         },
         "revoke" => needed().map(Slash::Revoke),
         "title" => needed().map(Slash::Title),
         "trust" => match rest {
             "" | "yes" => Ok(Slash::Trust(true)),
             "no" => Ok(Slash::Trust(false)),
-            _ => Err(usage(name)),
+            _ => Err(format_usage(name)),
         },
         "reload" => Ok(Slash::Reload),
-        "diff" => turns(rest).map(Slash::Diff).ok_or_else(|| usage(name)),
-        "output" => turns(rest).map(Slash::Output).ok_or_else(|| usage(name)),
-        "revert" | "undo" => turns(rest).map(Slash::Revert).ok_or_else(|| usage(name)),
+        "diff" => parse_turn_count(rest)
+            .map(Slash::Diff)
+            .ok_or_else(|| format_usage(name)),
+        "output" => parse_turn_count(rest)
+            .map(Slash::Output)
+            .ok_or_else(|| format_usage(name)),
+        "revert" | "undo" => parse_turn_count(rest)
+            .map(Slash::Revert)
+            .ok_or_else(|| format_usage(name)),
         "redo" => Ok(Slash::Redo),
-        "queue" => queue::parse(rest).map(Slash::Queue).ok_or_else(|| usage(name)),
+        "queue" => queue::parse(rest)
+            .map(Slash::Queue)
+            .ok_or_else(|| format_usage(name)),
         "fork" => Ok(Slash::Fork),
         "export" => Ok(Slash::Export(some)),
         "quit" | "exit" | "q" => Ok(Slash::Quit),
@@ -184,14 +192,14 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
 }
 
 /// A count; one where nothing is said.
-fn turns(rest: &str) -> Option<usize> {
+fn parse_turn_count(rest: &str) -> Option<usize> {
     match rest {
         "" => Some(1),
         count => count.parse().ok().filter(|count| *count > 0),
     }
 }
 
-fn model(rest: &str) -> Result<Slash, String> {
+fn parse_model(rest: &str) -> Result<Slash, String> {
     let mut words = rest.split_whitespace();
     let name = words.next().map(str::to_owned);
     let effort = match words.next() {
@@ -199,21 +207,24 @@ fn model(rest: &str) -> Result<Slash, String> {
         Some("low") => Some(Effort::Low),
         Some("medium") => Some(Effort::Medium),
         Some("high") => Some(Effort::High),
-        Some(_) => return Err(usage("model")),
+        Some(_) => return Err(format_usage("model")),
     };
     Ok(Slash::Model(name, effort))
 }
 
-fn usage(name: &str) -> String {
+fn format_usage(name: &str) -> String {
     let told = COMMANDS
         .iter()
         .find(|told| told.usage[1..].split(' ').next() == Some(name));
-    told.map_or_else(|| unknown(name), |told| format!("usage: {}", told.usage))
+    told.map_or_else(
+        || describe_unknown_command(name),
+        |told| format!("usage: {}", told.usage),
+    )
 }
 
 /// Says that there is no such command.
-pub(super) fn unknown(name: &str) -> String {
-    let close = names()
+pub(super) fn describe_unknown_command(name: &str) -> String {
+    let close = list_command_names()
         .map(|known| (strsim::damerau_levenshtein(&known[1..], name), known))
         .filter(|(distance, _)| *distance <= 2)
         .min();
@@ -224,7 +235,7 @@ pub(super) fn unknown(name: &str) -> String {
 }
 
 /// Words for the agent; each `@path` (with `:line` or `:from-to`) that names a file of `folder` is pointed at.
-pub(in crate::cli) fn content(words: &str, folder: &Path) -> PromptContent {
+pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> PromptContent {
     let mut blocks = vec![PromptBlock::Text {
         text: words.to_owned(),
     }];
@@ -233,7 +244,7 @@ pub(in crate::cli) fn content(words: &str, folder: &Path) -> PromptContent {
             continue;
         };
         let named = named.trim_end_matches([',', ';', '.', ')', '?', '!']);
-        blocks.extend(reference(named, folder));
+        blocks.extend(parse_reference(named, folder));
     }
     match blocks.len() {
         1 => PromptContent::Text(words.to_owned()),
@@ -241,7 +252,7 @@ pub(in crate::cli) fn content(words: &str, folder: &Path) -> PromptContent {
     }
 }
 
-fn reference(named: &str, folder: &Path) -> Option<PromptBlock> {
+fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
     let is_file = |path: &str| !path.is_empty() && folder.join(path).is_file();
     let (path, range) = match named.rsplit_once(':') {
         Some((path, lines)) if !is_file(named) => (path, Some(lines_of(lines)?)),
@@ -311,15 +322,18 @@ mod tests {
     #[test]
     fn a_slip_is_pointed_out() {
         assert_eq!(
-            unknown("sesions"),
+            describe_unknown_command("sesions"),
             "unknown command /sesions; did you mean /sessions?"
         );
-        assert_eq!(unknown("frobnicate"), "unknown command /frobnicate; see /help");
+        assert_eq!(
+            describe_unknown_command("frobnicate"),
+            "unknown command /frobnicate; see /help"
+        );
     }
 
     #[test]
     fn every_command_of_the_help_is_one() {
-        for name in names() {
+        for name in list_command_names() {
             let parsed = parse(name).unwrap();
             let own = matches!(parsed, Ok(Slash::Own(_)));
             let known =
@@ -332,14 +346,17 @@ mod tests {
     fn files_are_pointed_at() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.rs"), "x").unwrap();
-        let plain = |words: &str| matches!(content(words, folder.path()), PromptContent::Text(_));
+        let plain =
+            |words: &str| matches!(build_prompt_content(words, folder.path()), PromptContent::Text(_));
         assert!(plain("mail me@a.rs or @missing.rs or @ or @."));
-        let PromptContent::Blocks(blocks) = content("see @a.rs, and (@a.rs:2-3)?", folder.path()) else {
+        let PromptContent::Blocks(blocks) =
+            build_prompt_content("see @a.rs, and (@a.rs:2-3)?", folder.path())
+        else {
             panic!("no blocks");
         };
         // The second stands in brackets, so it is no word that begins with @.
         assert_eq!(blocks.len(), 2);
-        let PromptContent::Blocks(blocks) = content("@a.rs:2-3", folder.path()) else {
+        let PromptContent::Blocks(blocks) = build_prompt_content("@a.rs:2-3", folder.path()) else {
             panic!("no blocks");
         };
         let PromptBlock::Reference {

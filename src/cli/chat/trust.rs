@@ -5,7 +5,7 @@ use super::input::Line;
 use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::style::{Color, wrap};
+use crate::cli::style::{Color, wrap_text};
 use crate::protocol::table::method;
 use crate::protocol::{
     AcceptedRedirect, DescribeTrustParams, DescribeTrustResult, EmptyResult, ProviderRedirect,
@@ -14,18 +14,18 @@ use crate::protocol::{
 
 impl Chat {
     /// Shows what trust would activate, and asks.
-    pub(super) async fn trust(&mut self) -> Result<ChatStep, ClientError> {
+    pub(super) async fn ask_for_trust(&mut self) -> Result<ChatStep, ClientError> {
         let folder = self.launch.folder.display().to_string();
         let params = DescribeTrustParams { folder };
         let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
         self.show_items(&described.activates);
         if described.trusted {
-            self.view.note(Color::Dim, "this folder is trusted");
+            self.view.show_note(Color::Dim, "this folder is trusted");
         } else if !self
-            .confirm("Trust this folder and activate its settings?")
+            .ask_confirmation("Trust this folder and activate its settings?")
             .await?
         {
-            self.view.note(Color::Dim, "nothing was changed");
+            self.view.show_note(Color::Dim, "nothing was changed");
             return Ok(ChatStep::GoOn);
         }
         let mut accepted = Vec::new();
@@ -35,11 +35,14 @@ impl Chat {
             .filter(|redirect| !redirect.accepted)
         {
             self.show_redirect(&redirect);
-            if self.confirm(&format!("Redirect {}?", redirect.provider)).await? {
+            if self
+                .ask_confirmation(&format!("Redirect {}?", redirect.provider))
+                .await?
+            {
                 let ProviderRedirect { provider, to, .. } = redirect;
                 accepted.push(AcceptedRedirect { provider, to });
             } else {
-                self.view.note(Color::Dim, "not redirected");
+                self.view.show_note(Color::Dim, "not redirected");
             }
         }
         if !described.trusted || !accepted.is_empty() {
@@ -61,21 +64,21 @@ impl Chat {
         };
         let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
         match (trusted, redirected) {
-            (false, _) => self.done("this folder is not trusted"),
-            (true, 0) => self.done("this folder is trusted"),
-            (true, _) => self.done("this folder is trusted, and redirects what you accepted"),
+            (false, _) => self.show_success("this folder is not trusted"),
+            (true, 0) => self.show_success("this folder is trusted"),
+            (true, _) => self.show_success("this folder is trusted, and redirects what you accepted"),
         }
         Ok(())
     }
 
     fn show_items(&mut self, items: &[TrustItem]) {
         let (styler, width) = (self.view.screen.styler, self.view.screen.width());
-        self.view.screen.gap();
+        self.view.screen.write_gap();
         let head = match items {
             [] => "Nothing in this folder needs trust.",
             _ => "Trusting this folder activates:",
         };
-        self.view.screen.line(head);
+        self.view.screen.write_line(head);
         for item in items {
             let kind = match item.kind {
                 TrustItemKind::Hook => "hook",
@@ -83,14 +86,16 @@ impl Chat {
                 TrustItemKind::Setting => "setting",
             };
             let text = format!("{}: {}", one_line(&item.name), one_line(&item.detail));
-            self.view.screen.entry(&format!("  {kind:<8}"), 10, &text);
+            self.view.screen.write_entry(&format!("  {kind:<8}"), 10, &text);
             let command = item.command.iter().flat_map(|command| command.lines());
-            for line in command.flat_map(|line| wrap(&text::reveal(line), width.saturating_sub(12))) {
-                let line = styler.paint(Color::Cyan, &line);
-                self.view.screen.line(&format!("          {line}"));
+            for line in command
+                .flat_map(|line| wrap_text(&text::reveal_hidden_characters(line), width.saturating_sub(12)))
+            {
+                let line = styler.paint_text(Color::Cyan, &line);
+                self.view.screen.write_line(&format!("          {line}"));
             }
         }
-        self.view.screen.gap();
+        self.view.screen.write_gap();
     }
 
     fn show_redirect(&mut self, redirect: &ProviderRedirect) {
@@ -106,14 +111,14 @@ impl Chat {
             "! this folder redirects the provider {}, with {sends}, to {}{from}",
             redirect.provider, redirect.to
         );
-        self.view.screen.gap();
-        self.view.note(Color::Yellow, &one_line(&line));
+        self.view.screen.write_gap();
+        self.view.show_note(Color::Yellow, &one_line(&line));
     }
 
     /// Asks for a yes; everything else is a no.
-    async fn confirm(&mut self, question: &str) -> Result<bool, ClientError> {
+    async fn ask_confirmation(&mut self, question: &str) -> Result<bool, ClientError> {
         self.view
-            .note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
+            .show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
         let line = self.read_line().await?;
         Ok(matches!(line, Line::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")))
     }
@@ -121,5 +126,5 @@ impl Chat {
 
 /// Legible, and on one line however long that is.
 fn one_line(text: &str) -> String {
-    text::reveal(text).replace(['\n', '\t'], " ")
+    text::reveal_hidden_characters(text).replace(['\n', '\t'], " ")
 }

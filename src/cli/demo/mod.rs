@@ -59,19 +59,19 @@ struct Evidence {
 }
 
 /// Runs it; the exit code: 0 only when all of it really happened.
-pub(super) async fn demo(yes: bool, env: &Env, terminal: bool) -> i32 {
-    let styler = Styler::of(env, terminal);
-    let mut view = View::new(Screen::stdout(terminal, styler));
+pub(super) async fn run_demo(yes: bool, env: &Env, terminal: bool) -> i32 {
+    let styler = Styler::from_env(env, terminal);
+    let mut view = View::new(Screen::with_stdout(terminal, styler));
     let answers = if yes || !terminal {
         ApprovalMode::Yes(AUTOMATIC)
     } else {
         ApprovalMode::Person
     };
-    match play(&mut view, &answers, env).await {
+    match try_run_demo(&mut view, &answers, env).await {
         Ok(code) => code,
         Err(error) => {
-            view.rest();
-            view.note(Color::Red, &format!("✗ the demo failed: {error}"));
+            view.set_idle();
+            view.show_note(Color::Red, &format!("✗ the demo failed: {error}"));
             1
         }
     }
@@ -89,21 +89,21 @@ enum DemoError {
     Client(#[from] ClientError),
 }
 
-async fn play(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32, DemoError> {
-    let mut signals = Signals::listen().map_err(DemoError::Signals)?;
+async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32, DemoError> {
+    let mut signals = Signals::install_handlers().map_err(DemoError::Signals)?;
     let scratch = Scratch::new().map_err(DemoError::Scratch)?;
     let model = Model::start().await.map_err(DemoError::Model)?;
-    scratch.configure(model.port).map_err(DemoError::Scratch)?;
+    scratch.write_config(model.port).map_err(DemoError::Scratch)?;
     let launch = Launch {
-        folder: scratch.workspace(),
+        folder: scratch.workspace_path(),
         args: Vec::new(),
-        env: Some(scratch.env(env)),
+        env: Some(scratch.build_env(env)),
         name: TITLE,
         questions: false,
         interruptible: true,
     };
     let mut client = Client::start(&launch).await?;
-    introduce(view, &client, &scratch, model.port);
+    show_intro(view, &client, &scratch, model.port);
 
     let created: NewSessionResult = client
         .request(method::NEW_SESSION, &NewSessionParams::default())
@@ -117,13 +117,13 @@ async fn play(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32,
         scratch: &scratch,
         evidence: Evidence::default(),
     };
-    let mut left = stage.prompt(FIX).await?.was_stopped();
+    let mut left = stage.run_prompt(FIX).await?.was_stopped();
     if !left && stage.evidence.states == [TurnState::Completed] {
-        stage.view.note(
+        stage.view.show_note(
             Color::Dim,
             "One more, to be cancelled in the middle of the answer:",
         );
-        left = stage.prompt(STORY).await?.was_stopped();
+        left = stage.run_prompt(STORY).await?.was_stopped();
     }
     if !left && !stage.evidence.changed.is_empty() {
         stage.take_back().await?;
@@ -133,25 +133,25 @@ async fn play(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32,
     if stored != evidence.last_seq {
         evidence.gaps += 1;
     }
-    let mended = std::fs::read_to_string(scratch.file()).is_ok_and(|text| text.contains(scratch::RIGHT));
+    let mended = std::fs::read_to_string(scratch.file_path()).is_ok_and(|text| text.contains(scratch::RIGHT));
     client.close().await;
     if left {
-        view.note(Color::Yellow, "You stopped the demo before its end.");
+        view.show_note(Color::Yellow, "You stopped the demo before its end.");
         return Ok(130);
     }
-    Ok(conclude(view, &evidence, &model, mended, stored))
+    Ok(show_verdict(view, &evidence, &model, mended, stored))
 }
 
-fn introduce(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
+fn show_intro(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
     let styler = view.screen.styler;
-    view.screen.line(&styler.paint(Color::Bold, TITLE));
+    view.screen.write_line(&styler.paint_text(Color::Bold, TITLE));
     let pid = client.pid().unwrap_or_default();
     for line in [
         format!("server     a real process ({pid}) over stdio, as an editor starts it"),
         format!("model      a script behind http://127.0.0.1:{port}: no key, no network"),
         format!("workspace  {}, removed at the end", scratch.path().display()),
     ] {
-        view.note(Color::Dim, &line);
+        view.show_note(Color::Dim, &line);
     }
 }
 
@@ -167,13 +167,13 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    async fn prompt(&mut self, prompt: &str) -> Result<TurnEndReport, ClientError> {
-        self.view.prompt(prompt);
+    async fn run_prompt(&mut self, prompt: &str) -> Result<TurnEndReport, ClientError> {
+        self.view.show_prompt(prompt);
         let params = PromptParams {
             session_id: self.session.to_owned(),
             prompt: PromptContent::Text(prompt.to_owned()),
         };
-        let id = self.client.begin(method::PROMPT, &params).await?;
+        let id = self.client.start_request(method::PROMPT, &params).await?;
         let (evidence, scratch) = (&mut self.evidence, self.scratch);
         let story = prompt == STORY;
         let mut watch = |told: &ServerNotification| evidence.take(told, scratch, story);
@@ -188,14 +188,14 @@ impl Stage<'_> {
             editor: None,
             watch: &mut watch,
         };
-        turn.run(WaitFor::Answered(id)).await
+        turn.run_to_end(WaitFor::Answered(id)).await
     }
 }
 
 impl Stage<'_> {
     /// What the first turn changed is taken back, and made again.
     async fn take_back(&mut self) -> Result<(), ClientError> {
-        self.view.note(
+        self.view.show_note(
             Color::Dim,
             "Reverting the first turn's changes, then restoring them:",
         );
@@ -207,13 +207,13 @@ impl Stage<'_> {
                 redo,
             };
             let done: RevertResult = self.client.request(method::REVERT, &params).await?;
-            let text = std::fs::read_to_string(self.scratch.file()).unwrap_or_default();
+            let text = std::fs::read_to_string(self.scratch.file_path()).unwrap_or_default();
             let wanted = if redo { scratch::RIGHT } else { scratch::WRONG };
             self.evidence.put_back += u32::from(done.files.len() == 1 && text.contains(wanted));
         }
-        while let Some(told) = self.client.kept() {
+        while let Some(told) = self.client.pop_notification() {
             self.evidence.take(&told, self.scratch, false);
-            self.view.event(&told);
+            self.view.handle_event(&told);
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Stage<'_> {
 impl Evidence {
     fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> UserIntent {
         use ServerNotification as N;
-        self.count(told);
+        self.count_gaps(told);
         match told {
             N::TextDelta(delta) => {
                 self.deltas += 1;
@@ -242,7 +242,7 @@ impl Evidence {
             }
             N::ApprovalRequested(asked) => {
                 self.asked_with_diff = asked.diff.as_ref().is_some_and(|diff| diff.contains("\n+"));
-                let text = std::fs::read_to_string(scratch.file());
+                let text = std::fs::read_to_string(scratch.file_path());
                 self.unchanged_when_asked = text.is_ok_and(|text| text.contains(scratch::WRONG));
             }
             N::ApprovalResolved(resolved) => self.decision = Some(resolved.decision),
@@ -262,7 +262,7 @@ impl Evidence {
     }
 
     /// Durable events have no gap and no repeat.
-    fn count(&mut self, told: &ServerNotification) {
+    fn count_gaps(&mut self, told: &ServerNotification) {
         if let Some(seq) = seq_of(told) {
             self.gaps += u32::from(seq != self.last_seq + 1);
             self.last_seq = seq;
@@ -270,7 +270,7 @@ impl Evidence {
     }
 
     /// What was to be shown: whether it was, what to say of it, what else was missing.
-    fn claims(&self, model: &Model, mended: bool, stored: u64) -> Vec<(bool, String)> {
+    fn check_claims(&self, model: &Model, mended: bool, stored: u64) -> Vec<(bool, String)> {
         let allowed = matches!(
             self.decision,
             Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
@@ -331,31 +331,33 @@ async fn stored_events(client: &mut Client, session: &str) -> Result<u64, Client
     Ok(loaded.events.len() as u64)
 }
 
-fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, stored: u64) -> i32 {
+fn show_verdict(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, stored: u64) -> i32 {
     let styler = view.screen.styler;
-    let claims = evidence.claims(model, mended, stored);
-    view.screen.gap();
-    view.screen.line(&styler.paint(Color::Bold, "What you have seen"));
+    let claims = evidence.check_claims(model, mended, stored);
+    view.screen.write_gap();
+    view.screen
+        .write_line(&styler.paint_text(Color::Bold, "What you have seen"));
     for (true_, claim) in &claims {
         let mark = if *true_ {
-            styler.paint(Color::Green, "✓")
+            styler.paint_text(Color::Green, "✓")
         } else {
-            styler.paint(Color::BoldRed, "✗ missing:")
+            styler.paint_text(Color::BoldRed, "✗ missing:")
         };
         let columns = if *true_ { 4 } else { 13 };
-        view.screen.entry(&format!("  {mark} "), columns, claim);
+        view.screen.write_entry(&format!("  {mark} "), columns, claim);
     }
     let missing = claims.iter().filter(|(true_, _)| !true_).count();
     if missing > 0 {
-        view.screen.gap();
-        view.note(
+        view.screen.write_gap();
+        view.show_note(
             Color::Red,
             "The demo did not show everything. This is a bug; please report it.",
         );
         return 1;
     }
-    view.screen.gap();
-    view.screen.line(&styler.paint(Color::Bold, "What next"));
+    view.screen.write_gap();
+    view.screen
+        .write_line(&styler.paint_text(Color::Bold, "What next"));
     for (what, how) in [
         (
             "with a key",
@@ -371,8 +373,8 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
         ),
         ("in doubt", "agentls doctor"),
     ] {
-        let what = styler.dim(&format!("  {what:<12} "));
-        view.screen.entry(&what, 15, how);
+        let what = styler.dim_text(&format!("  {what:<12} "));
+        view.screen.write_entry(&what, 15, how);
     }
     0
 }

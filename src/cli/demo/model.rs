@@ -55,7 +55,7 @@ impl Model {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let seen = Arc::<Seen>::default();
-        let task = spawn(serve(listener, seen.clone()));
+        let task = spawn(serve_connections(listener, seen.clone()));
         Ok(Self {
             port,
             seen,
@@ -64,23 +64,23 @@ impl Model {
     }
 }
 
-async fn serve(listener: TcpListener, seen: Arc<Seen>) -> Infallible {
+async fn serve_connections(listener: TcpListener, seen: Arc<Seen>) -> Infallible {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! { biased;
             Some(_) = connections.next(), if !connections.is_empty() => {}
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                 let seen = seen.clone();
-                connections.push(async move { answer(stream, &seen).await });
+                connections.push(async move { answer_request(stream, &seen).await });
             }
         }
     }
 }
 
-async fn answer(mut stream: TcpStream, seen: &Seen) -> io::Result<()> {
+async fn answer_request(mut stream: TcpStream, seen: &Seen) -> io::Result<()> {
     let request = read_request(&mut stream).await?;
     seen.requests.fetch_add(1, Ordering::Relaxed);
-    match script(&request, seen) {
+    match script_reply(&request, seen) {
         Ok(reply) => stream_reply(&mut stream, reply, seen).await,
         Err((status, body)) => {
             let body = body.to_string();
@@ -147,7 +147,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &Seen) -> io::
 }
 
 /// What the model says to this request.
-fn script(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> {
+fn script_reply(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> {
     let blocks: Vec<&Value> = request["messages"]
         .as_array()
         .into_iter()
@@ -162,13 +162,13 @@ fn script(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> 
     let last = blocks.iter().rev().find(|block| block["type"] == "text");
     let last = last.and_then(|block| block["text"].as_str()).unwrap_or_default();
     if last.contains("story") {
-        return Ok(says(&STORY.repeat(40), None));
+        return Ok(build_reply(&STORY.repeat(40), None));
     }
     match results.as_slice() {
-        [] => Ok(says(LOOK, Some(("read_file", json!({"path": FILE}))))),
+        [] => Ok(build_reply(LOOK, Some(("read_file", json!({"path": FILE}))))),
         [_] => match seen.tries.fetch_add(1, Ordering::Relaxed) {
             0 => {
-                let mut reply = says(FOUND, None);
+                let mut reply = build_reply(FOUND, None);
                 // The end is missing: what came is worth nothing.
                 reply.events.truncate(reply.events.len() / 3);
                 reply.cut = true;
@@ -180,14 +180,14 @@ fn script(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> 
             )),
             _ => {
                 let edit = json!({"path": FILE, "edits": [{"old_text": WRONG, "new_text": RIGHT}]});
-                Ok(says(FOUND, Some(("edit_file", edit))))
+                Ok(build_reply(FOUND, Some(("edit_file", edit))))
             }
         },
         [.., last] => {
             if last.to_string().contains("Denied") {
-                Ok(says(REFUSED, None))
+                Ok(build_reply(REFUSED, None))
             } else {
-                Ok(says(DONE, None))
+                Ok(build_reply(DONE, None))
             }
         }
     }
@@ -210,13 +210,13 @@ const STORY: &str = "Once upon a time there was a shopping cart that wanted to s
 the shelves, past the tills, and out of the door. ";
 
 /// The events of an answer: a text in pieces, perhaps a call.
-fn says(text: &str, call: Option<(&str, Value)>) -> Reply {
+fn build_reply(text: &str, call: Option<(&str, Value)>) -> Reply {
     let mut events = vec![
         json!({"type": "message_start", "message": {"id": "msg_demo", "type": "message", "role": "assistant",
             "content": [], "model": "demo-model", "usage": {"input_tokens": 1_840, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
     ];
-    let pieces = pieces(text);
+    let pieces = split_into_pieces(text);
     let output = pieces.len() as u64 * 2 + 40;
     events.extend(pieces.iter().map(|piece| {
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
@@ -241,7 +241,7 @@ fn says(text: &str, call: Option<(&str, Value)>) -> Reply {
 }
 
 /// Two words at a time.
-fn pieces(text: &str) -> Vec<String> {
+fn split_into_pieces(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_inclusive(' ').collect();
     words.chunks(2).map(<[&str]>::concat).collect()
 }

@@ -30,7 +30,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Makes the folders and files.
     pub(super) fn new() -> io::Result<Self> {
-        let name = format!("agentls-demo-{}", random::token(10));
+        let name = format!("agentls-demo-{}", random::random_token(10));
         let root = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -42,23 +42,23 @@ impl Scratch {
         for folder in ["shop", "home", "config/agentls", "data", "state"] {
             fs::create_dir_all(scratch.root.join(folder))?;
         }
-        fs::write(scratch.file(), CART)?;
-        fs::write(scratch.workspace().join("README.md"), README)?;
+        fs::write(scratch.file_path(), CART)?;
+        fs::write(scratch.workspace_path().join("README.md"), README)?;
         Ok(scratch)
     }
 
     /// The folder the agent works in.
-    pub(super) fn workspace(&self) -> PathBuf {
+    pub(super) fn workspace_path(&self) -> PathBuf {
         self.root.join("shop")
     }
 
     /// The file that is mended.
-    pub(super) fn file(&self) -> PathBuf {
-        self.workspace().join(FILE)
+    pub(super) fn file_path(&self) -> PathBuf {
+        self.workspace_path().join(FILE)
     }
 
     /// The configuration: a provider like any other, whose address is a model of ours.
-    pub(super) fn configure(&self, port: u16) -> io::Result<()> {
+    pub(super) fn write_config(&self, port: u16) -> io::Result<()> {
         let config = format!(
             "[provider.demo]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\n\
              api_key = \"no-key-needed\"\nmodel = \"demo-model\"\nmax_retries = 3\n\
@@ -70,7 +70,7 @@ impl Scratch {
     }
 
     /// An environment that knows nothing of the person's.
-    pub(super) fn env(&self, env: &Env) -> Vec<(OsString, OsString)> {
+    pub(super) fn build_env(&self, env: &Env) -> Vec<(OsString, OsString)> {
         let mut vars: Vec<(OsString, OsString)> = [
             ("HOME", "home"),
             ("XDG_CONFIG_HOME", "config"),

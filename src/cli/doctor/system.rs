@@ -19,7 +19,7 @@ const NO_PROGRAM: &str = "install it in an absolute PATH folder outside the work
 
 impl Doctor<'_> {
     /// The programs that the server starts by itself.
-    pub(super) fn programs(&mut self, folder: &Path) {
+    pub(super) fn check_programs(&mut self, folder: &Path) {
         for (name, state, without) in [
             ("bash", CheckState::Fail, "the agent cannot run commands"),
             (
@@ -30,14 +30,14 @@ impl Doctor<'_> {
         ] {
             let path = self.source.env.get("PATH").map(OsStr::new);
             match find_own_program(name, path, &[folder.to_path_buf()]) {
-                Some(path) => self.tell(CheckState::Ok, name, &self.path(&path), None),
-                None => self.tell(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
+                Some(path) => self.report_check(CheckState::Ok, name, &self.path(&path), None),
+                None => self.report_check(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
             }
         }
     }
 
     /// Which keys are set, and what uses them.
-    pub(super) fn keys(&mut self, settings: &Settings) {
+    pub(super) fn check_keys(&mut self, settings: &Settings) {
         let env = &self.source.env;
         let is_set = |name: &&str| env.non_empty(name).is_some();
         let set: Vec<&str> = KEY_VARIABLES.into_iter().filter(is_set).collect();
@@ -50,13 +50,13 @@ impl Doctor<'_> {
             .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());
         let empty: Vec<&str> = empty.collect();
         let unused = self.unused_keys(settings, &set);
-        self.tell(CheckState::Info, "keys", &found, None);
+        self.report_check(CheckState::Info, "keys", &found, None);
         if !empty.is_empty() {
             let found = format!("set, but empty: {}", empty.join(", "));
-            self.tell(CheckState::Warn, "keys", &found, None);
+            self.report_check(CheckState::Warn, "keys", &found, None);
         }
         for (state, found, todo) in unused {
-            self.tell(state, "keys", &found, Some(&todo));
+            self.report_check(state, "keys", &found, Some(&todo));
         }
         let env = &self.source.env;
         let withheld: Vec<String> = settings
@@ -65,7 +65,7 @@ impl Doctor<'_> {
             .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
             .collect();
         if !withheld.is_empty() {
-            self.tell(
+            self.report_check(
                 CheckState::Info,
                 "withheld",
                 &format!("withheld from commands: {}", withheld.join(", ")),
@@ -117,10 +117,10 @@ impl Doctor<'_> {
     }
 
     /// Whether sessions can be stored and the log can be written.
-    pub(super) fn folders(&mut self) {
+    pub(super) fn check_folders(&mut self) {
         let Some(places) = &self.source.places else {
             let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
-            return self.tell(CheckState::Fail, "data", "no home folder", Some(todo));
+            return self.report_check(CheckState::Fail, "data", "no home folder", Some(todo));
         };
         let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
         let shown = self.path(&data);
@@ -132,39 +132,40 @@ impl Doctor<'_> {
             Some(format!("{} cannot be written", self.path(&file)))
         });
         match problem {
-            None => self.tell(CheckState::Ok, "data", &format!("{shown} can be written"), None),
+            None => self.report_check(CheckState::Ok, "data", &format!("{shown} can be written"), None),
             Some(problem) => {
                 let todo = "make it writable for you, or set XDG_DATA_HOME to a writable folder; without it sessions are not kept";
-                self.tell(CheckState::Fail, "data", &problem, Some(todo));
+                self.report_check(CheckState::Fail, "data", &problem, Some(todo));
             }
         }
         if let Err(error) = try_writing(&state_dir) {
             let problem = format!("{} cannot be written: {error}", self.path(&state_dir));
             let todo =
                 "make it writable for you, or set XDG_STATE_HOME; without it there is no log and no history";
-            self.tell(CheckState::Warn, "state", &problem, Some(todo));
+            self.report_check(CheckState::Warn, "state", &problem, Some(todo));
         }
     }
 
-    pub(super) fn log(&mut self, settings: &Settings) {
+    pub(super) fn report_log(&mut self, settings: &Settings) {
         let usual = self.source.places.as_ref().map(|places| places.log_file());
         let log = settings.logging.file.clone().or(usual);
         let log = log.map(|log| self.path(&log)).unwrap_or_default();
         let level = settings.logging.level.name();
-        self.tell(CheckState::Info, "log", &format!("{log} (level {level})"), None);
+        self.report_check(CheckState::Info, "log", &format!("{log} (level {level})"), None);
     }
 
-    pub(super) fn editors(&mut self) {
+    pub(super) fn check_editors(&mut self) {
         let data = self.source.env.non_empty("XDG_DATA_HOME").map(PathBuf::from);
         let data = data.or_else(|| Some(self.home.as_ref()?.join(".local/share")));
         let data = data.unwrap_or_default().join("nvim");
         let mut nvim: Vec<PathBuf> = vec![data.join("lazy")];
         nvim.extend(
-            entries(&data.join("site/pack")).flat_map(|pack| ["start", "opt"].map(|kind| pack.join(kind))),
+            list_entries(&data.join("site/pack"))
+                .flat_map(|pack| ["start", "opt"].map(|kind| pack.join(kind))),
         );
         let has_nvim = nvim
             .iter()
-            .flat_map(|folder| entries(folder))
+            .flat_map(|folder| list_entries(folder))
             .any(|plugin| plugin.join("lua/agentls").is_dir());
         let code = self.home.clone().unwrap_or_default().join(".vscode/extensions");
         let is_ours = |entry: PathBuf| {
@@ -172,15 +173,15 @@ impl Doctor<'_> {
                 .file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with("agentls.agentls"))
         };
-        let has_code = entries(&code).any(is_ours);
+        let has_code = list_entries(&code).any(is_ours);
         for (program, name, has_plugin) in [("nvim", "Neovim", has_nvim), ("code", "VS Code", has_code)] {
             let Some(path) = self.on_path(program) else {
-                self.tell(CheckState::Info, name, "not on the PATH", None);
+                self.report_check(CheckState::Info, name, "not on the PATH", None);
                 continue;
             };
             let path = self.path(&path);
             if has_plugin {
-                self.tell(
+                self.report_check(
                     CheckState::Ok,
                     name,
                     &format!("{path}, with the agentls plug-in"),
@@ -188,7 +189,7 @@ impl Doctor<'_> {
                 );
             } else {
                 let found = format!("{path}; no agentls plug-in in its usual folders");
-                self.tell(CheckState::Info, name, &found, None);
+                self.report_check(CheckState::Info, name, &found, None);
             }
         }
     }
@@ -201,7 +202,7 @@ impl Doctor<'_> {
     }
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+fn list_entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let read = fs::read_dir(folder).into_iter().flatten();
     read.filter_map(Result::ok).map(|entry| entry.path())
 }
@@ -230,5 +231,5 @@ fn try_writing(folder: &Path) -> io::Result<()> {
 
 /// A file of the folder that may not be written.
 fn unwritable_file(folder: &Path) -> Option<PathBuf> {
-    entries(folder).find(|entry| access(entry, Access::WRITE_OK).is_err())
+    list_entries(folder).find(|entry| access(entry, Access::WRITE_OK).is_err())
 }

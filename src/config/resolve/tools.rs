@@ -5,39 +5,50 @@ use std::time::Duration;
 use url::Url;
 
 use super::super::command_tools::{self, CommandToolSettings};
-use super::super::diagnostics::nearest;
+use super::super::diagnostics::nearest_name;
 use super::super::file::{OnCancelName, ToolTable, ToolTables};
 use super::super::settings::{OnCancel, ToolSettings};
 use super::super::tree::path_of;
-use super::{Resolver, seconds};
+use super::{Resolver, duration_from_secs};
 
 /// How long a cancelled command may go on with `on_cancel = "finish"`, unless configured (R-CANCEL).
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Resolver<'_> {
-    pub(super) fn tools(&mut self, tables: ToolTables) -> ToolSettings {
+    pub(super) fn resolve_tools(&mut self, tables: ToolTables) -> ToolSettings {
         let mut tools = ToolSettings {
             on_cancel: match tables.bash.on_cancel {
-                Some(OnCancelName::Finish) => {
-                    OnCancel::Finish(tables.bash.finish_timeout_s.map_or(FINISH_TIMEOUT, seconds))
-                }
+                Some(OnCancelName::Finish) => OnCancel::Finish(
+                    tables
+                        .bash
+                        .finish_timeout_s
+                        .map_or(FINISH_TIMEOUT, duration_from_secs),
+                ),
                 Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
             },
             pass_env: tables.bash.pass_env.unwrap_or_default(),
             ..ToolSettings::default()
         };
         if let Some(limit) = tables.bash.timeout_s {
-            tools.timeouts.insert("bash".to_owned(), seconds(limit));
+            tools
+                .timeouts
+                .insert("bash".to_owned(), duration_from_secs(limit));
         }
         if let Some(cooldown) = tables.bash.circuit_cooldown_s {
-            tools.cooldowns.insert("bash".to_owned(), seconds(cooldown));
+            tools
+                .cooldowns
+                .insert("bash".to_owned(), duration_from_secs(cooldown));
         }
         let web = tables.web_fetch;
         if let Some(limit) = web.timeout_s {
-            tools.timeouts.insert("web_fetch".to_owned(), seconds(limit));
+            tools
+                .timeouts
+                .insert("web_fetch".to_owned(), duration_from_secs(limit));
         }
         if let Some(cooldown) = web.circuit_cooldown_s {
-            tools.cooldowns.insert("web_fetch".to_owned(), seconds(cooldown));
+            tools
+                .cooldowns
+                .insert("web_fetch".to_owned(), duration_from_secs(cooldown));
         }
         tools.private_hosts = self.private_hosts(web.private_hosts.unwrap_or_default());
         for (name, table) in tables.others {
@@ -46,20 +57,22 @@ impl Resolver<'_> {
                 tools.commands.extend(self.command_tool(&name, &table));
             }
             if name == "default" {
-                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, seconds);
-                tools.default_cooldown = table.circuit_cooldown_s.map_or(tools.default_cooldown, seconds);
+                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, duration_from_secs);
+                tools.default_cooldown = table
+                    .circuit_cooldown_s
+                    .map_or(tools.default_cooldown, duration_from_secs);
                 continue;
             }
             let there = self.inputs.tools;
             if !own && !there.is_empty() && !there.contains(&name) {
-                let meant = nearest(&name, there.iter().map(String::as_str)).map(str::to_owned);
+                let meant = nearest_name(&name, there.iter().map(String::as_str)).map(str::to_owned);
                 self.error_hinted(&["tool", &name], "unknown tool", meant.as_deref());
             }
             if let Some(cooldown) = table.circuit_cooldown_s {
-                tools.cooldowns.insert(name.clone(), seconds(cooldown));
+                tools.cooldowns.insert(name.clone(), duration_from_secs(cooldown));
             }
             if let Some(limit) = table.timeout_s {
-                tools.timeouts.insert(name, seconds(limit));
+                tools.timeouts.insert(name, duration_from_secs(limit));
             }
         }
         tools
@@ -68,7 +81,7 @@ impl Resolver<'_> {
     /// A tool of the person's own; one that cannot be read whole must not run as something else.
     fn command_tool(&mut self, name: &str, table: &ToolTable) -> Option<CommandToolSettings> {
         if name == "default" || self.inputs.tools.iter().any(|there| there == name) {
-            self.error(
+            self.report_error(
                 &["tool", name],
                 "is a tool of agentls: its `command` cannot be set",
             );
@@ -79,7 +92,7 @@ impl Resolver<'_> {
             return None;
         }
         command_tools::command_tool(name, table)
-            .inspect_err(|wrong| self.error(&["tool", name, wrong.key], wrong.why.as_str()))
+            .inspect_err(|wrong| self.report_error(&["tool", name, wrong.key], wrong.why.as_str()))
             .ok()
     }
 
@@ -87,7 +100,7 @@ impl Resolver<'_> {
     fn private_hosts(&mut self, hosts: Vec<String>) -> Vec<String> {
         let (good, bad): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host_of(host).is_some());
         for host in bad {
-            self.error(
+            self.report_error(
                 &["tool", "web_fetch", "private_hosts"],
                 format!("{host:?} is not a host; write it like `localhost:3000` or `wiki.example.com`"),
             );

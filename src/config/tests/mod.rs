@@ -62,11 +62,11 @@ struct Given<'a> {
 
 impl Given<'_> {
     fn env(&self) -> Env {
-        Env::of(self.env.iter().copied().chain([("HOME", "/h")]))
+        Env::from_vars(self.env.iter().copied().chain([("HOME", "/h")]))
     }
 
     fn load(&self) -> Loaded {
-        self.with_inputs(load)
+        self.with_inputs(load_settings)
     }
 
     fn describe(&self) -> FolderDescription {
@@ -75,7 +75,7 @@ impl Given<'_> {
 
     fn with_inputs<T>(&self, make: fn(&LoadInputs<'_>) -> T) -> T {
         let env = self.env();
-        let places = ConfigPaths::of(&env, None);
+        let places = ConfigPaths::from_env(&env, None);
         let file = |path: &str, text: &str| {
             let bytes = Ok(text.as_bytes().to_vec());
             (!text.is_empty()).then(|| FileText {
@@ -193,11 +193,11 @@ fn nothing_given_gives_the_stated_defaults() {
     assert_eq!(*settings.default_agent(), AgentSettings::default());
     assert_eq!(settings.tools, ToolSettings::default());
     assert_eq!(settings.server.delta_frame, Duration::from_millis(16));
-    assert_eq!(settings.logging.directives(), "warn,agentls=info");
+    assert_eq!(settings.logging.to_filter_directives(), "warn,agentls=info");
     assert!(settings.providers.values().all(|provider| !provider.configured));
 
     // What the schema says is what is done.
-    let schema = schema();
+    let schema = export_json_schema();
     let stated = |path: &str| schema.pointer(path).cloned().unwrap_or_default();
     let (provider, agent) = (
         "/properties/provider/additionalProperties",
@@ -224,7 +224,7 @@ fn nothing_given_gives_the_stated_defaults() {
     );
     assert_eq!(
         stated("/properties/tool/properties/bash/properties/timeout_s/default"),
-        settings.tools.timeout("bash").as_secs_f64()
+        settings.tools.timeout_for("bash").as_secs_f64()
     );
     assert_eq!(
         stated("/properties/logging/properties/level/default"),
@@ -261,7 +261,10 @@ fn later_layers_go_before_earlier_ones() {
             0 => given.flags = Flags::default(),
             1 => {
                 // A level of the environment goes before a filter in a file.
-                assert_eq!(loaded.settings.logging.directives(), "warn,agentls=debug");
+                assert_eq!(
+                    loaded.settings.logging.to_filter_directives(),
+                    "warn,agentls=debug"
+                );
                 given.env = &[];
             }
             2 => given.options = None,
@@ -457,7 +460,7 @@ fn secrets_are_known_and_never_told() {
             "/h/c.toml:8:1: error: agent.default.mode: this value is not one of `plan`, `ask`, `autoEdit`, `full`"
         ]
     );
-    let env = Env::of([
+    let env = Env::from_vars([
         ("GITHUB_TOKEN", "x"),
         ("OTHER", "sk-work-0123456789abcdef and more"),
         ("GIT_CONFIG_VALUE_1", "Authorization: Basic eDp5"),
@@ -516,9 +519,9 @@ fn reads_files_of_user_and_root() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     std::fs::create_dir_all(root.join(".agentls")).unwrap();
-    let env = Env::of([("HOME", dir.path()), ("XDG_CONFIG_HOME", dir.path())]);
+    let env = Env::from_vars([("HOME", dir.path()), ("XDG_CONFIG_HOME", dir.path())]);
     let source = |config: Option<&Path>| ConfigSource {
-        places: ConfigPaths::of(&env, config),
+        places: ConfigPaths::from_env(&env, config),
         env: env.clone(),
         ..ConfigSource::default()
     };
@@ -526,9 +529,9 @@ fn reads_files_of_user_and_root() {
         folders: BTreeSet::from([root.clone()]),
         ..Trust::default()
     };
-    assert_eq!(lines(&source(None).load(Some(&root), &trusted)), [""; 0]);
+    assert_eq!(lines(&source(None).load_settings(Some(&root), &trusted)), [""; 0]);
 
-    let missing = source(Some(Path::new("/nonexistent/c.toml"))).load(None, &trusted);
+    let missing = source(Some(Path::new("/nonexistent/c.toml"))).load_settings(None, &trusted);
     assert!(
         lines(&missing)[0].starts_with("/nonexistent/c.toml:1:1: error: cannot be read"),
         "{missing:?}"
@@ -542,7 +545,7 @@ fn reads_files_of_user_and_root() {
     let outside = dir.path().join("outside.toml");
     std::fs::write(&outside, "[agent.default]\nmax_steps = 7\n").unwrap();
     std::os::unix::fs::symlink(&outside, root.join(".agentls/config.local.toml")).unwrap();
-    let loaded = source(None).load(Some(&root), &trusted);
+    let loaded = source(None).load_settings(Some(&root), &trusted);
     assert_eq!(loaded.settings.default_agent().max_steps, 3);
     assert!(
         lines(&loaded)[0].contains("a link to a file outside the workspace folder"),
@@ -551,7 +554,7 @@ fn reads_files_of_user_and_root() {
     );
     std::fs::remove_file(root.join(".agentls/config.local.toml")).unwrap();
     std::fs::create_dir(root.join(".agentls/config.local.toml")).unwrap();
-    let loaded = source(None).load(Some(&root), &trusted);
+    let loaded = source(None).load_settings(Some(&root), &trusted);
     assert_eq!(loaded.settings.default_agent().max_steps, 3);
     assert!(
         lines(&loaded)[0].ends_with("cannot be read: it is a folder; only regular files are read"),
@@ -560,7 +563,7 @@ fn reads_files_of_user_and_root() {
     );
     assert_eq!(
         source(None)
-            .load(None, &trusted)
+            .load_settings(None, &trusted)
             .settings
             .default_agent()
             .max_steps,
@@ -569,7 +572,9 @@ fn reads_files_of_user_and_root() {
 
     let big = dir.path().join("big.toml");
     std::fs::write(&big, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
-    assert!(lines(&source(Some(&big)).load(None, &trusted))[0].ends_with("at most 1048576 are read"));
+    assert!(
+        lines(&source(Some(&big)).load_settings(None, &trusted))[0].ends_with("at most 1048576 are read")
+    );
 }
 
 /// Diagnostics of files always say where.
@@ -655,7 +660,7 @@ const VALUES: [&str; 20] = [
 ];
 
 fn check_bytes(bytes: Vec<u8>) {
-    let env = Env::of([("HOME", "/h")]);
+    let env = Env::from_vars([("HOME", "/h")]);
     let file = |path: &str| {
         Some(FileText {
             path: path.into(),
@@ -668,7 +673,7 @@ fn check_bytes(bytes: Vec<u8>) {
             folders,
             ..Trust::default()
         };
-        let loaded = load(&LoadInputs {
+        let loaded = load_settings(&LoadInputs {
             env: &env,
             places: None,
             user: file("/h/c.toml"),
@@ -778,13 +783,13 @@ fn a_trusted_folder_may_be_spelled_with_a_link() {
     std::os::unix::fs::symlink(&root, &link).unwrap();
     let file = base.join("c.toml");
     std::fs::write(&file, format!("trusted = ['{}/']", link.display())).unwrap();
-    let env = Env::of([("HOME", base.to_str().unwrap())]);
-    let places = ConfigPaths::of(&env, Some(&file));
+    let env = Env::from_vars([("HOME", base.to_str().unwrap())]);
+    let places = ConfigPaths::from_env(&env, Some(&file));
     let source = ConfigSource {
         env,
         places,
         ..ConfigSource::default()
     };
-    assert!(source.load(Some(&root), &Trust::default()).trusted);
-    assert!(!source.load(Some(&base), &Trust::default()).trusted);
+    assert!(source.load_settings(Some(&root), &Trust::default()).trusted);
+    assert!(!source.load_settings(Some(&base), &Trust::default()).trusted);
 }

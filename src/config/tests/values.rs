@@ -274,7 +274,7 @@ fn another_provider_does_not_get_the_old_ones_model() {
     assert_eq!((model("default"), model("b")), (None, None));
     let user_only =
         user("[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.c]\nmode = 'plan'");
-    let c = user_only.settings.agent("c").unwrap();
+    let c = user_only.settings.find_agent("c").unwrap();
     assert_eq!(
         (c.model.as_deref(), c.mode, c.provider.as_deref()),
         (Some("claude"), Mode::Plan, Some("anthropic"))
@@ -359,8 +359,8 @@ fn every_number_of_a_provider_counts() {
         Some(1.0)
     );
     assert_eq!(settings.models["q"].context_window, Some(5));
-    assert_eq!(settings.tools.timeout("bash"), Duration::from_secs(3));
-    assert_eq!(settings.tools.timeout("grep"), Duration::from_secs(4));
+    assert_eq!(settings.tools.timeout_for("bash"), Duration::from_secs(3));
+    assert_eq!(settings.tools.timeout_for("grep"), Duration::from_secs(4));
     assert_eq!(settings.tools.on_cancel, OnCancel::Finish(Duration::from_secs(7)));
     assert_eq!(settings.approvals.timeout, Some(Duration::from_secs(60)));
     assert_eq!(

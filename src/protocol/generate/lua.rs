@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{Body, Field, Model, Shape, TypeDef};
-use super::{doc_line, short_name, wrap};
+use super::{doc_line, short_name, wrap_line};
 use crate::protocol::table::{self, Entry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
@@ -15,7 +15,7 @@ const KEYWORDS: [&str; 22] = [
     "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
 
-pub(super) fn render(model: &Model) -> String {
+pub(super) fn render_model(model: &Model) -> String {
     let mut out = String::from(
         "---@meta agentls.protocol\n\n\
          -- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
@@ -29,25 +29,25 @@ pub(super) fn render(model: &Model) -> String {
         PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor
     );
     approval_keys(&mut out);
-    names(
+    write_method_names(
         &mut out,
         "requests",
         "Requests, client to server.",
         table::REQUESTS,
     );
-    names(
+    write_method_names(
         &mut out,
         "client_notifications",
         "Notifications, client to server.",
         table::CLIENT_NOTIFICATIONS,
     );
-    names(
+    write_method_names(
         &mut out,
         "server_requests",
         "Requests, server to client.",
         table::SERVER_REQUESTS,
     );
-    names(
+    write_method_names(
         &mut out,
         "server_notifications",
         "Notifications, server to client.",
@@ -79,10 +79,10 @@ fn approval_keys(out: &mut String) {
     out.push_str("}\n\n");
 }
 
-fn names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
     let _ = writeln!(out, "---{about}\nM.{name} = {{");
     for entry in entries {
-        for line in wrap(&doc_line(entry.doc), WIDTH) {
+        for line in wrap_line(&doc_line(entry.doc), WIDTH) {
             let _ = writeln!(out, "  ---{line}");
         }
         let _ = writeln!(out, "  {} = \"{}\",", short_name(entry), entry.method);
@@ -94,15 +94,15 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
     let name = &of_type.name;
     match &of_type.body {
         Body::Object { fields, open } => {
-            doc(out, &of_type.doc);
+            write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@class (exact) agentls.{name}");
-            self::fields(out, fields);
+            self::write_fields(out, fields);
             if *open {
                 out.push_str("---@field [string] any\n");
             }
         }
         Body::Words(words) => {
-            doc(out, &of_type.doc);
+            write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@alias agentls.{name}");
             for word in words {
                 let _ = writeln!(out, "---| \"{}\" # {}", word.text, word.doc);
@@ -110,7 +110,7 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
         }
         Body::Tagged(variants) => {
             for variant in variants {
-                doc(out, &variant.doc);
+                write_doc(out, &variant.doc);
                 let base = variant
                     .base
                     .as_ref()
@@ -118,23 +118,23 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
                     .unwrap_or_default();
                 let _ = writeln!(out, "---@class (exact) agentls.{name}.{}{base}", variant.tag);
                 let _ = writeln!(out, "---@field type \"{}\"", variant.tag);
-                self::fields(out, &variant.fields);
+                self::write_fields(out, &variant.fields);
                 out.push('\n');
             }
-            doc(out, &of_type.doc);
+            write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@alias agentls.{name}");
             for variant in variants {
                 let _ = writeln!(out, "---| agentls.{name}.{}", variant.tag);
             }
         }
         Body::Alias(shape) => {
-            doc(out, &of_type.doc);
+            write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@alias agentls.{name} {}", type_of(shape));
         }
     }
 }
 
-fn fields(out: &mut String, fields: &[Field]) {
+fn write_fields(out: &mut String, fields: &[Field]) {
     for field in fields {
         let optional = if field.optional { "?" } else { "" };
         let name = if KEYWORDS.contains(&field.name.as_str()) {
@@ -168,8 +168,8 @@ fn type_of(shape: &Shape) -> String {
     }
 }
 
-fn doc(out: &mut String, text: &str) {
-    for line in wrap(text, WIDTH).iter().filter(|line| !line.is_empty()) {
+fn write_doc(out: &mut String, text: &str) {
+    for line in wrap_line(text, WIDTH).iter().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "---{line}");
     }
 }

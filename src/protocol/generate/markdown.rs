@@ -7,33 +7,33 @@ use super::model::{Body, Field, Model, Shape, TypeDef};
 use crate::protocol::APPROVAL_KEYS;
 use crate::protocol::table::{self, EXAMPLES, Entry, Kind};
 
-pub(super) fn render(model: &Model) -> String {
+pub(super) fn render_model(model: &Model) -> String {
     let mut out = String::from(
         "<!-- Written by `UPDATE_PROTOCOL=1 cargo test --test generated` from the wire types. -->\n",
     );
     out.push_str("\n## Requests, client to server\n");
     for entry in table::REQUESTS {
-        self::entry(&mut out, model, entry);
+        self::write_entry(&mut out, model, entry);
     }
     out.push_str("\n## Notifications, client to server\n");
     for entry in table::CLIENT_NOTIFICATIONS {
-        self::entry(&mut out, model, entry);
+        self::write_entry(&mut out, model, entry);
     }
     out.push_str("\n## Requests, server to client\n");
     for entry in table::SERVER_REQUESTS {
-        self::entry(&mut out, model, entry);
+        self::write_entry(&mut out, model, entry);
     }
     out.push_str("\n## Notifications, server to client\n\nEvery durable one begins with this head:\n\n");
-    table(&mut out, &head(model));
+    write_table(&mut out, &collect_head_fields(model));
     for entry in table::SERVER_NOTIFICATIONS {
-        self::entry(&mut out, model, entry);
+        self::write_entry(&mut out, model, entry);
     }
     approval_keys(&mut out);
     out.push_str("\n## Types\n");
     for of_type in &model.types {
         if section_of(&of_type.name).is_none() {
             let _ = writeln!(out, "\n### {}\n\n{}", of_type.name, of_type.doc);
-            body(&mut out, of_type, &[]);
+            write_body(&mut out, of_type, &[]);
         }
     }
     out.push('\n');
@@ -57,12 +57,12 @@ fn approval_keys(out: &mut String) {
     }
 }
 
-fn entry(out: &mut String, model: &Model, entry: &Entry) {
+fn write_entry(out: &mut String, model: &Model, entry: &Entry) {
     let _ = writeln!(out, "\n### `{}`\n\n{}", entry.method, doc_line(entry.doc));
     let head = match entry.kind {
         Kind::Durable => {
             out.push_str("\nDurable.\n");
-            self::head(model)
+            self::collect_head_fields(model)
         }
         Kind::Transient => {
             out.push_str("\nTransient.\n");
@@ -79,19 +79,19 @@ fn entry(out: &mut String, model: &Model, entry: &Entry) {
         {
             out.push_str("\nParams:\n");
         }
-        body(out, params, &head);
+        write_body(out, params, &head);
     }
     match entry.result.as_ref().and_then(|result| model.get(result.name)) {
         Some(result) if section_of(&result.name).is_some_and(|owner| owner.method == entry.method) => {
             out.push_str("\nResult:\n");
-            body(out, result, &[]);
+            write_body(out, result, &[]);
         }
         Some(result) => {
-            let _ = writeln!(out, "\nResult: {}.", link(&result.name));
+            let _ = writeln!(out, "\nResult: {}.", format_link(&result.name));
         }
         None => {}
     }
-    if let Some(example) = example(entry.method) {
+    if let Some(example) = extract_example(entry.method) {
         let _ = writeln!(out, "\n```json\n{example}\n```");
     }
 }
@@ -104,7 +104,7 @@ fn own_doc(params: &TypeDef) -> Option<&str> {
 }
 
 /// The fields of the head of durable events.
-fn head(model: &Model) -> Vec<&Field> {
+fn collect_head_fields(model: &Model) -> Vec<&Field> {
     // A started turn is the head and one field more.
     let Some(Body::Object { fields, .. }) = model.get("TurnStartedNotification").map(|started| &started.body)
     else {
@@ -113,13 +113,13 @@ fn head(model: &Model) -> Vec<&Field> {
     fields.iter().filter(|field| field.name != "resumes").collect()
 }
 
-fn body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
+fn write_body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
     match &of_type.body {
         Body::Object { fields, .. } => {
             let fields: Vec<_> = fields.iter().filter(|field| !without.contains(field)).collect();
             if !fields.is_empty() {
                 out.push('\n');
-                table(out, &fields);
+                write_table(out, &fields);
             }
         }
         Body::Words(words) => {
@@ -132,11 +132,11 @@ fn body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
             for variant in variants {
                 let _ = writeln!(out, "\n`\"type\": \"{}\"`: {}", variant.tag, variant.doc);
                 if let Some(base) = &variant.base {
-                    let _ = writeln!(out, "With the fields of {}.", link(base));
+                    let _ = writeln!(out, "With the fields of {}.", format_link(base));
                 }
                 if !variant.fields.is_empty() {
                     out.push('\n');
-                    table(out, &variant.fields.iter().collect::<Vec<_>>());
+                    write_table(out, &variant.fields.iter().collect::<Vec<_>>());
                 }
             }
         }
@@ -146,7 +146,7 @@ fn body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
     }
 }
 
-fn table(out: &mut String, fields: &[&Field]) {
+fn write_table(out: &mut String, fields: &[&Field]) {
     out.push_str("| field | type | |\n|---|---|---|\n");
     for field in fields {
         let optional = if field.optional { "?" } else { "" };
@@ -167,7 +167,7 @@ fn type_of(shape: &Shape) -> String {
         Shape::Integer => "integer".to_owned(),
         Shape::Number => "number".to_owned(),
         Shape::Boolean => "boolean".to_owned(),
-        Shape::Named(name) => link(name),
+        Shape::Named(name) => format_link(name),
         Shape::List(item) => format!("list of {}", type_of(item)),
         Shape::Map(value) => format!("object of {}", type_of(value)),
         Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" or "),
@@ -176,7 +176,7 @@ fn type_of(shape: &Shape) -> String {
 
 /// The method in whose section a type is described; none for those of the last section.
 fn section_of(name: &str) -> Option<&'static Entry> {
-    table::entries().find(|entry| {
+    table::iter_entries().find(|entry| {
         entry.params.name == name
             || entry
                 .result
@@ -185,7 +185,7 @@ fn section_of(name: &str) -> Option<&'static Entry> {
     })
 }
 
-fn link(name: &str) -> String {
+fn format_link(name: &str) -> String {
     match section_of(name) {
         Some(entry) if entry.params.name == name => {
             let anchor = entry.method.replace('/', "").to_lowercase();
@@ -200,7 +200,7 @@ fn link(name: &str) -> String {
 }
 
 /// An entry's example as it stands in the file, so with its fields in a sensible order.
-fn example(method: &str) -> Option<String> {
+fn extract_example(method: &str) -> Option<String> {
     let (_, rest) = EXAMPLES.split_once(&format!("\n  \"{method}\": {{"))?;
     let (inside, _) = rest.split_once("\n  }")?;
     let lines: Vec<&str> = inside

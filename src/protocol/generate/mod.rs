@@ -31,23 +31,23 @@ pub struct Generated {
 
 /// All that is generated. `protocol_md` is the page as it is; its part between the markers is replaced.
 /// None when it has no markers.
-pub fn generate(protocol_md: &str) -> Option<Vec<Generated>> {
-    let model = Model::read(definitions());
+pub fn generate_files(protocol_md: &str) -> Option<Vec<Generated>> {
+    let model = Model::read(collect_definitions());
     let (before, rest) = protocol_md.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    let page = format!("{before}{BEGIN}\n{}{END}{after}", markdown::render(&model));
+    let page = format!("{before}{BEGIN}\n{}{END}{after}", markdown::render_model(&model));
     Some(vec![
         Generated {
             path: "editors/protocol.schema.json",
-            text: schema(),
+            text: build_schema(),
         },
         Generated {
             path: "editors/vscode/src/protocol.ts",
-            text: typescript::render(&model),
+            text: typescript::render_model(&model),
         },
         Generated {
             path: "editors/nvim/lua/agentls/protocol.lua",
-            text: lua::render(&model),
+            text: lua::render_model(&model),
         },
         Generated {
             path: "protocol.md",
@@ -57,23 +57,23 @@ pub fn generate(protocol_md: &str) -> Option<Vec<Generated>> {
 }
 
 /// The schemas of all types, by name.
-fn definitions() -> Map<String, Value> {
+fn collect_definitions() -> Map<String, Value> {
     let mut generator = SchemaGenerator::default();
-    for of_type in types() {
+    for of_type in list_types() {
         (of_type.schema)(&mut generator);
     }
     generator.take_definitions(true)
 }
 
 /// The types that the table and the handshake name, in their order.
-fn types() -> impl Iterator<Item = &'static TypeRef> {
-    table::entries()
+fn list_types() -> impl Iterator<Item = &'static TypeRef> {
+    table::iter_entries()
         .flat_map(|entry| std::iter::once(&entry.params).chain(&entry.result))
         .chain(table::OTHER_TYPES)
 }
 
 /// The published schema: the types, and which method has which.
-fn schema() -> String {
+fn build_schema() -> String {
     let reference = |of_type: &TypeRef| json!({"$ref": format!("#/$defs/{}", of_type.name)});
     let methods = |entries: &[Entry]| -> Value {
         let methods: Map<String, Value> = entries
@@ -97,7 +97,7 @@ fn schema() -> String {
         "clientNotifications": methods(table::CLIENT_NOTIFICATIONS),
         "serverRequests": methods(table::SERVER_REQUESTS),
         "serverNotifications": methods(table::SERVER_NOTIFICATIONS),
-        "$defs": definitions(),
+        "$defs": collect_definitions(),
     });
     format!("{schema:#}\n")
 }
@@ -113,7 +113,7 @@ fn short_name(entry: &Entry) -> &'static str {
 }
 
 /// Breaks a line at spaces so that no part is longer than `width` characters, where that can be.
-fn wrap(line: &str, width: usize) -> Vec<String> {
+fn wrap_line(line: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in line.split(' ') {
         match lines.last_mut() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{doc_line, types};
+use super::{doc_line, list_types};
 
 /// All types, in the order in which the table first needs them.
 pub(super) struct Model {
@@ -78,8 +78,8 @@ impl Model {
             seen: BTreeSet::new(),
             names: Vec::new(),
         };
-        for of_type in types() {
-            order.visit(of_type.name);
+        for of_type in list_types() {
+            order.visit_type(of_type.name);
         }
         let types = order
             .names
@@ -103,7 +103,7 @@ struct Order<'a> {
 
 impl Order<'_> {
     /// Lists a type, then those that it uses.
-    fn visit(&mut self, name: &str) {
+    fn visit_type(&mut self, name: &str) {
         if self.seen.insert(name.to_owned()) {
             self.names.push(name.to_owned());
             self.visit_value(&self.definitions[name]);
@@ -114,7 +114,7 @@ impl Order<'_> {
         match value {
             Value::Object(fields) => {
                 if let Some(Value::String(reference)) = fields.get("$ref") {
-                    self.visit(referred(reference));
+                    self.visit_type(strip_ref_prefix(reference));
                 }
                 fields.values().for_each(|field| self.visit_value(field));
             }
@@ -127,51 +127,51 @@ impl Order<'_> {
 fn type_def(name: &str, schema: &Value) -> TypeDef {
     TypeDef {
         name: name.to_owned(),
-        doc: doc(schema),
-        body: body(schema),
+        doc: extract_doc(schema),
+        body: parse_body(schema),
     }
 }
 
-fn body(schema: &Value) -> Body {
+fn parse_body(schema: &Value) -> Body {
     if let Some(Value::Array(options)) = schema.get("oneOf") {
         let is_word = |option: &Value| option.get("const").is_some();
         if options.iter().all(is_word) {
-            return Body::Words(options.iter().map(word).collect());
+            return Body::Words(options.iter().map(parse_word).collect());
         }
-        return Body::Tagged(options.iter().map(variant).collect());
+        return Body::Tagged(options.iter().map(parse_variant).collect());
     }
     if schema.get("type") == Some(&"object".into()) && !is_map(schema) {
         return Body::Object {
-            fields: fields(schema),
+            fields: parse_fields(schema),
             open: schema.get("additionalProperties") == Some(&true.into()),
         };
     }
-    Body::Alias(shape(schema))
+    Body::Alias(parse_shape(schema))
 }
 
-fn word(option: &Value) -> Word {
+fn parse_word(option: &Value) -> Word {
     Word {
         text: text(&option["const"]),
-        doc: doc(option),
+        doc: extract_doc(option),
     }
 }
 
-fn variant(option: &Value) -> Variant {
-    let mut fields = fields(option);
+fn parse_variant(option: &Value) -> Variant {
+    let mut fields = parse_fields(option);
     fields.retain(|field| field.name != "type");
     Variant {
         tag: text(&option["properties"]["type"]["const"]),
-        doc: doc(option),
+        doc: extract_doc(option),
         base: option
             .get("$ref")
-            .map(|reference| referred(&text(reference)).to_owned()),
+            .map(|reference| strip_ref_prefix(&text(reference)).to_owned()),
         fields,
     }
 }
 
 /// The required fields in the order of their declaration, then the optional ones by name: that is what a
 /// schema still knows of the order.
-fn fields(schema: &Value) -> Vec<Field> {
+fn parse_fields(schema: &Value) -> Vec<Field> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<String> = schema["required"]
@@ -185,22 +185,22 @@ fn fields(schema: &Value) -> Vec<Field> {
         .chain(optional.map(|name| (name, true)))
         .map(|(name, optional)| Field {
             name: name.clone(),
-            doc: doc(&properties[name]),
-            shape: shape(&properties[name]),
+            doc: extract_doc(&properties[name]),
+            shape: parse_shape(&properties[name]),
             optional,
         })
         .collect()
 }
 
-fn shape(schema: &Value) -> Shape {
+fn parse_shape(schema: &Value) -> Shape {
     if let Some(reference) = schema.get("$ref") {
-        return Shape::Named(referred(&text(reference)).to_owned());
+        return Shape::Named(strip_ref_prefix(&text(reference)).to_owned());
     }
     if let Some(Value::Array(options)) = schema.get("anyOf") {
         let mut shapes: Vec<_> = options
             .iter()
             .filter(|option| !is_null(option))
-            .map(shape)
+            .map(parse_shape)
             .collect();
         if shapes.len() == 1 {
             return shapes.remove(0);
@@ -217,9 +217,11 @@ fn shape(schema: &Value) -> Shape {
         Some("integer") => Shape::Integer,
         Some("number") => Shape::Number,
         Some("boolean") => Shape::Boolean,
-        Some("array") => Shape::List(Box::new(shape(&schema["items"]))),
-        Some("object") if is_map(schema) => Shape::Map(Box::new(shape(&schema["additionalProperties"]))),
-        _ => unknown(schema),
+        Some("array") => Shape::List(Box::new(parse_shape(&schema["items"]))),
+        Some("object") if is_map(schema) => {
+            Shape::Map(Box::new(parse_shape(&schema["additionalProperties"])))
+        }
+        _ => panic_unknown_schema(schema),
     }
 }
 
@@ -234,7 +236,7 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type") == Some(&"null".into())
 }
 
-fn doc(schema: &Value) -> String {
+fn extract_doc(schema: &Value) -> String {
     doc_line(
         schema
             .get("description")
@@ -243,18 +245,18 @@ fn doc(schema: &Value) -> String {
     )
 }
 
-fn referred(reference: &str) -> &str {
+fn strip_ref_prefix(reference: &str) -> &str {
     reference.strip_prefix("#/$defs/").unwrap_or(reference)
 }
 
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => unknown(other),
+        other => panic_unknown_schema(other),
     }
 }
 
-fn unknown(schema: &Value) -> ! {
+fn panic_unknown_schema(schema: &Value) -> ! {
     #[expect(clippy::panic, reason = "only the drift test comes here, and it must fail")]
     {
         panic!("the generator does not know this schema: {schema}")

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use super::model::{Body, Field, Model, Shape, TypeDef};
-use super::{doc_line, short_name, wrap};
+use super::{doc_line, short_name, wrap_line};
 use crate::protocol::table::{self, Entry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
 
-pub(super) fn render(model: &Model) -> String {
+pub(super) fn render_model(model: &Model) -> String {
     let mut out = String::from(
         "// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
          // Change those, not this file.\n\n",
@@ -21,25 +21,25 @@ pub(super) fn render(model: &Model) -> String {
         PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor
     );
     approval_keys(&mut out);
-    names(
+    write_method_names(
         &mut out,
         "requests",
         "Requests, client to server.",
         table::REQUESTS,
     );
-    names(
+    write_method_names(
         &mut out,
         "clientNotifications",
         "Notifications, client to server.",
         table::CLIENT_NOTIFICATIONS,
     );
-    names(
+    write_method_names(
         &mut out,
         "serverRequests",
         "Requests, server to client.",
         table::SERVER_REQUESTS,
     );
-    names(
+    write_method_names(
         &mut out,
         "serverNotifications",
         "Notifications, server to client.",
@@ -98,10 +98,10 @@ fn approval_keys(out: &mut String) {
     out.push_str("] as const;\n\n");
 }
 
-fn names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
     let _ = writeln!(out, "/** {about} */\nexport const {name} = {{");
     for entry in entries {
-        doc(out, "  ", entry.doc);
+        write_doc(out, "  ", entry.doc);
         let _ = writeln!(out, "  {}: \"{}\",", short_name(entry), entry.method);
     }
     out.push_str("} as const;\n\n");
@@ -125,11 +125,11 @@ fn type_map(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
 
 fn type_def(out: &mut String, of_type: &TypeDef) {
     let name = &of_type.name;
-    doc(out, "", &of_type.doc);
+    write_doc(out, "", &of_type.doc);
     match &of_type.body {
         Body::Object { fields, open } => {
             let _ = writeln!(out, "export interface {name} {{");
-            self::fields(out, "  ", fields);
+            self::write_fields(out, "  ", fields);
             if *open {
                 out.push_str("  [name: string]: unknown;\n");
             }
@@ -139,7 +139,7 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
             let _ = write!(out, "export type {name} =");
             for word in words {
                 out.push('\n');
-                doc(out, "  ", &word.doc);
+                write_doc(out, "  ", &word.doc);
                 let _ = write!(out, "  | \"{}\"", word.text);
             }
             out.push_str(";\n");
@@ -148,14 +148,14 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
             let _ = write!(out, "export type {name} =");
             for variant in variants {
                 out.push('\n');
-                doc(out, "  ", &variant.doc);
+                write_doc(out, "  ", &variant.doc);
                 match &variant.base {
                     Some(base) => {
                         let _ = write!(out, "  | ({{ type: \"{}\" }} & {base})", variant.tag);
                     }
                     None => {
                         let _ = writeln!(out, "  | {{\n      type: \"{}\";", variant.tag);
-                        self::fields(out, "      ", &variant.fields);
+                        self::write_fields(out, "      ", &variant.fields);
                         out.push_str("    }");
                     }
                 }
@@ -168,9 +168,9 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
     }
 }
 
-fn fields(out: &mut String, indent: &str, fields: &[Field]) {
+fn write_fields(out: &mut String, indent: &str, fields: &[Field]) {
     for field in fields {
-        doc(out, indent, &field.doc);
+        write_doc(out, indent, &field.doc);
         let optional = if field.optional { "?" } else { "" };
         let _ = writeln!(
             out,
@@ -197,7 +197,7 @@ fn type_of(shape: &Shape) -> String {
     }
 }
 
-fn doc(out: &mut String, indent: &str, text: &str) {
+fn write_doc(out: &mut String, indent: &str, text: &str) {
     let text = doc_line(text).replace("*/", "* /");
     if text.is_empty() {
         return;
@@ -207,7 +207,7 @@ fn doc(out: &mut String, indent: &str, text: &str) {
         return;
     }
     let _ = writeln!(out, "{indent}/**");
-    for line in wrap(&text, WIDTH - indent.len() - 3) {
+    for line in wrap_line(&text, WIDTH - indent.len() - 3) {
         let _ = writeln!(out, "{indent} * {line}");
     }
     let _ = writeln!(out, "{indent} */");

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use crate::domain::Usage;
 use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
-use crate::provider::fields::{kind, needed_input, needed_object, needed_text, number, parse_event, text};
+use crate::provider::fields::{
+    kind, needed_input, needed_object, needed_text, optional_number, parse_event, text,
+};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
@@ -37,14 +39,14 @@ enum OpenBlock {
 }
 
 impl ApiDecoder for MessagesDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
         };
         match kind(&value, event)? {
             "message_start" => self.message_started(&value["message"], out),
             "content_block_start" => self.block_started(&value, out),
-            "content_block_delta" => self.delta(&value, out),
+            "content_block_delta" => self.decode_delta(&value, out),
             "content_block_stop" => {
                 if let Some(index) = self.index_of(&value).or(self.last) {
                     self.block_ended(index, out);
@@ -52,7 +54,7 @@ impl ApiDecoder for MessagesDecoder {
                 Ok(Progress::Event)
             }
             "message_delta" => {
-                self.count(&value["usage"], out);
+                self.record_usage(&value["usage"], out);
                 let delta = &value["delta"];
                 if let Some(reason) = text(delta, "stop_reason").filter(|reason| !reason.is_empty()) {
                     self.stop = Some(stop_reason(reason, &delta["stop_details"]));
@@ -60,7 +62,7 @@ impl ApiDecoder for MessagesDecoder {
                 Ok(Progress::Event)
             }
             "message_stop" => {
-                self.finish(out);
+                self.finish_answer(out);
                 Ok(Progress::Event)
             }
             "ping" => Ok(Progress::Nothing),
@@ -72,12 +74,12 @@ impl ApiDecoder for MessagesDecoder {
     }
 
     /// After a stop reason the answer is whole, even without its last event.
-    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.stop.is_some() {
-            self.finish(out);
+            self.finish_answer(out);
             Ok(())
         } else {
-            Err(DecodeError::broken(
+            Err(DecodeError::broken_stream(
                 "the stream ended in the middle of the answer",
             ))
         }
@@ -98,7 +100,7 @@ impl MessagesDecoder {
         let id = text(message, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && self.last.is_some() {
-            return Err(DecodeError::broken(
+            return Err(DecodeError::broken_stream(
                 "the provider began another message in the middle of the answer",
             ));
         }
@@ -107,13 +109,13 @@ impl MessagesDecoder {
         }
         if !std::mem::replace(&mut self.started, true) {
             self.id = id.map(str::to_owned);
-            self.count(&message["usage"], out);
+            self.record_usage(&message["usage"], out);
         }
         Ok(Progress::Event)
     }
 
     /// Counts are the answer's so far; what is absent has not changed.
-    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
+    fn record_usage(&mut self, tokens: &Value, out: &mut EventQueue) {
         let before = self.usage;
         for (total, field) in [
             (&mut self.usage.input, "input_tokens"),
@@ -121,7 +123,7 @@ impl MessagesDecoder {
             (&mut self.usage.cache_read, "cache_read_input_tokens"),
             (&mut self.usage.cache_write, "cache_creation_input_tokens"),
         ] {
-            *total = number(tokens, field).unwrap_or(*total);
+            *total = optional_number(tokens, field).unwrap_or(*total);
         }
         if self.usage != before {
             out.push(StreamEvent::Usage {
@@ -133,20 +135,20 @@ impl MessagesDecoder {
 
     fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(block) = needed_object(event, "content_block")? else {
-            return Err(DecodeError::broken(
+            return Err(DecodeError::broken_stream(
                 "a block of the answer began without its content",
             ));
         };
-        let index = self.next_index(number(event, "index"));
+        let index = self.next_index(optional_number(event, "index"));
         let mut progress = Progress::Event;
         let open = match needed_text(block, "type")? {
             "text" => {
-                progress = say(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
+                progress = push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
                 OpenBlock::Other
             }
             "thinking" => {
                 let thinking = text(block, "thinking").unwrap_or_default();
-                progress = say(StreamEvent::Reasoning(thinking.to_owned()), out);
+                progress = push_content(StreamEvent::Reasoning(thinking.to_owned()), out);
                 let signature = text(block, "signature").unwrap_or_default().to_owned();
                 OpenBlock::Thinking { signature }
             }
@@ -161,7 +163,7 @@ impl MessagesDecoder {
                 progress = Progress::Content;
                 self.tool_started(index, block, out)?
             }
-            "" => return Err(DecodeError::broken("a block of the answer has no type")),
+            "" => return Err(DecodeError::broken_stream("a block of the answer has no type")),
             _ => OpenBlock::Other,
         };
         self.blocks.insert(index, open);
@@ -185,7 +187,7 @@ impl MessagesDecoder {
 
     /// The block that an event is about: without an index the last that began.
     fn index_of(&self, event: &Value) -> Option<u32> {
-        match number(event, "index") {
+        match optional_number(event, "index") {
             Some(sent) => self.indexes.get(&sent).copied(),
             None => self.last,
         }
@@ -198,7 +200,9 @@ impl MessagesDecoder {
         out: &mut EventQueue,
     ) -> Result<OpenBlock, DecodeError> {
         let Some(name) = text(block, "name").filter(|name| !name.is_empty()) else {
-            return Err(DecodeError::broken("a tool call of the answer has no name"));
+            return Err(DecodeError::broken_stream(
+                "a tool call of the answer has no name",
+            ));
         };
         let name = name.to_owned();
         out.push(StreamEvent::ToolUseStarted { index, name });
@@ -219,15 +223,15 @@ impl MessagesDecoder {
         Ok(OpenBlock::Tool { whole })
     }
 
-    fn delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(delta) = needed_object(event, "delta")? else {
             return Ok(Progress::Event);
         };
         Ok(match needed_text(delta, "type")? {
-            "text_delta" => say(StreamEvent::Text(needed_text(delta, "text")?.to_owned()), out),
+            "text_delta" => push_content(StreamEvent::Text(needed_text(delta, "text")?.to_owned()), out),
             "thinking_delta" => {
                 let thinking = text(delta, "thinking").unwrap_or_default();
-                say(StreamEvent::Reasoning(thinking.to_owned()), out)
+                push_content(StreamEvent::Reasoning(thinking.to_owned()), out)
             }
             "signature_delta" => {
                 let at = self.index_of(event).and_then(|index| self.blocks.get_mut(&index));
@@ -237,7 +241,7 @@ impl MessagesDecoder {
                 Progress::Event
             }
             "input_json_delta" => self.tool_input(event, needed_input(delta, "partial_json")?, out)?,
-            "" => return Err(DecodeError::broken("a piece of the answer has no type")),
+            "" => return Err(DecodeError::broken_stream("a piece of the answer has no type")),
             _ => Progress::Event,
         })
     }
@@ -253,13 +257,13 @@ impl MessagesDecoder {
         match tool {
             Some((index, input)) if !self.completed.contains(&index) => {
                 input.push(&json);
-                Ok(say(StreamEvent::ToolInput { index, json }, out))
+                Ok(push_content(StreamEvent::ToolInput { index, json }, out))
             }
             Some(_) if json.is_empty() => Ok(Progress::Event),
-            Some(_) => Err(DecodeError::broken("a tool's input went on after its end")),
+            Some(_) => Err(DecodeError::broken_stream("a tool's input went on after its end")),
             // The input of a tool that the server runs itself.
             None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(Progress::Event),
-            None => Err(DecodeError::broken("a tool's input came before its name")),
+            None => Err(DecodeError::broken_stream("a tool's input came before its name")),
         }
     }
 
@@ -285,7 +289,7 @@ impl MessagesDecoder {
         }
     }
 
-    fn finish(&mut self, out: &mut EventQueue) {
+    fn finish_answer(&mut self, out: &mut EventQueue) {
         let open: Vec<u32> = self.blocks.keys().copied().collect();
         for index in open {
             self.block_ended(index, out);
@@ -306,7 +310,7 @@ impl MessagesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn say(event: StreamEvent, out: &mut EventQueue) -> Progress {
+fn push_content(event: StreamEvent, out: &mut EventQueue) -> Progress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),

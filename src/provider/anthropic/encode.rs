@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::domain::{Block, Message, Role, ToolResult};
 use crate::provider::body::Body;
-use crate::provider::models::{claude_version, thinks};
+use crate::provider::models::{claude_version, is_thinking_enabled};
 use crate::provider::request::{CallIds, Effort, Item, Request, Shape, gives_back, object_input, safe_name};
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -21,18 +21,18 @@ const END: &str = "}]}";
 const LEAST_BUDGET: u32 = 1_024;
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
-pub(super) fn body(request: &Request, origin: &str) -> Body {
+pub(super) fn build_body(request: &Request, origin: &str) -> Body {
     let mut body = Body::default();
-    body.raw("{\"model\":");
-    body.json(&request.model);
-    body.raw(",\"stream\":true,\"max_tokens\":");
-    body.json(&request.max_output_tokens);
-    for (key, value) in thinking(request, origin) {
-        body.raw(&format!(",\"{key}\":{value}"));
+    body.push_raw("{\"model\":");
+    body.push_json(&request.model);
+    body.push_raw(",\"stream\":true,\"max_tokens\":");
+    body.push_json(&request.max_output_tokens);
+    for (key, value) in build_thinking_params(request, origin) {
+        body.push_raw(&format!(",\"{key}\":{value}"));
     }
     let has_system = !request.system.trim().is_empty();
     if !request.tools.is_empty() {
-        body.raw(",\"tools\":[");
+        body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
             let mut text =
                 json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
@@ -40,24 +40,24 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
             if !has_system && at + 1 == request.tools.len() {
                 text.insert_str(text.len() - 1, BREAKPOINT);
             }
-            body.raw(if at > 0 { "," } else { "" });
-            body.raw(&text);
+            body.push_raw(if at > 0 { "," } else { "" });
+            body.push_raw(&text);
         }
-        body.raw("]");
+        body.push_raw("]");
     }
     if has_system {
-        body.raw(",\"system\":[{\"type\":\"text\",\"text\":");
-        body.json(&&*request.system);
-        body.raw(BREAKPOINT);
-        body.raw("}]");
+        body.push_raw(",\"system\":[{\"type\":\"text\",\"text\":");
+        body.push_json(&&*request.system);
+        body.push_raw(BREAKPOINT);
+        body.push_raw("}]");
     }
-    body.raw(",\"messages\":[");
-    messages(request, origin, &mut body);
-    body.raw("]}");
+    body.push_raw(",\"messages\":[");
+    write_messages(request, origin, &mut body);
+    body.push_raw("]}");
     body
 }
 
-fn messages(request: &Request, origin: &str, body: &mut Body) {
+fn write_messages(request: &Request, origin: &str, body: &mut Body) {
     let written: Vec<(&Item, &Bytes)> = request
         .with_calls()
         .map(|(item, calls)| {
@@ -67,15 +67,18 @@ fn messages(request: &Request, origin: &str, body: &mut Body) {
                 |_: &str| true
             };
             let (shape, ids) = if calls.gives_back(origin) {
-                (Shape::Anthropic, CallIds::of(&calls.message, accepts))
+                (Shape::Anthropic, CallIds::from_answer(&calls.message, accepts))
             } else {
-                (Shape::AnthropicBare, CallIds::ours())
+                (Shape::AnthropicBare, CallIds::with_own_ids())
             };
-            (item, item.encoded(shape, |message| encode(message, shape, &ids)))
+            (
+                item,
+                item.get_or_encode(shape, |message| encode_message(message, shape, &ids)),
+            )
         })
         .filter(|(_, bytes)| !bytes.is_empty())
         .collect();
-    let marked = breakpoints(
+    let marked = find_cache_breakpoints(
         &written
             .iter()
             .map(|(item, _)| item.message.role)
@@ -83,12 +86,12 @@ fn messages(request: &Request, origin: &str, body: &mut Body) {
     );
     for (at, (_, bytes)) in written.iter().enumerate() {
         if at > 0 {
-            body.raw(",");
+            body.push_raw(",");
         }
         if marked.contains(&at) {
             body.push(&bytes.slice(..bytes.len() - END.len()));
-            body.raw(BREAKPOINT);
-            body.raw(END);
+            body.push_raw(BREAKPOINT);
+            body.push_raw(END);
         } else {
             body.push(bytes);
         }
@@ -96,7 +99,7 @@ fn messages(request: &Request, origin: &str, body: &mut Body) {
 }
 
 /// The ends of the last two stretches of the user's side.
-fn breakpoints(roles: &[Role]) -> Vec<usize> {
+fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
     let is_user = |at: usize| matches!(roles.get(at), Some(Role::User | Role::Tool));
     (0..roles.len())
         .rev()
@@ -106,8 +109,8 @@ fn breakpoints(roles: &[Role]) -> Vec<usize> {
 }
 
 /// The parameters that make the model think, by what its version understands.
-fn thinking(request: &Request, origin: &str) -> Vec<(&'static str, Value)> {
-    if !thinks(&request.model, request.effort) {
+fn build_thinking_params(request: &Request, origin: &str) -> Vec<(&'static str, Value)> {
+    if !is_thinking_enabled(&request.model, request.effort) {
         return Vec::new();
     }
     let version = claude_version(&request.model);
@@ -129,7 +132,7 @@ fn thinking(request: &Request, origin: &str) -> Vec<(&'static str, Value)> {
             }
             std::iter::once(("thinking", thinking)).chain(effort).collect()
         }
-        (Some(effort), _) => match budget(effort, request.max_output_tokens) {
+        (Some(effort), _) => match compute_thinking_budget(effort, request.max_output_tokens) {
             Some(budget) if may_think(&request.messages, origin) => {
                 vec![("thinking", json!({"type": "enabled", "budget_tokens": budget}))]
             }
@@ -139,7 +142,7 @@ fn thinking(request: &Request, origin: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// Tokens to think with: at most half of the answer.
-fn budget(effort: Effort, max_output: u32) -> Option<u32> {
+fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
     let wanted = match effort {
         Effort::Low => 4_096,
         Effort::Medium => 10_240,
@@ -163,7 +166,7 @@ fn may_think(messages: &[std::sync::Arc<Item>], origin: &str) -> bool {
                 let begins = message
                     .content
                     .first()
-                    .is_some_and(|block| reasoning(block).is_some());
+                    .is_some_and(|block| encode_reasoning(block).is_some());
                 if asks && !(begins && gives_back(message, origin)) {
                     return false;
                 }
@@ -174,10 +177,10 @@ fn may_think(messages: &[std::sync::Arc<Item>], origin: &str) -> bool {
 }
 
 /// A message; empty when nothing of it can be said to this API.
-fn encode(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
+fn encode_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
     let sent = |block: &&Block| shape != Shape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
     let blocks = message.content.iter().filter(sent);
-    let blocks: Vec<Value> = blocks.filter_map(|part| block(part, ids)).collect();
+    let blocks: Vec<Value> = blocks.filter_map(|part| encode_block(part, ids)).collect();
     // Reasoning alone is no message.
     let says = blocks
         .iter()
@@ -205,10 +208,10 @@ fn accepts_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(safe)
 }
 
-fn block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
+fn encode_block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
     match block {
         Block::Text(said) => text(said),
-        Block::Reasoning { .. } => reasoning(block),
+        Block::Reasoning { .. } => encode_reasoning(block),
         Block::ToolUse { id, name, input, .. } => {
             let input = object_input(input);
             Some(json!({"type": "tool_use", "id": ids.send(id), "name": safe_name(name), "input": input}))
@@ -220,8 +223,8 @@ fn block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
             }
             Some(value)
         }
-        Block::Image(data) => Some(image(&data.media_type, &data.data)),
-        Block::Reference(reference) => text(&reference.render()),
+        Block::Image(data) => Some(encode_image(&data.media_type, &data.data)),
+        Block::Reference(reference) => text(&reference.to_prompt_text()),
     }
 }
 
@@ -229,7 +232,7 @@ fn text(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
-fn reasoning(block: &Block) -> Option<Value> {
+fn encode_reasoning(block: &Block) -> Option<Value> {
     let Block::Reasoning {
         text,
         signature: Some(signature),
@@ -250,7 +253,7 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
         result
             .images
             .iter()
-            .map(|data| image(&data.media_type, &data.data)),
+            .map(|data| encode_image(&data.media_type, &data.data)),
     );
     if content.is_empty() {
         content.push(json!({"type": "text", "text": "(no output)"}));
@@ -258,18 +261,18 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
     content
 }
 
-fn image(media_type: &str, data: &str) -> Value {
+fn encode_image(media_type: &str, data: &str) -> Value {
     json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::request::tests::{ORIGIN, every_block, request};
+    use crate::provider::request::tests::{ORIGIN, build_request, every_block};
     use std::sync::Arc;
 
     fn json_of(request: &Request) -> Value {
-        serde_json::from_str(&body(request, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
     }
 
     #[test]
@@ -281,8 +284,9 @@ mod tests {
             ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
             ("toolu_1", ORIGIN, HERE, "call_a"),
         ] {
-            let history = crate::provider::request::tests::called(id, given);
-            let body: Value = serde_json::from_str(&body(&request("m", history), asked).text()).unwrap();
+            let history = crate::provider::request::tests::build_call_history(id, given);
+            let body: Value =
+                serde_json::from_str(&build_body(&build_request("m", history), asked).text()).unwrap();
             let messages = body["messages"].as_array().unwrap();
             assert_eq!(messages[1]["content"][1]["id"], sent, "{id}");
             assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
@@ -292,13 +296,13 @@ mod tests {
 
     #[test]
     fn writes_every_kind_of_block() {
-        let body = json_of(&request("claude-sonnet-4-20250514", every_block()));
+        let body = json_of(&build_request("claude-sonnet-4-20250514", every_block()));
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
     }
 
     #[test]
     fn marks_system_and_the_last_two_user_stretches() {
-        let body = json_of(&request("claude-sonnet-4-20250514", every_block()));
+        let body = json_of(&build_request("claude-sonnet-4-20250514", every_block()));
         assert!(body["system"][0]["cache_control"].is_object());
         let marked: Vec<usize> = body["messages"]
             .as_array()
@@ -309,7 +313,7 @@ mod tests {
             .map(|(at, _)| at)
             .collect();
         assert_eq!(marked, [0, 3]);
-        assert_eq!(breakpoints(&[Role::User]), [0]);
+        assert_eq!(find_cache_breakpoints(&[Role::User]), [0]);
         let run = [
             Role::User,
             Role::Assistant,
@@ -318,12 +322,12 @@ mod tests {
             Role::Assistant,
             Role::User,
         ];
-        assert_eq!(breakpoints(&run), [5, 3]);
+        assert_eq!(find_cache_breakpoints(&run), [5, 3]);
     }
 
     #[test]
     fn marks_the_tools_when_there_is_no_system_prompt() {
-        let mut request = request("claude-sonnet-4", every_block());
+        let mut request = build_request("claude-sonnet-4", every_block());
         request.system = " ".into();
         let body = json_of(&request);
         assert!(body["system"].is_null());
@@ -332,10 +336,10 @@ mod tests {
 
     #[test]
     fn kept_encodings_stay_as_they_are() {
-        let request = request("claude-sonnet-4", every_block());
-        let _ = body(&request, ORIGIN);
+        let request = build_request("claude-sonnet-4", every_block());
+        let _ = build_body(&request, ORIGIN);
         for item in &request.messages {
-            let kept = item.encoded(Shape::Anthropic, |_| unreachable!("made once"));
+            let kept = item.get_or_encode(Shape::Anthropic, |_| unreachable!("made once"));
             assert!(!String::from_utf8_lossy(kept).contains("cache_control"));
         }
     }
@@ -343,7 +347,7 @@ mod tests {
     #[test]
     fn thinks_as_the_model_understands_it() {
         let thinking_of = |model: &str, effort, max_output| {
-            let mut request = request(model, vec![Message::user_text("hello")]);
+            let mut request = build_request(model, vec![Message::user_text("hello")]);
             request.effort = effort;
             request.max_output_tokens = max_output;
             let body = json_of(&request);
@@ -415,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_tool_loop_without_its_reasoning_goes_on_without_thinking() {
-        let mut request = request("claude-sonnet-4", every_block());
+        let mut request = build_request("claude-sonnet-4", every_block());
         request.effort = Some(Effort::High);
         request.max_output_tokens = 32_000;
         assert!(json_of(&request)["thinking"].is_object());
@@ -431,12 +435,12 @@ mod tests {
 
     #[test]
     fn reasoning_goes_to_its_origin_alone() {
-        let mut request = request("claude-sonnet-4", every_block());
+        let mut request = build_request("claude-sonnet-4", every_block());
         request.effort = Some(Effort::High);
         request.max_output_tokens = 32_000;
         request.messages.truncate(3);
         let sent = |origin: &str| -> (usize, bool) {
-            let body: Value = serde_json::from_str(&body(&request, origin).text()).unwrap();
+            let body: Value = serde_json::from_str(&build_body(&request, origin).text()).unwrap();
             let blocks = body["messages"][1]["content"].as_array().unwrap().iter();
             let thought = |block: &&Value| block["type"].as_str().unwrap().contains("thinking");
             (blocks.filter(thought).count(), body["thinking"].is_object())
@@ -458,7 +462,7 @@ mod tests {
         }
         request.messages = old.into_iter().map(Item::new).collect();
         request.messages.truncate(3);
-        assert!(!body(&request, ORIGIN).text().contains("sig"));
+        assert!(!build_body(&request, ORIGIN).text().contains("sig"));
     }
 
     #[test]
@@ -472,12 +476,12 @@ mod tests {
             "m",
         ] {
             for effort in [None, Some(Effort::High)] {
-                let mut request = request(model, vec![Message::user_text("hello")]);
+                let mut request = build_request(model, vec![Message::user_text("hello")]);
                 (request.effort, request.max_output_tokens) = (effort, 32_000);
                 let asked = json_of(&request)["thinking"].is_object();
-                assert!(!asked || thinks(model, effort), "{model} {effort:?}");
+                assert!(!asked || is_thinking_enabled(model, effort), "{model} {effort:?}");
                 assert!(
-                    asked || effort.is_none() || !thinks(model, effort),
+                    asked || effort.is_none() || !is_thinking_enabled(model, effort),
                     "{model} {effort:?}"
                 );
             }
@@ -494,27 +498,27 @@ mod tests {
             redacted: false,
         });
         let messages = vec![Message::user_text("a"), silent, Message::user_text("b")];
-        let body = json_of(&request("claude-sonnet-4", messages));
+        let body = json_of(&build_request("claude-sonnet-4", messages));
         assert_eq!(body["messages"].as_array().unwrap().len(), 2);
     }
 
     #[test]
     fn long_messages_are_not_copied() {
         let item = Item::new(Message::user_text("x".repeat(100_000)));
-        let mut long = request("claude-sonnet-4", vec![]);
+        let mut long = build_request("claude-sonnet-4", vec![]);
         let answer = Item::new(Message {
             role: Role::Assistant,
             ..Message::user_text("ok")
         });
         let last = Item::new(Message::user_text("go on"));
         long.messages = vec![item.clone(), answer, last];
-        let kept = item.encoded(Shape::Anthropic, |message| {
-            encode(message, Shape::Anthropic, &CallIds::ours())
+        let kept = item.get_or_encode(Shape::Anthropic, |message| {
+            encode_message(message, Shape::Anthropic, &CallIds::with_own_ids())
         });
-        let again = item.encoded(Shape::Anthropic, |message| {
-            encode(message, Shape::Anthropic, &CallIds::ours())
+        let again = item.get_or_encode(Shape::Anthropic, |message| {
+            encode_message(message, Shape::Anthropic, &CallIds::with_own_ids())
         });
         assert_eq!(kept.as_ptr(), again.as_ptr());
-        assert!(Arc::strong_count(&item) == 2 && body(&long, ORIGIN).len() > 100_000);
+        assert!(Arc::strong_count(&item) == 2 && build_body(&long, ORIGIN).len() > 100_000);
     }
 }

@@ -16,11 +16,11 @@ use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
-use super::models::thinks;
+use super::models::is_thinking_enabled;
 use super::registry::CallLimits;
 use super::request::Request;
 use super::stream::EventStream;
-use super::{Provider, address};
+use super::{Provider, build_endpoint_url};
 
 /// The version of the API that we speak.
 const VERSION: &str = "2023-06-01";
@@ -35,7 +35,7 @@ pub(crate) struct Anthropic {
 
 impl Anthropic {
     /// The headers of every call. Extra ones of the configuration win.
-    pub(crate) fn headers(key: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
+    pub(crate) fn build_headers(key: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("accept", HeaderValue::from_static("text/event-stream"));
@@ -54,20 +54,20 @@ impl Provider for Anthropic {
     }
 
     /// By the address, not by the name: a name may be given to another address.
-    fn origin(&self, model: &str) -> Arc<str> {
-        format!("{}/{model}", self.account.host()).into()
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        format!("{}/{model}", self.account.host_and_port()).into()
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let call = StreamCall {
-            url: address(&self.account.base, "v1/messages"),
+            url: build_endpoint_url(&self.account.base, "v1/messages"),
             headers: self.headers.clone(),
-            body: encode::body(&request, &self.origin(&request.model)),
+            body: encode::build_body(&request, &self.model_origin(&request.model)),
             decoder: StreamDecoder::new(MessagesDecoder::default()),
             // This API streams its reasoning, so silence is never thought.
             limits: self.limits.for_call(
                 self.account.is_local(),
-                thinks(&request.model, request.effort),
+                is_thinking_enabled(&request.model, request.effort),
                 false,
             ),
             model: request.model.clone(),

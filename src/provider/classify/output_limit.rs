@@ -47,8 +47,8 @@ pub(super) fn is_refused(text: &str) -> bool {
 }
 
 /// The limit that `text` names. The text may also repeat the refused value, which is the larger of the two.
-pub(super) fn named(text: &str) -> Option<u32> {
-    let mut numbers = numbers(text);
+pub(super) fn parse_output_limit(text: &str) -> Option<u32> {
+    let mut numbers = extract_numbers(text);
     numbers.sort_unstable();
     numbers.dedup();
     match numbers.len() {
@@ -58,7 +58,7 @@ pub(super) fn named(text: &str) -> Option<u32> {
 }
 
 /// Numbers that are words of their own, exclusive bounds made inclusive.
-fn numbers(text: &str) -> Vec<u32> {
+fn extract_numbers(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut rest = text;
     let mut read = String::new();
@@ -136,7 +136,7 @@ mod tests {
         ] {
             let text = text.to_lowercase();
             assert!(is_refused(&text), "{text}");
-            assert_eq!(named(&text), limit, "{text}");
+            assert_eq!(parse_output_limit(&text), limit, "{text}");
         }
     }
 

@@ -11,21 +11,22 @@ const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// over 30 days counts as absent, and so does 0.
 pub(crate) fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let ms = header("retry-after-ms").and_then(|text| number(text, 1.0).filter(|wait| !wait.is_zero()));
+    let ms =
+        header("retry-after-ms").and_then(|text| parse_duration(text, 1.0).filter(|wait| !wait.is_zero()));
     let wait = ms.or_else(|| {
         let text = header("retry-after")?;
-        number(text, 1_000.0).or_else(|| until(text, now_ms))
+        parse_duration(text, 1_000.0).or_else(|| duration_until_http_date(text, now_ms))
     })?;
     (wait <= LONGEST && !wait.is_zero()).then_some(wait)
 }
 
-fn number(text: &str, ms_each: f64) -> Option<Duration> {
+fn parse_duration(text: &str, ms_each: f64) -> Option<Duration> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let ms = text.parse::<f64>().ok().filter(|_| plain)? * ms_each;
     (ms <= LONGEST.as_millis() as f64).then(|| Duration::from_millis(ms.round() as u64))
 }
 
-fn until(date: &str, now_ms: i64) -> Option<Duration> {
+fn duration_until_http_date(date: &str, now_ms: i64) -> Option<Duration> {
     let at = httpdate::parse_http_date(date).ok()?;
     let at_ms = i64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;
     let wait = u64::try_from(at_ms.checked_sub(now_ms)?)
@@ -38,7 +39,7 @@ fn until(date: &str, now_ms: i64) -> Option<Duration> {
 pub(super) fn delay_in(body: &str) -> Option<Duration> {
     let after = body.split("\"retryDelay\"").nth(1)?;
     let value = after.trim_start_matches([' ', ':', '"']);
-    number(value.split('s').next()?, 1_000.0).filter(|wait| !wait.is_zero())
+    parse_duration(value.split('s').next()?, 1_000.0).filter(|wait| !wait.is_zero())
 }
 
 /// The wait that texts name, inside streams without a header: `please try again in 1m6.5s`, `retry after 2 seconds`. The
@@ -76,7 +77,7 @@ fn leading_delay(text: &str) -> Option<Duration> {
             _ => return wait.filter(|wait| *wait <= LONGEST),
         };
         // A full stop behind the last digit is the sentence's.
-        let Some(part) = number(&rest[..digits], ms_each) else {
+        let Some(part) = parse_duration(&rest[..digits], ms_each) else {
             return wait.filter(|wait| *wait <= LONGEST);
         };
         wait = Some(wait.unwrap_or_default() + part);

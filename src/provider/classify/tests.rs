@@ -3,7 +3,7 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
-use crate::provider::account::tests::account;
+use crate::provider::account::tests::build_account;
 use crate::provider::error::Disposition;
 use crate::provider::registry::ApiKind;
 
@@ -12,7 +12,7 @@ fn classify(status: u16, body: &str) -> Failure {
 }
 
 fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
-    let account = account("work", ApiKind::OpenAi, base);
+    let account = build_account("work", ApiKind::OpenAi, base);
     let headers: HeaderMap = headers
         .iter()
         .map(|(name, value)| {
@@ -22,7 +22,7 @@ fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) ->
             )
         })
         .collect();
-    response(&Refusal {
+    classify_response(&Refusal {
         account: &account,
         model: "the-model",
         status,
@@ -334,7 +334,7 @@ fn remedies_name_what_to_change() {
 
 #[test]
 fn events_inside_a_stream() {
-    let account = account("work", ApiKind::Anthropic, "https://api.example.com");
+    let account = build_account("work", ApiKind::Anthropic, "https://api.example.com");
     for (data, fault) in [
         (anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
         (anthropic("api_error", "Internal server error"), Fault::Server),
@@ -358,7 +358,7 @@ fn events_inside_a_stream() {
             Fault::ErrorEvent,
         ),
     ] {
-        assert_eq!(event(&account, "m", &data).fault, fault, "{data}");
+        assert_eq!(classify_stream_error(&account, "m", &data).fault, fault, "{data}");
     }
 }
 
@@ -377,13 +377,18 @@ fn a_refused_key_is_known_without_its_status() {
 
 #[test]
 fn words_in_unknown_places_are_kept() {
-    let account = account("work", ApiKind::OpenAi, "https://x.example");
+    let account = build_account("work", ApiKind::OpenAi, "https://x.example");
     for body in [
         r#"{"error":{"reason":"the pump is broken"}}"#,
         r#"{"errors":["the pump is broken"]}"#,
         "the pump is broken",
     ] {
-        assert!(event(&account, "m", body).message.contains("pump"), "{body}");
+        assert!(
+            classify_stream_error(&account, "m", body)
+                .message
+                .contains("pump"),
+            "{body}"
+        );
         assert!(classify(500, body).message.contains("pump"), "{body}");
     }
 }
@@ -401,9 +406,9 @@ fn the_providers_word_on_retries_wins() {
     ] {
         let body = openai("no", "x");
         let failure = classify_at("https://x.example", status, &[("x-should-retry", word)], &body);
-        let account = account("work", ApiKind::OpenAi, "https://x.example");
+        let account = build_account("work", ApiKind::OpenAi, "https://x.example");
         assert_eq!(
-            account.error("m", failure).disposition(),
+            account.build_provider_error("m", failure).disposition(),
             expected,
             "{status} {word}"
         );

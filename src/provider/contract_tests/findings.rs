@@ -5,26 +5,26 @@ use serde_json::{Value, json};
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
 
-fn responses() -> StreamDecoder {
+fn new_responses_decoder() -> StreamDecoder {
     StreamDecoder::new(ResponsesDecoder::default())
 }
 
 /// All events, with what was attached to calls.
-fn all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<DecodeError>) {
+fn decode_all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let (mut decoder, mut out) = (make(), EventQueue::default());
     let result = decoder.push(stream.as_bytes(), &mut out);
     let result = match (result, decoder.has_stopped()) {
-        (Ok(_), false) => decoder.end(&mut out),
+        (Ok(_), false) => decoder.finish_stream(&mut out),
         (result, _) => result.map(drop),
     };
     (std::iter::from_fn(|| out.take()).collect(), result.err())
 }
 
-fn stream(events: &[Value]) -> String {
+fn to_sse_stream(events: &[Value]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-fn texts(events: &[StreamEvent]) -> String {
+fn collect_text(events: &[StreamEvent]) -> String {
     events
         .iter()
         .filter_map(|event| match event {
@@ -34,7 +34,7 @@ fn texts(events: &[StreamEvent]) -> String {
         .collect()
 }
 
-fn attached(events: &[StreamEvent]) -> Vec<(u32, Option<&str>, Option<&Value>)> {
+fn collect_attachments(events: &[StreamEvent]) -> Vec<(u32, Option<&str>, Option<&Value>)> {
     events
         .iter()
         .filter_map(|event| match event {
@@ -47,7 +47,7 @@ fn attached(events: &[StreamEvent]) -> Vec<(u32, Option<&str>, Option<&Value>)> 
 }
 
 /// The completed calls: name and input.
-fn calls(events: &[StreamEvent]) -> Vec<(String, String)> {
+fn collect_calls(events: &[StreamEvent]) -> Vec<(String, String)> {
     let mut names = BTreeMap::new();
     let mut inputs = BTreeMap::<u32, String>::new();
     let mut calls = Vec::new();
@@ -64,7 +64,7 @@ fn calls(events: &[StreamEvent]) -> Vec<(String, String)> {
     calls
 }
 
-fn owned(calls: &[(&str, &str)]) -> Vec<(String, String)> {
+fn to_owned_calls(calls: &[(&str, &str)]) -> Vec<(String, String)> {
     calls
         .iter()
         .map(|(name, input)| (name.to_string(), input.to_string()))
@@ -84,7 +84,7 @@ fn a_cost_of_any_shape_does_not_end_the_answer() {
     ] {
         let usage =
             json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "cost": shape}});
-        let stream = deltas(&[r#"{"content":"a"}"#], "stop") + &stream(&[usage]) + DONE;
+        let stream = deltas(&[r#"{"content":"a"}"#], "stop") + &to_sse_stream(&[usage]) + DONE;
         let (events, wrong) = run(chat, [stream.as_bytes()]);
         assert_eq!(wrong, None);
         let StreamEvent::Usage { usage, cost } = &events[1] else {
@@ -99,7 +99,7 @@ fn a_count_of_the_wrong_type_is_absent_and_not_zero() {
     let counted = |last: Value| {
         let first = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
         let stream =
-            deltas(&[r#"{"content":"a"}"#], "stop") + &stream(&[first, json!({"usage": last})]) + DONE;
+            deltas(&[r#"{"content":"a"}"#], "stop") + &to_sse_stream(&[first, json!({"usage": last})]) + DONE;
         let (events, wrong) = run(chat, [stream.as_bytes()]);
         assert_eq!(wrong, None);
         events
@@ -127,18 +127,21 @@ fn call_ids_and_signatures_come_with_their_calls() {
     let chunk = json!({"choices": [{"delta": {"tool_calls": [
         {"index": 0, "id": "functions.bash:0", "function": {"name": "bash", "arguments": "{}"}, "extra_content": extra},
         {"index": 1, "id": "", "function": {"name": "bash", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]});
-    let (events, _) = all(chat, &stream(&[chunk]));
-    assert_eq!(attached(&events), [(0, Some("functions.bash:0"), Some(&extra))]);
+    let (events, _) = decode_all(chat, &to_sse_stream(&[chunk]));
+    assert_eq!(
+        collect_attachments(&events),
+        [(0, Some("functions.bash:0"), Some(&extra))]
+    );
 
     let block = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {}}});
-    let (events, _) = all(messages, &stream(&[block]));
-    assert_eq!(attached(&events), [(0, Some("toolu_1"), None)]);
+    let (events, _) = decode_all(messages, &to_sse_stream(&[block]));
+    assert_eq!(collect_attachments(&events), [(0, Some("toolu_1"), None)]);
 
     let item = json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "bash", "arguments": "{}"});
     let item = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
-    let (events, _) = all(responses, &stream(&[item]));
-    assert_eq!(attached(&events), [(0, Some("call_1"), None)]);
+    let (events, _) = decode_all(new_responses_decoder, &to_sse_stream(&[item]));
+    assert_eq!(collect_attachments(&events), [(0, Some("call_1"), None)]);
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn opaque_reasoning_is_kept_as_it_came() {
         + &details(encrypted("BBB", "2"))
         + &deltas(&[&signed], "stop")
         + DONE;
-    let (events, wrong) = all(chat, &stream);
+    let (events, wrong) = decode_all(chat, &stream);
     assert_eq!(wrong, None);
     let [
         StreamEvent::Reasoning(shown),
@@ -189,8 +192,8 @@ fn a_message_next_to_its_pieces_is_said_once() {
         piece(json!({"content": "lo"}), "Hello", Value::Null),
         piece(json!({}), "Hello", json!("stop")),
     ];
-    let (events, wrong) = all(chat, &(stream(&events) + DONE));
-    assert_eq!((texts(&events).as_str(), wrong), ("Hello", None));
+    let (events, wrong) = decode_all(chat, &(to_sse_stream(&events) + DONE));
+    assert_eq!((collect_text(&events).as_str(), wrong), ("Hello", None));
 }
 
 #[test]
@@ -200,11 +203,14 @@ fn a_stop_reason_makes_the_answer_whole() {
     let call = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "t", "name": "list", "input": {"x": 1}}});
     let end = |reason: &str| json!({"type": "message_delta", "delta": {"stop_reason": reason}});
-    let (events, wrong) = all(messages, &stream(&[text.clone(), end("end_turn")]));
+    let (events, wrong) = decode_all(messages, &to_sse_stream(&[text.clone(), end("end_turn")]));
     assert_eq!((events.last(), wrong), (Some(&stop(StopReason::EndTurn)), None));
-    let (events, wrong) = all(messages, &stream(&[call, end("tool_use")]));
-    assert_eq!((calls(&events), wrong), (owned(&[("list", r#"{"x":1}"#)]), None));
-    let (_, wrong) = all(messages, &stream(&[text]));
+    let (events, wrong) = decode_all(messages, &to_sse_stream(&[call, end("tool_use")]));
+    assert_eq!(
+        (collect_calls(&events), wrong),
+        (to_owned_calls(&[("list", r#"{"x":1}"#)]), None)
+    );
+    let (_, wrong) = decode_all(messages, &to_sse_stream(&[text]));
     assert!(
         matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
         "{wrong:?}"
@@ -234,7 +240,7 @@ fn items_are_told_apart_without_their_index() {
         let call = |call_id: &str, name: &str, arguments: &str| json!({"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments});
         let (added, done) = ("response.output_item.added", "response.output_item.done");
         let arguments = "response.function_call_arguments.delta";
-        stream(&[
+        to_sse_stream(&[
             event(
                 added,
                 0,
@@ -289,15 +295,15 @@ fn items_are_told_apart_without_their_index() {
         ("always 0, no id", sent(|_| Some(0), none)),
         ("changing ids", sent(Some, changing)),
     ] {
-        let (events, wrong) = all(responses, &stream);
-        assert_eq!((texts(&events).as_str(), wrong), ("so", None), "{case}");
+        let (events, wrong) = decode_all(new_responses_decoder, &stream);
+        assert_eq!((collect_text(&events).as_str(), wrong), ("so", None), "{case}");
         let reasons = events
             .iter()
             .filter(|event| matches!(event, StreamEvent::Reasoning(_)));
         assert_eq!(reasons.count(), 1, "{case}");
         assert_eq!(
-            calls(&events),
-            owned(&[("one", r#"{"x":1}"#), ("two", r#"{"y":2}"#)]),
+            collect_calls(&events),
+            to_owned_calls(&[("one", r#"{"x":1}"#), ("two", r#"{"y":2}"#)]),
             "{case}"
         );
     }
@@ -318,11 +324,11 @@ fn pieces_of_parallel_calls_are_not_mixed() {
         call("response.output_item.done", "fc_b", "two"),
         json!({"type": "response.completed"}),
     ];
-    let (events, wrong) = all(responses, &stream(&events));
+    let (events, wrong) = decode_all(new_responses_decoder, &to_sse_stream(&events));
     assert_eq!(wrong, None);
     assert_eq!(
-        calls(&events),
-        owned(&[("one", r#"{"x":1}"#), ("two", r#"{"y":2}"#)])
+        collect_calls(&events),
+        to_owned_calls(&[("one", r#"{"x":1}"#), ("two", r#"{"y":2}"#)])
     );
 }
 
@@ -332,19 +338,19 @@ fn another_message_makes_the_first_void() {
         |id: &str| json!({"type": "message_start", "message": {"id": id, "usage": {"input_tokens": 5}}});
     let text = |text: &str| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": text}});
     let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
-    let (events, wrong) = all(
+    let (events, wrong) = decode_all(
         messages,
-        &stream(&[start("1"), start("2"), text("b"), end.clone()]),
+        &to_sse_stream(&[start("1"), start("2"), text("b"), end.clone()]),
     );
-    assert_eq!((texts(&events).as_str(), wrong), ("b", None));
-    let (events, wrong) = all(
+    assert_eq!((collect_text(&events).as_str(), wrong), ("b", None));
+    let (events, wrong) = decode_all(
         messages,
-        &stream(&[start("1"), text("a"), start("1"), end.clone()]),
+        &to_sse_stream(&[start("1"), text("a"), start("1"), end.clone()]),
     );
-    assert_eq!((texts(&events).as_str(), wrong), ("a", None));
-    let (events, wrong) = all(
+    assert_eq!((collect_text(&events).as_str(), wrong), ("a", None));
+    let (events, wrong) = decode_all(
         messages,
-        &stream(&[start("1"), text("a"), start("2"), text("b"), end]),
+        &to_sse_stream(&[start("1"), text("a"), start("2"), text("b"), end]),
     );
     assert!(
         matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
@@ -354,7 +360,10 @@ fn another_message_makes_the_first_void() {
 
     let created = |id: &str| json!({"type": "response.created", "response": {"id": id}});
     let said = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "a"});
-    let (_, wrong) = all(responses, &stream(&[created("1"), said, created("2")]));
+    let (_, wrong) = decode_all(
+        new_responses_decoder,
+        &to_sse_stream(&[created("1"), said, created("2")]),
+    );
     assert!(
         matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
         "{wrong:?}"
@@ -372,7 +381,7 @@ fn error_words_are_never_lost() {
         ("chat", chat, r#"{"choices":[{"delta":{"content":"a"}}]}"#),
         (
             "responses",
-            responses,
+            new_responses_decoder,
             r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#,
         ),
     ];
@@ -392,7 +401,7 @@ fn error_words_are_never_lost() {
             "{\n \"error\": {\n \"message\": \"the pump is broken\"}\n}\n",
             "upstream: the pump is broken\n",
         ] {
-            let (events, wrong) = all(make, &format!("data: {first}\n\n{told}"));
+            let (events, wrong) = decode_all(make, &format!("data: {first}\n\n{told}"));
             let Some(DecodeError::Told(words)) = wrong else {
                 panic!("{name} {told}: {wrong:?}");
             };
@@ -402,7 +411,7 @@ fn error_words_are_never_lost() {
                 "{name} {told}"
             );
         }
-        let (_, wrong) = all(
+        let (_, wrong) = decode_all(
             make,
             &format!("data: {first}\n\ndata: {{the pump is broken}}\n\n"),
         );
@@ -412,7 +421,7 @@ fn error_words_are_never_lost() {
         assert!(words.contains("the pump is broken"), "{name}: {words}");
     }
     let failed = json!({"type": "response.failed", "response": {"error": null, "status_details": "the pump is broken"}});
-    let (_, wrong) = all(responses, &stream(&[failed]));
+    let (_, wrong) = decode_all(new_responses_decoder, &to_sse_stream(&[failed]));
     assert!(format!("{wrong:?}").contains("the pump is broken"), "{wrong:?}");
 }
 
@@ -425,9 +434,9 @@ fn messages_with_phases_are_parted_and_labelled() {
     let end = json!({"type": "response.completed"});
     let phase = |phase: Value| StreamEvent::RedactedReasoning(json!({"phase": phase}).to_string());
     let first = message(0, json!("commentary"), "I look.");
-    let (events, _) = all(
-        responses,
-        &stream(&[
+    let (events, _) = decode_all(
+        new_responses_decoder,
+        &to_sse_stream(&[
             first.clone(),
             message(1, json!("final_answer"), "Done."),
             end.clone(),
@@ -441,9 +450,9 @@ fn messages_with_phases_are_parted_and_labelled() {
         stop(StopReason::EndTurn),
     ];
     assert_eq!(events, expected);
-    let (events, _) = all(
-        responses,
-        &stream(&[first, message(1, Value::Null, "Done."), end.clone()]),
+    let (events, _) = decode_all(
+        new_responses_decoder,
+        &to_sse_stream(&[first, message(1, Value::Null, "Done."), end.clone()]),
     );
     assert_eq!(events[2..4], [phase(Value::Null), text("\n\nDone.")]);
     let unlabelled = [
@@ -451,7 +460,7 @@ fn messages_with_phases_are_parted_and_labelled() {
         message(1, Value::Null, "Done."),
         end,
     ];
-    let (events, _) = all(responses, &stream(&unlabelled));
+    let (events, _) = decode_all(new_responses_decoder, &to_sse_stream(&unlabelled));
     assert_eq!(events[0], text("I look.\n\nDone."));
 }
 
@@ -467,11 +476,11 @@ fn parallel_calls_at_one_index_stay_apart() {
                 &[&call(id, first, r#"{"x":1}"#), &call(id, second, r#"{"y":2}"#)],
                 "tool_calls",
             ) + DONE;
-            let (events, wrong) = all(chat, &stream);
+            let (events, wrong) = decode_all(chat, &stream);
             assert_eq!(wrong, None);
             assert_eq!(
-                calls(&events),
-                owned(&[(first, r#"{"x":1}"#), (second, r#"{"y":2}"#)]),
+                collect_calls(&events),
+                to_owned_calls(&[(first, r#"{"x":1}"#), (second, r#"{"y":2}"#)]),
                 "{id} {second}"
             );
         }
@@ -484,10 +493,10 @@ fn parallel_calls_at_one_index_stay_apart() {
             call(id, "", r#"{"y":2}"#),
         ];
         let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-        let (events, _) = all(chat, &(deltas(&pieces, "tool_calls") + DONE));
+        let (events, _) = decode_all(chat, &(deltas(&pieces, "tool_calls") + DONE));
         assert_eq!(
-            calls(&events),
-            owned(&[("a", r#"{"x":1}"#), ("a", r#"{"y":2}"#)]),
+            collect_calls(&events),
+            to_owned_calls(&[("a", r#"{"x":1}"#), ("a", r#"{"y":2}"#)]),
             "{id}"
         );
     }
@@ -495,16 +504,16 @@ fn parallel_calls_at_one_index_stay_apart() {
         &[r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}"#],
         "tool_calls",
     ) + DONE;
-    assert!(all(chat, &unnamed).1.is_some());
+    assert!(decode_all(chat, &unnamed).1.is_some());
 }
 
 #[test]
 fn usage_inside_the_choice_is_counted() {
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop",
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}]});
-    let (events, _) = all(
+    let (events, _) = decode_all(
         chat,
-        &(chunk(r#"{"content":"a"}"#, "null") + &stream(&[end]) + DONE),
+        &(chunk(r#"{"content":"a"}"#, "null") + &to_sse_stream(&[end]) + DONE),
     );
     assert_eq!(events, [text("a"), usage(3, 2, 0, 0), stop(StopReason::EndTurn)]);
 }
@@ -520,9 +529,9 @@ fn pieces_that_are_not_the_whole_input_end_the_answer() {
     let ends = |arguments: &str| {
         let added = call("response.output_item.added", "");
         let done = call("response.output_item.done", arguments);
-        all(
-            responses,
-            &stream(&[added, piece.clone(), done, json!({"type": "response.completed"})]),
+        decode_all(
+            new_responses_decoder,
+            &to_sse_stream(&[added, piece.clone(), done, json!({"type": "response.completed"})]),
         )
         .1
     };

@@ -15,7 +15,7 @@ struct Api {
     needed: &'static [&'static str],
 }
 
-fn apis() -> [Api; 3] {
+fn build_apis() -> [Api; 3] {
     [
         Api {
             name: "messages",
@@ -217,7 +217,7 @@ struct Said {
     stop: Option<StopReason>,
 }
 
-fn said(events: &[StreamEvent]) -> Said {
+fn collect_answer(events: &[StreamEvent]) -> Said {
     let mut said = Said {
         text: String::new(),
         calls: BTreeMap::new(),
@@ -245,7 +245,7 @@ fn said(events: &[StreamEvent]) -> Said {
 }
 
 /// Both APIs that have kinds of events say them twice: in the event, and as its name.
-fn answer(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
+fn decode_events(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let mut stream = String::new();
     for (event, whole) in events.iter().zip(&api.events) {
         if let Some(name) = whole["type"].as_str() {
@@ -260,7 +260,7 @@ fn answer(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>
 }
 
 /// The places of all values in `value`, below `path`.
-fn places(value: &Value, path: &str, into: &mut Vec<String>) {
+fn collect_paths(value: &Value, path: &str, into: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), value)).collect(),
         Value::Array(items) => items
@@ -272,12 +272,12 @@ fn places(value: &Value, path: &str, into: &mut Vec<String>) {
     };
     for (name, child) in children {
         let path = format!("{path}/{name}");
-        places(child, &path, into);
+        collect_paths(child, &path, into);
         into.push(path);
     }
 }
 
-fn changed(event: &Value, path: &str, change: Option<&Value>) -> Value {
+fn mutate_event(event: &Value, path: &str, change: Option<&Value>) -> Value {
     let mut event = event.clone();
     match change {
         Some(value) => *event.pointer_mut(path).unwrap() = value.clone(),
@@ -308,9 +308,9 @@ fn fields_that_are_not_needed_change_nothing() {
     ];
     let changes: Vec<Option<&Value>> = values.iter().map(Some).chain([None]).collect();
     let mut wrongs = Vec::new();
-    for api in apis() {
-        let (events, wrong) = answer(&api, &api.events);
-        let whole = said(&events);
+    for api in build_apis() {
+        let (events, wrong) = decode_events(&api, &api.events);
+        let whole = collect_answer(&events);
         assert_eq!(
             (wrong, &*whole.text, whole.calls.len()),
             (None, "I look at it.", 2),
@@ -321,7 +321,7 @@ fn fields_that_are_not_needed_change_nothing() {
         for (at, event) in api.events.iter().enumerate() {
             let kind = event["type"].as_str().unwrap_or("chunk");
             let mut paths = Vec::new();
-            places(event, "", &mut paths);
+            collect_paths(event, "", &mut paths);
             for path in paths {
                 let place: Vec<&str> = path
                     .split('/')
@@ -330,9 +330,9 @@ fn fields_that_are_not_needed_change_nothing() {
                 let place = format!("{kind}:{}", place.join("/"));
                 for change in &changes {
                     let mut events = api.events.clone();
-                    events[at] = changed(event, &path, *change);
-                    let (events, wrong) = answer(&api, &events);
-                    if wrong.is_none() && said(&events) == whole {
+                    events[at] = mutate_event(event, &path, *change);
+                    let (events, wrong) = decode_events(&api, &events);
+                    if wrong.is_none() && collect_answer(&events) == whole {
                         continue;
                     }
                     unused.retain(|needed| *needed != place);
@@ -359,17 +359,17 @@ fn fields_that_are_not_needed_change_nothing() {
 /// What is needed and has another type than text ends the answer, instead of leaving a hole in it.
 #[test]
 fn no_change_leaves_a_hole_in_what_is_run() {
-    for api in apis() {
-        let whole = said(&answer(&api, &api.events).0);
+    for api in build_apis() {
+        let whole = collect_answer(&decode_events(&api, &api.events).0);
         for (at, event) in api.events.iter().enumerate() {
             let mut paths = Vec::new();
-            places(event, "", &mut paths);
+            collect_paths(event, "", &mut paths);
             for path in paths {
                 for change in [json!(7), json!([7]), json!(true)] {
                     let mut events = api.events.clone();
-                    events[at] = changed(event, &path, Some(&change));
-                    let (events, wrong) = answer(&api, &events);
-                    let said = said(&events);
+                    events[at] = mutate_event(event, &path, Some(&change));
+                    let (events, wrong) = decode_events(&api, &events);
+                    let said = collect_answer(&events);
                     // Another index is another choice's.
                     if wrong.is_none() && !path.ends_with("/index") {
                         assert_eq!(said.text, whole.text, "{} {path} to {change}", api.name);

@@ -3,12 +3,12 @@
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
 
-fn responses() -> StreamDecoder {
+fn new_responses_decoder() -> StreamDecoder {
     StreamDecoder::new(ResponsesDecoder::default())
 }
 
 /// Events of the Responses API, between its usual first and last ones.
-fn response(events: &[&str], end: &str) -> String {
+fn build_response_stream(events: &[&str], end: &str) -> String {
     let created = r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}}"#;
     let mut stream = String::new();
     for data in [created].iter().chain(events).chain([&end]) {
@@ -22,7 +22,7 @@ const COMPLETED: &str = r#"{"type":"response.completed","sequence_number":99,"re
 
 #[test]
 fn responses_with_reasoning_text_and_tools() {
-    let stream = response(
+    let stream = build_response_stream(
         &[
             r#"{"type":"response.in_progress","response":{"status":"in_progress"}}"#,
             r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"early"}}"#,
@@ -72,12 +72,17 @@ fn responses_with_reasoning_text_and_tools() {
     });
     expected.push(StreamEvent::ToolUseCompleted { index: 1 });
     expected.push(stop(StopReason::ToolUse));
-    check("reasoning, text and tools", responses, &stream, &expected);
+    check(
+        "reasoning, text and tools",
+        new_responses_decoder,
+        &stream,
+        &expected,
+    );
 }
 
 #[test]
 fn responses_whose_items_come_whole() {
-    let stream = response(
+    let stream = build_response_stream(
         &[
             r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}}"#,
             r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]}}"#,
@@ -93,7 +98,7 @@ fn responses_whose_items_come_whole() {
     ];
     expected.extend(tool(0, "a", r#"{"x":1}"#));
     expected.push(stop(StopReason::ToolUse));
-    check("whole items", responses, &stream, &expected);
+    check("whole items", new_responses_decoder, &stream, &expected);
 }
 
 #[test]
@@ -139,17 +144,22 @@ fn responses_end_in_many_ways() {
         if said {
             expected.insert(0, text("a"));
         }
-        check(end, responses, &response(events, end), &expected);
+        check(
+            end,
+            new_responses_decoder,
+            &build_response_stream(events, end),
+            &expected,
+        );
         // Some gateways begin twice, and some end with the word of Chat Completions.
         let again = "data: {\"type\":\"response.created\",\"response\":{}}\n\n";
-        let stream = format!("{again}{}data: [DONE]\n\n", response(events, end));
-        check(end, responses, &stream, &expected);
+        let stream = format!("{again}{}data: [DONE]\n\n", build_response_stream(events, end));
+        check(end, new_responses_decoder, &stream, &expected);
     }
 }
 
 #[test]
 fn responses_cut_at_the_output_limit() {
-    let stream = response(
+    let stream = build_response_stream(
         &[
             r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","name":"a","arguments":"{}","status":"completed"}}"#,
             r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","name":"b","arguments":""}}"#,
@@ -158,7 +168,7 @@ fn responses_cut_at_the_output_limit() {
         ],
         r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#,
     );
-    let (events, wrong) = run(responses, [stream.as_bytes()]);
+    let (events, wrong) = run(new_responses_decoder, [stream.as_bytes()]);
     assert_eq!(wrong, None);
     let completed: Vec<_> = events
         .iter()
@@ -171,7 +181,13 @@ fn responses_cut_at_the_output_limit() {
 #[test]
 fn responses_that_go_wrong() {
     let said = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
-    let wrong = |end: &str| run(responses, [response(&[said], end).as_bytes()]).1;
+    let wrong = |end: &str| {
+        run(
+            new_responses_decoder,
+            [build_response_stream(&[said], end).as_bytes()],
+        )
+        .1
+    };
     for told in [
         r#"{"type":"error","code":"server_error","message":"x","param":null}"#,
         r#"{"type":"error","error":{"type":"server_error","message":"x"}}"#,
@@ -186,7 +202,7 @@ fn responses_that_go_wrong() {
         ))
     );
     let untyped = run(
-        responses,
+        new_responses_decoder,
         [b"data: {\"error\":{\"message\":\"x\"}}\n\n".as_slice()],
     )
     .1;
@@ -205,5 +221,5 @@ fn responses_that_go_wrong() {
             "{end}"
         );
     }
-    assert!(run(responses, [b"".as_slice()]).1.is_some());
+    assert!(run(new_responses_decoder, [b"".as_slice()]).1.is_some());
 }

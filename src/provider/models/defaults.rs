@@ -3,7 +3,7 @@
 //! A family is a pattern with `*` for the version. The provider's own list decides where it is at hand, else the table.
 
 use super::strip_date;
-use super::table::{RETIREMENTS_APPLY, TABLE, retirement};
+use super::table::{RETIREMENTS_APPLY, TABLE, lookup_retirement};
 use crate::base::clock;
 
 /// The families that are offered of a provider known by name, the default's first.
@@ -20,17 +20,17 @@ const FAMILIES: &[(&str, &[&str])] = &[
 ];
 
 /// Today, in days since the epoch, UTC.
-pub fn today() -> i64 {
+pub fn current_day() -> i64 {
     clock::wall_ms().div_euclid(86_400_000)
 }
 
 /// Models worth offering of a provider known by name, the default first; nothing for other providers. `list` is what the
 /// provider says it has, if that is known. Models that are retired on the day `today` are left out.
-pub fn offered(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
+pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
     let families = FAMILIES.iter().find(|(name, _)| *name == provider);
     let families = families.map_or(&[][..], |(_, families)| families);
     let own_address = RETIREMENTS_APPLY.contains(&provider);
-    let is_retired = |name: &str| own_address && retirement(name).is_some_and(|end| end.day <= today);
+    let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
     let newest = |names: &[String]| -> Vec<String> {
         let of_family = |family: &&str| {
             let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
@@ -49,13 +49,13 @@ pub fn offered(provider: &str, list: Option<&[String]>, today: i64) -> Vec<Strin
     let mut names: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
     names.extend(vendors.flat_map(|(vendor, _)| {
         let rows = TABLE.iter();
-        rows.map(move |row| format!("{vendor}/{}", dotted(row.name)))
+        rows.map(move |row| format!("{vendor}/{}", to_openrouter_name(row.name)))
     }));
     newest(&names)
 }
 
 /// OpenRouter's name of a Claude: `claude-sonnet-4-5` → `claude-sonnet-4.5`.
-fn dotted(name: &str) -> String {
+fn to_openrouter_name(name: &str) -> String {
     let parts = name.rsplit_once('-').filter(|(before, minor)| {
         let ends_in_digit = before.ends_with(|last: char| last.is_ascii_digit());
         name.starts_with("claude-") && ends_in_digit && minor.parse::<u32>().is_ok()
@@ -80,12 +80,13 @@ fn version_in(family: &str, name: &str) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::models::lookup;
+    use crate::provider::models::lookup_model;
 
     /// The offered models that are retired on a day.
     fn stale(offered: &[(&str, &str)], today: i64) -> Vec<String> {
         let old = offered.iter().filter(|(provider, name)| {
-            RETIREMENTS_APPLY.contains(provider) && retirement(name).is_some_and(|end| end.day <= today)
+            RETIREMENTS_APPLY.contains(provider)
+                && lookup_retirement(name).is_some_and(|end| end.day <= today)
         });
         old.map(|(_, name)| (*name).to_owned()).collect()
     }
@@ -96,7 +97,7 @@ mod tests {
         let all: Vec<(&str, String)> = FAMILIES
             .iter()
             .flat_map(|(provider, _)| {
-                let names = offered(provider, None, 0).into_iter();
+                let names = list_offered_models(provider, None, 0).into_iter();
                 names.map(move |name| (*provider, name))
             })
             .collect();
@@ -104,9 +105,9 @@ mod tests {
             .iter()
             .map(|(provider, name)| (*provider, name.as_str()))
             .collect();
-        assert_eq!(stale(&all, today()), [""; 0]);
+        assert_eq!(stale(&all, current_day()), [""; 0]);
         // The default of an older table would have been found.
-        let end = retirement("claude-sonnet-4").unwrap();
+        let end = lookup_retirement("claude-sonnet-4").unwrap();
         let old = [("anthropic", "claude-sonnet-4-20250514")];
         assert_eq!(stale(&old, end.day), ["claude-sonnet-4-20250514"]);
         assert_eq!(stale(&old, end.day - 1), [""; 0]);
@@ -115,21 +116,22 @@ mod tests {
     #[test]
     fn every_provider_has_a_default_that_is_known() {
         for (provider, families) in FAMILIES {
-            let names = offered(provider, None, today());
+            let names = list_offered_models(provider, None, current_day());
             assert_eq!(names.len(), families.len(), "{provider}: {names:?}");
             for name in names {
-                assert_ne!(lookup(&name), lookup("made-up"), "{name}");
+                assert_ne!(lookup_model(&name), lookup_model("made-up"), "{name}");
                 assert_eq!(strip_date(&name), name);
             }
         }
-        assert!(offered("work", None, 0).is_empty());
+        assert!(list_offered_models("work", None, 0).is_empty());
     }
 
     #[test]
     fn the_newest_stable_model_of_a_family_is_the_default() {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let default =
-            |provider, names: &[&str]| offered(provider, Some(&list(names)), today()).swap_remove(0);
+        let default = |provider, names: &[&str]| {
+            list_offered_models(provider, Some(&list(names)), current_day()).swap_remove(0)
+        };
         for (names, newest) in [
             (
                 &["claude-sonnet-4-6", "claude-sonnet-12-1", "claude-opus-20"][..],
@@ -168,20 +170,23 @@ mod tests {
             "deepseek-flash"
         );
         // A list of a server that has none of them says nothing.
-        let known = offered("anthropic", None, today());
-        assert_eq!(offered("anthropic", Some(&list(&["mine"])), today()), known);
+        let known = list_offered_models("anthropic", None, current_day());
+        assert_eq!(
+            list_offered_models("anthropic", Some(&list(&["mine"])), current_day()),
+            known
+        );
     }
 
     #[test]
     fn a_model_is_offered_until_the_day_before_its_retirement() {
         let names = ["claude-opus-4-1".to_owned()];
-        let end = retirement("claude-opus-4-1").unwrap();
+        let end = lookup_retirement("claude-opus-4-1").unwrap();
         assert_eq!(end.date, "2026-08-05");
-        assert_eq!(offered("anthropic", Some(&names), end.day - 1), names);
-        assert!(!offered("anthropic", Some(&names), end.day).contains(&names[0]));
+        assert_eq!(list_offered_models("anthropic", Some(&names), end.day - 1), names);
+        assert!(!list_offered_models("anthropic", Some(&names), end.day).contains(&names[0]));
         // A gateway may have it from elsewhere.
         let names = ["anthropic/claude-opus-4-1".to_owned()];
-        assert_eq!(offered("openrouter", Some(&names), end.day), names);
+        assert_eq!(list_offered_models("openrouter", Some(&names), end.day), names);
     }
 
     #[test]
@@ -192,7 +197,7 @@ mod tests {
             ("claude-3-7-sonnet", "claude-3-7-sonnet"),
             ("gpt-6.1-sol", "gpt-6.1-sol"),
         ] {
-            assert_eq!(dotted(name), there);
+            assert_eq!(to_openrouter_name(name), there);
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use super::defaults::offered;
-use super::table::{TABLE, retirement};
+use super::defaults::list_offered_models;
+use super::table::{TABLE, lookup_retirement};
 use super::{lookup_row, plain_name};
 use crate::base::nearest::nearest_few;
 
@@ -46,14 +46,20 @@ pub enum KnownList<'a> {
 }
 
 /// Whether `model` can be a model of `provider`. On the day `today` (since the epoch) a vendor's retired models cannot.
-pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, today: i64) -> NameVerdict {
+pub fn check_model_name(
+    model: &str,
+    provider: &str,
+    naming: Naming,
+    list: KnownList<'_>,
+    today: i64,
+) -> NameVerdict {
     if let KnownList::Names(names) = list
         && names.iter().any(|name| name == model)
     {
         return NameVerdict::Accept;
     }
     let is_retired =
-        matches!(naming, Naming::Vendor(_)) && retirement(model).is_some_and(|end| end.day <= today);
+        matches!(naming, Naming::Vendor(_)) && lookup_retirement(model).is_some_and(|end| end.day <= today);
     let is_ours = match naming {
         Naming::Vendor(families) => has_family(model, families),
         Naming::Gateway | Naming::Free => true,
@@ -65,7 +71,7 @@ pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, t
         Naming::Vendor(families) => is_retired || is_ours || is_near(model, families),
         Naming::Gateway | Naming::Free => is_misspelled(model),
     };
-    let refuse = || NameVerdict::Refuse(suggestions(model, provider, naming, list, today));
+    let refuse = || NameVerdict::Refuse(suggest_model_names(model, provider, naming, list, today));
     match (list, naming, is_near) {
         (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
         (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
@@ -77,7 +83,7 @@ pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, t
 }
 
 /// Names that may be meant by `model`, the nearest first; else those that are offered.
-pub fn suggestions(
+pub fn suggest_model_names(
     model: &str,
     provider: &str,
     naming: Naming,
@@ -88,7 +94,7 @@ pub fn suggestions(
         KnownList::Names(names) => Some(names),
         KnownList::NotAsked | KnownList::Missing => None,
     };
-    let mut offered = offered(provider, listed, today);
+    let mut offered = list_offered_models(provider, listed, today);
     let mut names = offered.clone();
     match listed {
         Some(listed) => names.extend(listed.iter().cloned()),
@@ -97,7 +103,7 @@ pub fn suggestions(
                 Naming::Vendor(families) => has_family(name, families),
                 Naming::Gateway | Naming::Free => true,
             };
-            is_ours && retirement(name).is_none_or(|end| end.day > today)
+            is_ours && lookup_retirement(name).is_none_or(|end| end.day > today)
         })),
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -169,7 +175,7 @@ mod tests {
             GPT => "openai",
             _ => "work",
         };
-        match judge(model, provider, naming, list, TODAY) {
+        match check_model_name(model, provider, naming, list, TODAY) {
             NameVerdict::Accept => "yes".to_owned(),
             NameVerdict::NeedsList => "ask".to_owned(),
             NameVerdict::Refuse(names) => names.join(" "),
@@ -230,9 +236,9 @@ mod tests {
 
     #[test]
     fn a_vendor_has_a_model_until_the_day_before_its_retirement() {
-        let end = retirement("gpt-5").unwrap();
+        let end = lookup_retirement("gpt-5").unwrap();
         assert_eq!(end.date, "2026-12-11");
-        let judged = |day| judge("gpt-5", "openai", GPT, KnownList::NotAsked, day);
+        let judged = |day| check_model_name("gpt-5", "openai", GPT, KnownList::NotAsked, day);
         assert_eq!(judged(end.day - 1), NameVerdict::Accept);
         assert_eq!(judged(end.day), NameVerdict::NeedsList);
     }

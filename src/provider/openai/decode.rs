@@ -7,7 +7,7 @@ use crate::domain::{Cost, Usage};
 use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
 use crate::provider::error::Fault;
 use crate::provider::fields::{
-    needed_input, needed_object, needed_objects, needed_text, number, parse_event, text,
+    needed_input, needed_object, needed_objects, needed_text, optional_number, parse_event, text,
 };
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
@@ -44,9 +44,9 @@ struct ToolState {
 }
 
 impl ApiDecoder for ChatDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         if event.data.trim() == "[DONE]" {
-            self.done(out)?;
+            self.finish_answer(out)?;
             return Ok(Progress::Event);
         }
         let Some(chunk) = parse_event(event)? else {
@@ -58,23 +58,23 @@ impl ApiDecoder for ChatDecoder {
         let mut progress = Progress::Event;
         let mut usage = &chunk["usage"];
         for choice in needed_objects(&chunk, "choices")? {
-            if number(choice, "index").unwrap_or(0) == 0 {
-                progress = progress.max(self.choice(choice, &event.data, out)?);
+            if optional_number(choice, "index").unwrap_or(0) == 0 {
+                progress = progress.max(self.decode_choice(choice, &event.data, out)?);
             }
             // Moonshot counts inside the choice.
             if !usage.is_object() {
                 usage = &choice["usage"];
             }
         }
-        self.count(usage, out);
+        self.record_usage(usage, out);
         Ok(progress)
     }
 
-    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.finish.is_some() {
-            self.done(out)
+            self.finish_answer(out)
         } else {
-            Err(DecodeError::broken(
+            Err(DecodeError::broken_stream(
                 "the stream ended in the middle of the answer",
             ))
         }
@@ -90,7 +90,12 @@ impl ApiDecoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn choice(&mut self, choice: &Value, data: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_choice(
+        &mut self,
+        choice: &Value,
+        data: &str,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
         // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
         let message = if delta.is_some() || self.has_content {
@@ -99,7 +104,7 @@ impl ChatDecoder {
             needed_object(choice, "message")?
         };
         let progress = match delta.or(message) {
-            Some(delta) => self.delta(delta, out)?,
+            Some(delta) => self.decode_delta(delta, out)?,
             None => Progress::Event,
         };
         if let Some(reason) = text(choice, "finish_reason").filter(|reason| !reason.is_empty()) {
@@ -108,24 +113,24 @@ impl ChatDecoder {
         Ok(progress)
     }
 
-    fn delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         self.fresh = false;
-        let thought = plain(&delta["reasoning_content"])
-            .or_else(|| plain(&delta["reasoning"]))
-            .or_else(|| texts(&delta["reasoning_details"]));
-        self.say(thought.map(StreamEvent::Reasoning), out);
-        self.opaque.add(delta);
+        let thought = non_empty_text(&delta["reasoning_content"])
+            .or_else(|| non_empty_text(&delta["reasoning"]))
+            .or_else(|| join_entry_texts(&delta["reasoning_details"]));
+        self.push_content(thought.map(StreamEvent::Reasoning), out);
+        self.opaque.push_delta(delta);
         match &delta["content"] {
-            Value::Array(parts) => self.parts(parts, out)?,
+            Value::Array(parts) => self.decode_parts(parts, out)?,
             _ => self.say_text(needed_text(delta, "content")?, out),
         }
         self.refusal.push_str(text(delta, "refusal").unwrap_or_default());
         for call in needed_objects(delta, "tool_calls")? {
             let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
-            self.call(call, function, out)?;
+            self.decode_tool_call(call, function, out)?;
         }
         if let Some(function) = needed_object(delta, "function_call")? {
-            self.call(&json!({"index": 0}), function, out)?;
+            self.decode_tool_call(&json!({"index": 0}), function, out)?;
         }
         self.has_content |= self.fresh;
         Ok(if self.fresh {
@@ -136,11 +141,11 @@ impl ChatDecoder {
     }
 
     /// Content in parts (Mistral's thinking models).
-    fn parts(&mut self, parts: &[Value], out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn decode_parts(&mut self, parts: &[Value], out: &mut EventQueue) -> Result<(), DecodeError> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
-                let text = plain(thinking).or_else(|| texts(thinking));
-                self.say(text.map(StreamEvent::Reasoning), out);
+                let text = non_empty_text(thinking).or_else(|| join_entry_texts(thinking));
+                self.push_content(text.map(StreamEvent::Reasoning), out);
             } else {
                 let holder = json!({"content": part});
                 let said = if part.is_object() {
@@ -156,21 +161,29 @@ impl ChatDecoder {
 
     fn say_text(&mut self, text: &str, out: &mut EventQueue) {
         let said = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
-        self.say(said, out);
+        self.push_content(said, out);
     }
 
-    fn say(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
+    fn push_content(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
         if let Some(event) = event {
             self.fresh = true;
             out.push(event);
         }
     }
 
-    fn call(&mut self, call: &Value, function: &Value, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn decode_tool_call(
+        &mut self,
+        call: &Value,
+        function: &Value,
+        out: &mut EventQueue,
+    ) -> Result<(), DecodeError> {
         let name = text(function, "name").unwrap_or_default();
         let mut piece = needed_input(function, "arguments")?;
-        let (sent, id) = (number(call, "index"), text(call, "id").unwrap_or_default());
-        let (at, name) = self.slot(sent, id, name, &piece);
+        let (sent, id) = (
+            optional_number(call, "index"),
+            text(call, "id").unwrap_or_default(),
+        );
+        let (at, name) = self.resolve_tool_call(sent, id, name, &piece);
         let tool = &mut self.tools[at];
         let index = at as u32;
         if call["extra_content"].is_object() {
@@ -186,13 +199,19 @@ impl ChatDecoder {
             tool.early.push_str(&piece);
         } else if !piece.is_empty() {
             tool.input.push(&piece);
-            self.say(Some(StreamEvent::ToolInput { index, json: piece }), out);
+            self.push_content(Some(StreamEvent::ToolInput { index, json: piece }), out);
         }
         Ok(())
     }
 
     /// Which call a piece belongs to, by its number, else by its id, else the last; and the name that it brings.
-    fn slot(&mut self, number: Option<u64>, id: &str, name: &str, piece: &str) -> (usize, String) {
+    fn resolve_tool_call(
+        &mut self,
+        number: Option<u64>,
+        id: &str,
+        name: &str,
+        piece: &str,
+    ) -> (usize, String) {
         let known = match (number, id) {
             (Some(number), _) => self.tools.iter().rposition(|tool| tool.number == Some(number)),
             (None, "") if !name.is_empty() => None,
@@ -234,7 +253,7 @@ impl ChatDecoder {
                     "the provider ran out of resources".to_owned(),
                 ));
             }
-            "abort" => return Err(DecodeError::broken("the server aborted the answer")),
+            "abort" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             // "stop" with tool calls is meant as "tool_calls" by more than one server.
             _ if self.calls_tools() => StopReason::ToolUse,
             _ if !self.refusal.is_empty() => StopReason::Refusal(Some(self.refusal.clone())),
@@ -246,23 +265,24 @@ impl ChatDecoder {
         self.tools.iter().any(|tool| !tool.name.is_empty())
     }
 
-    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
+    fn record_usage(&mut self, tokens: &Value, out: &mut EventQueue) {
         let (total, output) = (
-            number(tokens, "total_tokens"),
-            number(tokens, "completion_tokens"),
+            optional_number(tokens, "total_tokens"),
+            optional_number(tokens, "completion_tokens"),
         );
-        let prompt = number(tokens, "prompt_tokens").or_else(|| total?.checked_sub(output?));
-        let cost = cost(&tokens["cost"]).map(Cost::from_usd);
+        let prompt = optional_number(tokens, "prompt_tokens").or_else(|| total?.checked_sub(output?));
+        let cost = parse_cost(&tokens["cost"]).map(Cost::from_usd);
         if prompt.or(output).is_none() && cost.is_none() {
             return;
         }
         let prompt = prompt.unwrap_or(0);
         let details = &tokens["prompt_tokens_details"];
         // The second is DeepSeek's word.
-        let read = number(details, "cached_tokens").or_else(|| number(tokens, "prompt_cache_hit_tokens"));
+        let read = optional_number(details, "cached_tokens")
+            .or_else(|| optional_number(tokens, "prompt_cache_hit_tokens"));
         let (read, write) = (
             read.unwrap_or(0),
-            number(details, "cache_write_tokens").unwrap_or(0),
+            optional_number(details, "cache_write_tokens").unwrap_or(0),
         );
         // Where reasoning is not counted as completion, the total still holds it.
         let rest = total.unwrap_or(0).saturating_sub(prompt);
@@ -279,9 +299,11 @@ impl ChatDecoder {
     }
 
     /// The server says, or it is known, that all was said.
-    fn done(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_answer(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.tools.iter().any(ToolState::lacks_name) {
-            return Err(DecodeError::broken("a tool call of the answer has no name"));
+            return Err(DecodeError::broken_stream(
+                "a tool call of the answer has no name",
+            ));
         }
         let stop = match self.finish.take() {
             Some(StopReason::EndTurn) if self.calls_tools() => StopReason::ToolUse,
@@ -290,7 +312,7 @@ impl ChatDecoder {
             None => {
                 let whole = self.tools.iter().all(|tool| tool.input.is_whole());
                 if !self.has_content || !whole {
-                    return Err(DecodeError::broken("the stream ended without a reason"));
+                    return Err(DecodeError::broken_stream("the stream ended without a reason"));
                 }
                 if self.calls_tools() {
                     StopReason::ToolUse
@@ -306,7 +328,7 @@ impl ChatDecoder {
                 .map(|(at, tool)| (at as u32, tool))
         };
         for (index, tool) in named() {
-            tool.attach(index, out);
+            tool.push_attachment(index, out);
         }
         complete_tools(named().map(|(index, tool)| (index, &tool.input)), &stop, out);
         if let Some(opaque) = self.opaque.take() {
@@ -334,7 +356,7 @@ impl ToolState {
         self.name.is_empty() && !(self.id.is_empty() && self.early.is_empty())
     }
 
-    fn attach(&self, index: u32, out: &mut EventQueue) {
+    fn push_attachment(&self, index: u32, out: &mut EventQueue) {
         let id = (!self.id.is_empty()).then(|| self.id.clone());
         let extra = Some(&self.extra).filter(|extra| !extra.is_null()).cloned();
         if id.is_some() || extra.is_some() {
@@ -344,19 +366,19 @@ impl ToolState {
 }
 
 /// US dollars: a number (OpenRouter), or an object with the total (Perplexity).
-fn cost(cost: &Value) -> Option<f64> {
+fn parse_cost(cost: &Value) -> Option<f64> {
     cost.as_f64()
         .or_else(|| cost["total_cost"].as_f64())
         .filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 
 /// A text that is not empty.
-fn plain(value: &Value) -> Option<String> {
+fn non_empty_text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The texts of OpenRouter's reasoning details, or of Mistral's thinking parts.
-fn texts(value: &Value) -> Option<String> {
+fn join_entry_texts(value: &Value) -> Option<String> {
     let entries = value.as_array()?;
     let text: String = entries
         .iter()

@@ -9,31 +9,31 @@ use crate::provider::body::Body;
 use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
 
 /// The whole request. `origin`: who is asked, as what it attaches to its answers is marked.
-pub(super) fn body(request: &Request, flavour: Flavour, origin: &str) -> Body {
+pub(super) fn build_body(request: &Request, flavour: Flavour, origin: &str) -> Body {
     let mut body = Body::default();
-    body.raw("{\"model\":");
-    body.json(&request.model);
-    body.raw(",\"stream\":true");
-    for (key, value) in options(request, flavour) {
-        body.raw(&format!(",\"{key}\":{value}"));
+    body.push_raw("{\"model\":");
+    body.push_json(&request.model);
+    body.push_raw(",\"stream\":true");
+    for (key, value) in build_options(request, flavour) {
+        body.push_raw(&format!(",\"{key}\":{value}"));
     }
     if !request.tools.is_empty() {
-        body.raw(",\"tools\":[");
+        body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
-            body.raw(if at > 0 { "," } else { "" });
-            body.json(&json!({"type": "function", "function": {
+            body.push_raw(if at > 0 { "," } else { "" });
+            body.push_json(&json!({"type": "function", "function": {
                 "name": tool.name, "description": tool.description, "parameters": tool.schema,
             }}));
         }
-        body.raw("]");
+        body.push_raw("]");
     }
-    body.raw(",\"messages\":[");
-    messages(request, flavour, origin, &mut body);
-    body.raw("]}");
+    body.push_raw(",\"messages\":[");
+    write_messages(request, flavour, origin, &mut body);
+    body.push_raw("]}");
     body
 }
 
-fn options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
+fn build_options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
         Flavour::OpenAi => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
@@ -56,12 +56,12 @@ fn options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
     options
 }
 
-fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) {
+fn write_messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) {
     let mut first = true;
-    let mut comma = |body: &mut Body| body.raw(if std::mem::take(&mut first) { "" } else { "," });
+    let mut comma = |body: &mut Body| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
     if !request.system.trim().is_empty() {
         comma(body);
-        body.json(&json!({"role": "system", "content": &*request.system}));
+        body.push_json(&json!({"role": "system", "content": &*request.system}));
     }
     let dialect = match flavour {
         Flavour::OpenAi | Flavour::OpenRouter | Flavour::Other => Dialect::Plain,
@@ -71,12 +71,12 @@ fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) 
     let mut before = None;
     for (item, calls) in request.with_calls() {
         let ids = if calls.gives_back(origin) {
-            Some(CallIds::of(&calls.message, accepts_id(flavour)))
+            Some(CallIds::from_answer(&calls.message, accepts_id(flavour)))
         } else {
             None
         };
-        let shape = dialect.shape(ids.is_some());
-        let bytes = item.encoded(shape, |message| encode(message, dialect, ids.as_ref()));
+        let shape = dialect.to_shape(ids.is_some());
+        let bytes = item.get_or_encode(shape, |message| encode_message(message, dialect, ids.as_ref()));
         if bytes.is_empty() {
             continue;
         }
@@ -84,7 +84,7 @@ fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) 
         // Mistral lets no user speak directly after a tool.
         if (flavour, before, role) == (Flavour::Mistral, Some(Role::Tool), Role::User) {
             comma(body);
-            body.json(&understood());
+            body.push_json(&build_acknowledgement());
         }
         comma(body);
         body.push(bytes);
@@ -92,7 +92,7 @@ fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) 
     }
 }
 
-fn understood() -> Value {
+fn build_acknowledgement() -> Value {
     json!({"role": "assistant", "content": "Understood."})
 }
 
@@ -105,7 +105,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    fn shape(self, own: bool) -> Shape {
+    fn to_shape(self, own: bool) -> Shape {
         match (self, own) {
             (Self::Plain, true) => Shape::OpenAi,
             (Self::Plain, false) => Shape::OpenAiBare,
@@ -128,22 +128,22 @@ fn accepts_id(flavour: Flavour) -> fn(&str) -> bool {
 
 /// A message as one or several of the API's, with commas between; empty when nothing of it can be said. `own`: the ids
 /// of the calls, where the message comes from the server that is asked.
-fn encode(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Bytes {
+fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Bytes {
     let values = match message.role {
-        Role::User => user(message),
-        Role::Assistant => assistant(message, dialect, own),
-        Role::Tool => tools(message, dialect, own),
+        Role::User => encode_user_message(message),
+        Role::Assistant => encode_assistant_message(message, dialect, own),
+        Role::Tool => encode_tool_results(message, dialect, own),
     };
     Bytes::from(values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
 
-fn user(message: &Message) -> Vec<Value> {
+fn encode_user_message(message: &Message) -> Vec<Value> {
     let texts: Vec<String> = message
         .content
         .iter()
         .filter_map(|block| match block {
             Block::Text(text) => Some(text.clone()),
-            Block::Reference(reference) => Some(reference.render()),
+            Block::Reference(reference) => Some(reference.to_prompt_text()),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) => {
                 None
             }
@@ -154,7 +154,7 @@ fn user(message: &Message) -> Vec<Value> {
         .content
         .iter()
         .filter_map(|block| match block {
-            Block::Image(data) => Some(image(data)),
+            Block::Image(data) => Some(encode_image(data)),
             _ => None,
         })
         .collect();
@@ -171,19 +171,19 @@ fn with_images(text: String, images: Vec<Value>) -> Option<Value> {
     Some(json!({"role": "user", "content": content}))
 }
 
-fn image(data: &ImageData) -> Value {
+fn encode_image(data: &ImageData) -> Value {
     let url = format!("data:{};base64,{}", data.media_type, data.data);
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-fn assistant(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
+fn encode_assistant_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
     let text = message.text();
     let calls: Vec<Value> = message
         .tool_uses()
         .map(|(id, name, input)| {
             let mut call = json!({"id": call_id(id, dialect, own), "type": "function",
                 "function": {"name": safe_name(name), "arguments": object_input(input).to_string()}});
-            if let Some(extra) = own.and_then(|ids| ids.attached(id)?.extra.as_deref()) {
+            if let Some(extra) = own.and_then(|ids| ids.find_provider_call(id)?.extra.as_deref()) {
                 call["extra_content"] = extra.clone();
             }
             call
@@ -221,8 +221,8 @@ fn opaque_reasoning(message: &Message) -> impl Iterator<Item = (String, Value)> 
             signature: Some(signature),
             redacted: true,
             ..
-        } => opaque::fields(&signature.value),
-        _ => opaque::fields(""),
+        } => opaque::parse_kept_fields(&signature.value),
+        _ => opaque::parse_kept_fields(""),
     })
 }
 
@@ -244,7 +244,7 @@ fn own_reasoning(message: &Message) -> Option<String> {
 }
 
 /// Results, then what they show: tools cannot hand over pictures here, so the user does.
-fn tools(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
+fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut images = Vec::new();
     for block in &message.content {
@@ -252,12 +252,12 @@ fn tools(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<
             let content = result_text(result);
             let id = call_id(id, dialect, own);
             values.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
-            images.extend(result.images.iter().map(image));
+            images.extend(result.images.iter().map(encode_image));
         }
     }
     if !images.is_empty() {
         if dialect == Dialect::ShortIds {
-            values.push(understood());
+            values.push(build_acknowledgement());
         }
         values.extend(with_images("What the tools show:".to_owned(), images));
     }
@@ -281,7 +281,7 @@ pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
 }
 
 fn call_id(id: &ToolCallId, dialect: Dialect, own: Option<&CallIds<'_>>) -> String {
-    if let Some(theirs) = own.and_then(|ids| ids.theirs(id)) {
+    if let Some(theirs) = own.and_then(|ids| ids.provider_id(id)) {
         return theirs.to_owned();
     }
     match dialect {
@@ -309,21 +309,21 @@ fn short_id(id: &str) -> String {
 mod tests {
     use super::*;
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{ORIGIN, called, every_block, request};
+    use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
     fn json_of(request: &Request, flavour: Flavour) -> Value {
-        serde_json::from_str(&body(request, flavour, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, flavour, ORIGIN).text()).unwrap()
     }
 
     #[test]
     fn writes_every_kind_of_block() {
-        let body = json_of(&request("gpt-4o", every_block()), Flavour::OpenAi);
+        let body = json_of(&build_request("gpt-4o", every_block()), Flavour::OpenAi);
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
     }
 
     #[test]
     fn speaks_mistrals_dialect() {
-        let mut asked = request("mistral-large", every_block());
+        let mut asked = build_request("mistral-large", every_block());
         asked.effort = Some(Effort::High);
         let body = json_of(&asked, Flavour::Mistral);
         assert!(body["stream_options"].is_null() && body["reasoning_effort"].is_null());
@@ -361,7 +361,7 @@ mod tests {
             (Flavour::Other, Value::Null),
             (Flavour::OpenAi, Value::Null),
         ] {
-            let body = json_of(&request("m", thinking.clone()), flavour);
+            let body = json_of(&build_request("m", thinking.clone()), flavour);
             assert_eq!(body["messages"][2]["reasoning_content"], expected);
         }
     }
@@ -396,7 +396,7 @@ mod tests {
             (Flavour::Mistral, "AbCd12345", ORIGIN, "AbCd12345"),
             (Flavour::Other, "functions.bash:0", "elsewhere/model", "call_a"),
         ] {
-            let body = json_of(&request("m", called(id, origin)), flavour);
+            let body = json_of(&build_request("m", build_call_history(id, origin)), flavour);
             let (calls, results) = ids(&body);
             assert_eq!((calls[0], results[0]), (sent, sent), "{flavour:?} {id}");
             assert_eq!(calls[1], results[1], "{flavour:?} {id}");
@@ -415,7 +415,7 @@ mod tests {
         let details = json!([{"type": "reasoning.encrypted", "data": "AAA", "id": "1", "index": 0}]);
         let kept = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
         for (origin, expected) in [(ORIGIN, details), ("elsewhere/model", Value::Null)] {
-            let mut messages = called("c", origin);
+            let mut messages = build_call_history("c", origin);
             messages[1].content.push(Block::Reasoning {
                 text: String::new(),
                 signature: Some(crate::domain::Signature {
@@ -424,7 +424,7 @@ mod tests {
                 }),
                 redacted: true,
             });
-            let body = json_of(&request("m", messages), Flavour::OpenRouter);
+            let body = json_of(&build_request("m", messages), Flavour::OpenRouter);
             assert_eq!(body["messages"][2]["reasoning_details"], expected);
             assert_eq!(body["messages"][2]["extra_content"].is_object(), origin == ORIGIN);
         }
@@ -433,21 +433,21 @@ mod tests {
     #[test]
     fn open_reasoning_of_another_provider_stays_with_it() {
         for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", Value::Null)] {
-            let mut messages = called("c", origin);
+            let mut messages = build_call_history("c", origin);
             let thought = Block::Reasoning {
                 text: "hm".into(),
                 signature: None,
                 redacted: false,
             };
             messages[1].content.insert(0, thought);
-            let body = json_of(&request("m", messages), Flavour::ReasoningBack);
+            let body = json_of(&build_request("m", messages), Flavour::ReasoningBack);
             assert_eq!(body["messages"][2]["reasoning_content"], expected);
         }
     }
 
     #[test]
     fn options_depend_on_who_listens() {
-        let mut asked = request("m", vec![Message::user_text("hello")]);
+        let mut asked = build_request("m", vec![Message::user_text("hello")]);
         asked.effort = Some(Effort::Low);
         let openai = json_of(&asked, Flavour::OpenAi);
         assert_eq!(openai["max_completion_tokens"], asked.max_output_tokens);
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn the_same_message_can_be_sent_in_every_dialect() {
-        let request = request("m", every_block());
+        let request = build_request("m", every_block());
         let mistral = json_of(&request, Flavour::Mistral);
         let plain = json_of(&request, Flavour::Other);
         assert_ne!(mistral["messages"], plain["messages"]);

@@ -18,11 +18,11 @@ use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
-use super::models::thinks;
+use super::models::is_thinking_enabled;
 use super::registry::CallLimits;
 use super::request::Request;
 use super::stream::EventStream;
-use super::{Provider, address};
+use super::{Provider, build_endpoint_url};
 
 /// Who is behind the API, as far as that changes what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    pub(crate) fn of(account: &Account) -> Self {
+    pub(crate) fn from_account(account: &Account) -> Self {
         let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
         let is = |name: &str, hosts: &[&str]| {
             account.name.eq_ignore_ascii_case(name) || hosts.iter().any(|end| host.ends_with(end))
@@ -68,7 +68,7 @@ pub(crate) struct OpenAi {
 
 impl OpenAi {
     /// The headers of every call. Extra ones of the configuration win.
-    pub(crate) fn headers(bearer: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
+    pub(crate) fn build_headers(bearer: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("accept", HeaderValue::from_static("text/event-stream"));
@@ -87,18 +87,18 @@ impl Provider for OpenAi {
 
     /// By the address, not by the name: a name may be given to another address. With the API, because a gateway may
     /// speak several.
-    fn origin(&self, model: &str) -> Arc<str> {
-        format!("{}/chat/{model}", self.account.host()).into()
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        format!("{}/chat/{model}", self.account.host_and_port()).into()
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let thinks = thinks(&request.model, request.effort);
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let thinks = is_thinking_enabled(&request.model, request.effort);
         // OpenAI keeps what its models think to itself: they may be silent for long.
         let silent = thinks && self.flavour == Flavour::OpenAi;
         let call = StreamCall {
-            url: address(&self.account.base, "chat/completions"),
+            url: build_endpoint_url(&self.account.base, "chat/completions"),
             headers: self.headers.clone(),
-            body: encode::body(&request, self.flavour, &self.origin(&request.model)),
+            body: encode::build_body(&request, self.flavour, &self.model_origin(&request.model)),
             decoder: StreamDecoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),
             model: request.model.clone(),
@@ -110,7 +110,7 @@ impl Provider for OpenAi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::account::tests::account;
+    use crate::provider::account::tests::build_account;
     use crate::provider::registry::ApiKind;
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             ("ollama", "http://localhost:11434/v1", Flavour::Other),
         ] {
             assert_eq!(
-                Flavour::of(&account(name, ApiKind::OpenAi, base)),
+                Flavour::from_account(&build_account(name, ApiKind::OpenAi, base)),
                 flavour,
                 "{name} {base}"
             );

@@ -15,13 +15,13 @@ pub(super) struct OpaqueReasoning {
 }
 
 impl OpaqueReasoning {
-    pub(super) fn add(&mut self, delta: &Value) {
+    pub(super) fn push_delta(&mut self, delta: &Value) {
         for detail in delta[DETAILS].as_array().into_iter().flatten() {
             if !detail.is_object() {
                 continue;
             }
             match self.details.last_mut() {
-                Some(last) if continues(last, detail) => join(last, detail),
+                Some(last) if is_continuation(last, detail) => join(last, detail),
                 _ => self.details.push(detail.clone()),
             }
         }
@@ -45,7 +45,7 @@ impl OpaqueReasoning {
 }
 
 /// The fields of a message that return `kept`. None of another API's opaque reasoning.
-pub(super) fn fields(kept: &str) -> impl Iterator<Item = (String, Value)> {
+pub(super) fn parse_kept_fields(kept: &str) -> impl Iterator<Item = (String, Value)> {
     let fields: Map<String, Value> = serde_json::from_str(kept).unwrap_or_default();
     fields
         .into_iter()
@@ -53,7 +53,7 @@ pub(super) fn fields(kept: &str) -> impl Iterator<Item = (String, Value)> {
 }
 
 /// Readable reasoning comes in pieces of one entry; encrypted reasoning comes whole.
-fn continues(last: &Value, next: &Value) -> bool {
+fn is_continuation(last: &Value, next: &Value) -> bool {
     let same = |field: &str| last[field].is_null() || next[field].is_null() || last[field] == next[field];
     let readable = next["text"].is_string() || next["summary"].is_string() || next["signature"].is_string();
     let unsigned = !last["signature"].is_string();

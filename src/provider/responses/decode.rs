@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::items::{WireItem, WireItemKind, WireItems};
 use crate::domain::Usage;
 use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
-use crate::provider::fields::{kind, list, needed_input, needed_text, number, parse_event, text};
+use crate::provider::fields::{
+    kind, needed_input, needed_text, optional_list, optional_number, parse_event, text,
+};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
@@ -75,34 +77,36 @@ impl Phase {
 }
 
 impl ApiDecoder for ResponsesDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
         };
         match kind(&value, event)? {
-            "response.created" => self.created(&value["response"]),
-            "response.output_item.added" => Ok(self.added(&value, out)),
-            "response.output_item.done" => self.done(&value, &value["item"], out),
+            "response.created" => self.handle_created(&value["response"]),
+            "response.output_item.added" => Ok(self.handle_item_added(&value, out)),
+            "response.output_item.done" => self.handle_item_done(&value, &value["item"], out),
             "response.output_text.delta" => {
-                let at = self.items.place(&value, &WireItemKind::Message { said: false });
+                let at = self
+                    .items
+                    .resolve_piece(&value, &WireItemKind::Message { said: false });
                 self.say_text(at, needed_text(&value, "delta")?, out)
             }
-            "response.refusal.delta" => Ok(self.refused(&value)),
+            "response.refusal.delta" => Ok(self.handle_refusal_delta(&value)),
             "response.reasoning_summary_part.added" => {
-                let at = self.items.place(&value, &WireItemKind::new_reasoning());
+                let at = self.items.resolve_piece(&value, &WireItemKind::new_reasoning());
                 if let WireItemKind::Reasoning { said, part } = &mut self.items.get(at).kind {
                     *part = *said;
                 }
                 Ok(Progress::Event)
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                Ok(self.reasoning(&value, out))
+                Ok(self.handle_reasoning_delta(&value, out))
             }
-            "response.function_call_arguments.delta" => self.arguments(&value, out),
-            "response.completed" | "response.done" => self.ended(&value, "completed", out),
-            "response.incomplete" => self.ended(&value, "incomplete", out),
-            "response.failed" => self.ended(&value, "failed", out),
-            "response.cancelled" => self.ended(&Value::Null, "cancelled", out),
+            "response.function_call_arguments.delta" => self.handle_arguments_delta(&value, out),
+            "response.completed" | "response.done" => self.handle_response_end(&value, "completed", out),
+            "response.incomplete" => self.handle_response_end(&value, "incomplete", out),
+            "response.failed" => self.handle_response_end(&value, "failed", out),
+            "response.cancelled" => self.handle_response_end(&Value::Null, "cancelled", out),
             "keepalive" | "ping" => Ok(Progress::Nothing),
             "error" => Err(DecodeError::Told(event.data.clone())),
             _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
@@ -111,8 +115,8 @@ impl ApiDecoder for ResponsesDecoder {
         }
     }
 
-    fn end(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
-        Err(DecodeError::broken(
+    fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        Err(DecodeError::broken_stream(
             "the stream ended in the middle of the answer",
         ))
     }
@@ -124,11 +128,11 @@ impl ApiDecoder for ResponsesDecoder {
 
 impl ResponsesDecoder {
     /// Some gateways send it twice. With another id it begins another response, and what came before is void.
-    fn created(&mut self, response: &Value) -> Result<Progress, DecodeError> {
+    fn handle_created(&mut self, response: &Value) -> Result<Progress, DecodeError> {
         let id = text(response, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && !self.items.is_empty() {
-            return Err(DecodeError::broken(
+            return Err(DecodeError::broken_stream(
                 "the provider began another response in the middle of the answer",
             ));
         }
@@ -136,7 +140,7 @@ impl ResponsesDecoder {
         Ok(Progress::Event)
     }
 
-    fn added(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
+    fn handle_item_added(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
         let item = &event["item"];
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { said: false },
@@ -146,11 +150,11 @@ impl ResponsesDecoder {
             // The end of the item says what it is.
             None => return Progress::Event,
         };
-        let at = self.items.add(event, &kind);
+        let at = self.items.record_start(event, &kind);
         match kind {
             WireItemKind::Call(_) if text(item, "name").is_some() => {
-                let tool = self.tool(at);
-                self.begin(tool, item, out);
+                let tool = self.get_or_add_tool(at);
+                self.begin_tool_call(tool, item, out);
                 Progress::Content
             }
             _ => Progress::Event,
@@ -158,7 +162,7 @@ impl ResponsesDecoder {
     }
 
     /// The tool call of an item: where in `tools`.
-    fn tool(&mut self, at: usize) -> usize {
+    fn get_or_add_tool(&mut self, at: usize) -> usize {
         let next = self.tools.len();
         match &mut self.items.get(at).kind {
             WireItemKind::Call(Some(tool)) => *tool,
@@ -171,7 +175,7 @@ impl ResponsesDecoder {
     }
 
     /// Begins a call as soon as it has a name, with what came of its input by then.
-    fn begin(&mut self, at: usize, item: &Value, out: &mut EventQueue) {
+    fn begin_tool_call(&mut self, at: usize, item: &Value, out: &mut EventQueue) {
         let index = at as u32;
         let name = text(item, "name").filter(|name| !name.is_empty());
         let tool = &mut self.tools[at];
@@ -180,7 +184,7 @@ impl ResponsesDecoder {
             let name = name.to_owned();
             out.push(StreamEvent::ToolUseStarted { index, name });
             let early = std::mem::take(&mut tool.early);
-            self.input(at, early, out);
+            self.push_tool_input(at, early, out);
         }
         let tool = &mut self.tools[at];
         if let (Some(id), true, false) = (text(item, "call_id"), tool.begun, tool.attached) {
@@ -200,7 +204,7 @@ impl ResponsesDecoder {
         }
         let WireItem { kind, phase, .. } = self.items.get(at);
         if matches!(kind, WireItemKind::Message { said: true }) {
-            return Ok(say(StreamEvent::Text(piece.to_owned()), out));
+            return Ok(push_content(StreamEvent::Text(piece.to_owned()), out));
         }
         *kind = WireItemKind::Message { said: true };
         let phase = phase.clone();
@@ -215,11 +219,13 @@ impl ResponsesDecoder {
         } else {
             piece.to_owned()
         };
-        Ok(say(StreamEvent::Text(text), out))
+        Ok(push_content(StreamEvent::Text(text), out))
     }
 
-    fn refused(&mut self, event: &Value) -> Progress {
-        let at = self.items.place(event, &WireItemKind::Message { said: false });
+    fn handle_refusal_delta(&mut self, event: &Value) -> Progress {
+        let at = self
+            .items
+            .resolve_piece(event, &WireItemKind::Message { said: false });
         self.items.get(at).kind = WireItemKind::Message { said: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
@@ -230,12 +236,12 @@ impl ResponsesDecoder {
         }
     }
 
-    fn reasoning(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
+    fn handle_reasoning_delta(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
         let piece = text(event, "delta").unwrap_or_default();
         if piece.is_empty() {
             return Progress::Event;
         }
-        let at = self.items.place(event, &WireItemKind::new_reasoning());
+        let at = self.items.resolve_piece(event, &WireItemKind::new_reasoning());
         let kind = &mut self.items.get(at).kind;
         let divided = matches!(kind, WireItemKind::Reasoning { part: true, .. });
         *kind = WireItemKind::Reasoning {
@@ -247,31 +253,35 @@ impl ResponsesDecoder {
         } else {
             piece.to_owned()
         };
-        say(StreamEvent::Reasoning(text), out)
+        push_content(StreamEvent::Reasoning(text), out)
     }
 
-    fn arguments(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn handle_arguments_delta(
+        &mut self,
+        event: &Value,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
         let piece = needed_input(event, "delta")?;
-        let at = self.items.place(event, &WireItemKind::Call(None));
+        let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
         // The input of a tool that the server runs itself.
         if matches!(self.items.get(at).kind, WireItemKind::Other) {
             return Ok(Progress::Event);
         }
-        let tool = self.tool(at);
+        let tool = self.get_or_add_tool(at);
         if self.tools[tool].completed && !piece.is_empty() {
-            return Err(DecodeError::broken("a tool's input went on after its end"));
+            return Err(DecodeError::broken_stream("a tool's input went on after its end"));
         }
-        Ok(self.input(tool, piece, out))
+        Ok(self.push_tool_input(tool, piece, out))
     }
 
-    fn input(&mut self, at: usize, json: String, out: &mut EventQueue) -> Progress {
+    fn push_tool_input(&mut self, at: usize, json: String, out: &mut EventQueue) -> Progress {
         let tool = &mut self.tools[at];
         if !tool.begun {
             tool.early.push_str(&json);
             return Progress::Event;
         }
         tool.input.push(&json);
-        say(
+        push_content(
             StreamEvent::ToolInput {
                 index: at as u32,
                 json,
@@ -281,7 +291,12 @@ impl ResponsesDecoder {
     }
 
     /// The item as a whole: what of it was not said yet is said now.
-    fn done(&mut self, event: &Value, item: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn handle_item_done(
+        &mut self,
+        event: &Value,
+        item: &Value,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { said: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
@@ -290,7 +305,7 @@ impl ResponsesDecoder {
             // Fine where all of it came in pieces; a call without its end is completed with the answer.
             None => return Ok(Progress::Event),
         };
-        let Some(at) = self.items.finish(event, item, &kind) else {
+        let Some(at) = self.items.record_end(event, item, &kind) else {
             return Ok(Progress::Event);
         };
         match kind {
@@ -311,7 +326,7 @@ impl ResponsesDecoder {
             return Ok(Progress::Event);
         }
         let mut progress = Progress::Event;
-        for part in list(item, "content") {
+        for part in optional_list(item, "content") {
             self.refusal.push_str(text(part, "refusal").unwrap_or_default());
             progress = progress.max(self.say_text(at, needed_text(part, "text")?, out)?);
         }
@@ -324,11 +339,13 @@ impl ResponsesDecoder {
             WireItemKind::Reasoning { said: true, .. }
         );
         if !said {
-            let parts = list(item, "summary").iter().chain(list(item, "content"));
+            let parts = optional_list(item, "summary")
+                .iter()
+                .chain(optional_list(item, "content"));
             let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
             let text = texts.join(BREAK);
             said = !text.is_empty();
-            say(StreamEvent::Reasoning(text), out);
+            push_content(StreamEvent::Reasoning(text), out);
         }
         if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
             let proof = EncryptedReasoning {
@@ -345,16 +362,16 @@ impl ResponsesDecoder {
     }
 
     fn call_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
-        let at = self.tool(at);
-        self.begin(at, item, out);
+        let at = self.get_or_add_tool(at);
+        self.begin_tool_call(at, item, out);
         if self.tools[at].begun && self.tools[at].input.is_empty() {
             let whole = needed_input(item, "arguments")?;
-            self.input(at, whole, out);
+            self.push_tool_input(at, whole, out);
         } else if !self.tools[at]
             .input
             .agrees_with(text(item, "arguments").unwrap_or_default())
         {
-            return Err(DecodeError::broken(
+            return Err(DecodeError::broken_stream(
                 "the pieces of a tool's input are not the whole of it",
             ));
         }
@@ -368,13 +385,18 @@ impl ResponsesDecoder {
     }
 
     /// The end of the answer; `kind` is what its event says, where the response does not say it itself.
-    fn ended(&mut self, event: &Value, kind: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn handle_response_end(
+        &mut self,
+        event: &Value,
+        kind: &str,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
         let response = &event["response"];
-        self.count(&response["usage"], out);
+        self.record_usage(&response["usage"], out);
         // Servers that announce no items.
         if self.items.is_empty() {
-            for item in list(response, "output") {
-                self.done(&Value::Null, item, out)?;
+            for item in optional_list(response, "output") {
+                self.handle_item_done(&Value::Null, item, out)?;
             }
         }
         let stop = match text(response, "status").unwrap_or(kind) {
@@ -387,19 +409,21 @@ impl ResponsesDecoder {
                 };
                 return Err(DecodeError::Told(told.to_string()));
             }
-            "cancelled" => return Err(DecodeError::broken("the server aborted the answer")),
+            "cancelled" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {
-                Some("content_filter") => StopReason::Refusal(self.refusal()),
+                Some("content_filter") => StopReason::Refusal(self.refusal_text()),
                 // Whatever else cut it: it is not whole.
                 _ => StopReason::MaxTokens,
             },
             // "completed", and what may come to be.
             _ if !self.tools.is_empty() => StopReason::ToolUse,
-            _ if !self.refusal.is_empty() => StopReason::Refusal(self.refusal()),
+            _ if !self.refusal.is_empty() => StopReason::Refusal(self.refusal_text()),
             _ => StopReason::EndTurn,
         };
         if stop == StopReason::ToolUse && self.tools.iter().any(|tool| !tool.begun) {
-            return Err(DecodeError::broken("a tool call of the answer has no name"));
+            return Err(DecodeError::broken_stream(
+                "a tool call of the answer has no name",
+            ));
         }
         let rest = self.tools.iter().enumerate();
         let rest = rest.filter(|(_, tool)| tool.begun && !tool.completed);
@@ -409,19 +433,22 @@ impl ResponsesDecoder {
         Ok(Progress::Event)
     }
 
-    fn refusal(&self) -> Option<String> {
+    fn refusal_text(&self) -> Option<String> {
         (!self.refusal.is_empty()).then(|| self.refusal.clone())
     }
 
-    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
-        let (input, output) = (number(tokens, "input_tokens"), number(tokens, "output_tokens"));
+    fn record_usage(&mut self, tokens: &Value, out: &mut EventQueue) {
+        let (input, output) = (
+            optional_number(tokens, "input_tokens"),
+            optional_number(tokens, "output_tokens"),
+        );
         if input.or(output).is_none() {
             return;
         }
         let cached = &tokens["input_tokens_details"];
         let (read, write) = (
-            number(cached, "cached_tokens").unwrap_or(0),
-            number(cached, "cache_write_tokens").unwrap_or(0),
+            optional_number(cached, "cached_tokens").unwrap_or(0),
+            optional_number(cached, "cache_write_tokens").unwrap_or(0),
         );
         let usage = Usage {
             input: input.unwrap_or(0).saturating_sub(read.saturating_add(write)),
@@ -437,7 +464,7 @@ impl ResponsesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn say(event: StreamEvent, out: &mut EventQueue) -> Progress {
+fn push_content(event: StreamEvent, out: &mut EventQueue) -> Progress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),

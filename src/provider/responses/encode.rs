@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::decode::{BREAK, EncryptedReasoning, Phase};
 use crate::domain::{Block, ImageData, Message, Role};
 use crate::provider::body::Body;
-use crate::provider::models::thinks;
+use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::result_text;
 use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
 
@@ -17,31 +17,31 @@ use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name}
 const LONGEST_ID: usize = 64;
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
-pub(super) fn body(request: &Request, origin: &str) -> Body {
+pub(super) fn build_body(request: &Request, origin: &str) -> Body {
     let mut body = Body::default();
-    body.raw("{\"model\":");
-    body.json(&request.model);
-    body.raw(",\"stream\":true,\"store\":false");
-    for (key, value) in options(request) {
-        body.raw(&format!(",\"{key}\":{value}"));
+    body.push_raw("{\"model\":");
+    body.push_json(&request.model);
+    body.push_raw(",\"stream\":true,\"store\":false");
+    for (key, value) in build_options(request) {
+        body.push_raw(&format!(",\"{key}\":{value}"));
     }
     if !request.tools.is_empty() {
-        body.raw(",\"tools\":[");
+        body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
-            body.raw(if at > 0 { "," } else { "" });
+            body.push_raw(if at > 0 { "," } else { "" });
             // Without `strict: false` the API bends schemas into its strict form.
-            body.json(
+            body.push_json(
                 &json!({"type": "function", "name": tool.name, "description": tool.description,
                 "parameters": tool.schema, "strict": false}),
             );
         }
-        body.raw("]");
+        body.push_raw("]");
     }
     if !request.system.trim().is_empty() {
-        body.raw(",\"instructions\":");
-        body.json(&&*request.system);
+        body.push_raw(",\"instructions\":");
+        body.push_json(&&*request.system);
     }
-    body.raw(",\"input\":[");
+    body.push_raw(",\"input\":[");
     let mut first = true;
     for (item, calls) in request.with_calls() {
         let accepts = if is_openai(origin) {
@@ -50,24 +50,24 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
             |_: &str| true
         };
         let (shape, ids) = if calls.gives_back(origin) {
-            (Shape::Responses, CallIds::of(&calls.message, accepts))
+            (Shape::Responses, CallIds::from_answer(&calls.message, accepts))
         } else {
-            (Shape::ResponsesBare, CallIds::ours())
+            (Shape::ResponsesBare, CallIds::with_own_ids())
         };
-        let bytes = item.encoded(shape, |message| encode(message, shape, &ids));
+        let bytes = item.get_or_encode(shape, |message| encode_message(message, shape, &ids));
         if !bytes.is_empty() {
-            body.raw(if std::mem::take(&mut first) { "" } else { "," });
+            body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
             body.push(bytes);
         }
     }
-    body.raw("]}");
+    body.push_raw("]}");
     body
 }
 
-fn options(request: &Request) -> Vec<(&'static str, Value)> {
+fn build_options(request: &Request) -> Vec<(&'static str, Value)> {
     let mut options = vec![("max_output_tokens", json!(request.max_output_tokens))];
     // Models that do not think refuse to be asked for it.
-    if thinks(&request.model, request.effort) {
+    if is_thinking_enabled(&request.model, request.effort) {
         options.push(("include", json!(["reasoning.encrypted_content"])));
     }
     // Summaries are only for accounts that have proved who they are: never unasked.
@@ -78,11 +78,11 @@ fn options(request: &Request) -> Vec<(&'static str, Value)> {
 }
 
 /// A message as one or several items, with commas between; empty when nothing of it can be said.
-fn encode(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
+fn encode_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
     let items = match message.role {
-        Role::User => user(message).into_iter().collect(),
-        Role::Assistant => assistant(message, shape, ids),
-        Role::Tool => tools(message, ids),
+        Role::User => encode_user_message(message).into_iter().collect(),
+        Role::Assistant => encode_assistant_message(message, shape, ids),
+        Role::Tool => encode_tool_results(message, ids),
     };
     Bytes::from(items.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
@@ -93,21 +93,21 @@ fn is_openai(origin: &str) -> bool {
     host.ends_with("openai.com") || host.ends_with("openai.azure.com")
 }
 
-fn user(message: &Message) -> Option<Value> {
+fn encode_user_message(message: &Message) -> Option<Value> {
     let content: Vec<Value> = message
         .content
         .iter()
         .filter_map(|block| match block {
             Block::Text(said) => text("input_text", said),
-            Block::Reference(reference) => text("input_text", &reference.render()),
-            Block::Image(data) => Some(image(data)),
+            Block::Reference(reference) => text("input_text", &reference.to_prompt_text()),
+            Block::Image(data) => Some(encode_image(data)),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
         })
         .collect();
-    said("user", content)
+    build_message_item("user", content)
 }
 
-fn said(role: &str, content: Vec<Value>) -> Option<Value> {
+fn build_message_item(role: &str, content: Vec<Value>) -> Option<Value> {
     (!content.is_empty()).then(|| json!({"type": "message", "role": role, "content": content}))
 }
 
@@ -115,12 +115,12 @@ fn text(kind: &str, text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": kind, "text": text}))
 }
 
-fn image(data: &ImageData) -> Value {
+fn encode_image(data: &ImageData) -> Value {
     let url = format!("data:{};base64,{}", data.media_type, data.data);
     json!({"type": "input_image", "image_url": url})
 }
 
-fn assistant(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
+fn encode_assistant_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
     // The phase of the texts that follow, and whether a text came before it.
     let mut phase = None;
     let mut has_said = false;
@@ -137,7 +137,8 @@ fn assistant(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
                     _ => said_text,
                 };
                 has_said = true;
-                let mut item = said("assistant", text("output_text", said_text).into_iter().collect())?;
+                let mut item =
+                    build_message_item("assistant", text("output_text", said_text).into_iter().collect())?;
                 if let Some(phase) = phase.as_ref().and_then(Option::as_ref) {
                     item["phase"] = json!(phase);
                 }
@@ -149,7 +150,7 @@ fn assistant(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
                     phase = Some(next.phase);
                     None
                 }
-                None => reasoning(block),
+                None => encode_reasoning(block),
             },
             Block::ToolUse { id, name, input, .. } => {
                 let arguments = object_input(input).to_string();
@@ -179,7 +180,7 @@ fn phase_of(block: &Block) -> Option<Phase> {
     }
 }
 
-fn reasoning(block: &Block) -> Option<Value> {
+fn encode_reasoning(block: &Block) -> Option<Value> {
     let Block::Reasoning {
         text,
         signature: Some(signature),
@@ -198,21 +199,21 @@ fn reasoning(block: &Block) -> Option<Value> {
 }
 
 /// Results, then what they show: not every server takes pictures from tools, so the user hands them over.
-fn tools(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
+fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     let mut images = Vec::new();
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
             items.push(json!({"type": "function_call_output", "call_id": ids.send(id), "output": output}));
-            images.extend(result.images.iter().map(image));
+            images.extend(result.images.iter().map(encode_image));
         }
     }
     if !images.is_empty() {
         let shown = text("input_text", "What the tools show:")
             .into_iter()
             .chain(images);
-        items.extend(said("user", shown.collect()));
+        items.extend(build_message_item("user", shown.collect()));
     }
     items
 }
@@ -222,10 +223,12 @@ mod tests {
     use super::*;
     use crate::domain::{ImageData, Signature};
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{ORIGIN, called, every_block, message, request};
+    use crate::provider::request::tests::{
+        ORIGIN, build_call_history, build_message, build_request, every_block,
+    };
 
     fn json_of(request: &Request) -> Value {
-        serde_json::from_str(&body(request, ORIGIN).text()).unwrap()
+        serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
     }
 
     fn thought(text: &str, proof: &str, origin: &str) -> Block {
@@ -251,7 +254,7 @@ mod tests {
     fn writes_every_kind_of_block() {
         let mut messages = every_block();
         messages[1].content.insert(0, thought("hm", &proof(), ORIGIN));
-        let body = json_of(&request("gpt-5", messages));
+        let body = json_of(&build_request("gpt-5", messages));
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
     }
 
@@ -262,7 +265,7 @@ mod tests {
 
     #[test]
     fn reasoning_goes_back_to_its_origin_and_never_alone() {
-        let said = |content| request("gpt-5", vec![message(Role::Assistant, content)]);
+        let said = |content| build_request("gpt-5", vec![build_message(Role::Assistant, content)]);
         let text = || Block::Text("so".into());
         let (own, foreign) = (
             thought("", &proof(), ORIGIN),
@@ -299,8 +302,10 @@ mod tests {
             ),
             ("functions.bash:0", "elsewhere/m", ORIGIN, "call_a"),
         ] {
-            let body: Value =
-                serde_json::from_str(&body(&request("m", called(id, given)), asked).text()).unwrap();
+            let body: Value = serde_json::from_str(
+                &build_body(&build_request("m", build_call_history(id, given)), asked).text(),
+            )
+            .unwrap();
             let input = body["input"].as_array().unwrap().iter();
             let ids: Vec<&str> = input.filter_map(|item| item["call_id"].as_str()).collect();
             assert_eq!(ids, [sent, "call_b", sent, "call_b"]);
@@ -318,7 +323,11 @@ mod tests {
                 phase(Some("final_answer"), origin),
                 Block::Text("\n\nDone.".into()),
             ];
-            json_of(&request("gpt-5", vec![message(Role::Assistant, content)]))["input"].take()
+            json_of(&build_request(
+                "gpt-5",
+                vec![build_message(Role::Assistant, content)],
+            ))["input"]
+                .take()
         };
         let item = |text: &str, phase: Option<&str>| {
             let mut item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
@@ -341,7 +350,7 @@ mod tests {
     #[test]
     fn only_those_who_think_are_asked_for_it() {
         let asked = |model: &str, effort| {
-            let mut request = request(model, vec![Message::user_text("hello")]);
+            let mut request = build_request(model, vec![Message::user_text("hello")]);
             request.effort = effort;
             let body = json_of(&request);
             (body["include"].is_array(), body["reasoning"].clone())
@@ -359,7 +368,7 @@ mod tests {
             media_type: "image/gif".into(),
             data: "R0lG".into(),
         }));
-        let body = json_of(&request("gpt-5", messages));
+        let body = json_of(&build_request("gpt-5", messages));
         let tail = &kinds(&body)[2..];
         assert_eq!(
             tail,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::provider::fields::{number, text};
+use crate::provider::fields::{optional_number, text};
 
 /// The items of an answer, in the order in which they were first mentioned.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl WireItems {
 
     /// The item that a piece of `kind` belongs to; a new one if there is none. A tool that the server runs itself
     /// takes any piece.
-    pub(super) fn place(&mut self, event: &Value, kind: &WireItemKind) -> usize {
+    pub(super) fn resolve_piece(&mut self, event: &Value, kind: &WireItemKind) -> usize {
         let fits = |item: &WireItem| item.kind.is_like(kind) || matches!(item.kind, WireItemKind::Other);
         let named = self.find(event, &Value::Null);
         let at = match named {
@@ -79,21 +79,21 @@ impl WireItems {
                 .iter()
                 .rposition(|item| item.kind.is_like(kind) && !item.done),
         };
-        self.enter(at, event, &Value::Null, kind)
+        self.insert_or_update(at, event, &Value::Null, kind)
     }
 
     /// The item that begins. Some gateways say so twice.
-    pub(super) fn add(&mut self, event: &Value, kind: &WireItemKind) -> usize {
+    pub(super) fn record_start(&mut self, event: &Value, kind: &WireItemKind) -> usize {
         let item = &event["item"];
         let at = self.find(event, item).filter(|at| {
             let known = &self.items[*at];
             !known.done && known.kind.is_like(kind) && !self.is_other_call(known, event, item)
         });
-        self.enter(at, event, item, kind)
+        self.insert_or_update(at, event, item, kind)
     }
 
     /// The item that ends; none if it has ended before.
-    pub(super) fn finish(&mut self, event: &Value, item: &Value, kind: &WireItemKind) -> Option<usize> {
+    pub(super) fn record_end(&mut self, event: &Value, item: &Value, kind: &WireItemKind) -> Option<usize> {
         let at = match self.find(event, item) {
             Some(at) => Some(at).filter(|at| {
                 let known = &self.items[*at];
@@ -105,26 +105,32 @@ impl WireItems {
                 .iter()
                 .position(|known| known.kind.is_like(kind) && !known.done),
         };
-        let at = self.enter(at, event, item, kind);
+        let at = self.insert_or_update(at, event, item, kind);
         (!std::mem::replace(&mut self.items[at].done, true)).then_some(at)
     }
 
     /// Only their index is the same, which some servers always send as 0.
     fn is_other_call(&self, known: &WireItem, event: &Value, item: &Value) -> bool {
-        let is_named = ids(event, item).any(|id| self.by_id.contains_key(id));
+        let is_named = iter_item_ids(event, item).any(|id| self.by_id.contains_key(id));
         let call_ids = (known.call_id.as_deref(), text(item, "call_id"));
         !is_named && matches!(call_ids, (Some(one), Some(other)) if one != other)
     }
 
     fn find(&self, event: &Value, item: &Value) -> Option<usize> {
-        ids(event, item)
+        iter_item_ids(event, item)
             .find_map(|id| self.by_id.get(id))
-            .or_else(|| self.by_index.get(&number(event, "output_index")?))
+            .or_else(|| self.by_index.get(&optional_number(event, "output_index")?))
             .copied()
     }
 
     /// Remembers what the event calls the item, which is new if `at` is none.
-    fn enter(&mut self, at: Option<usize>, event: &Value, item: &Value, kind: &WireItemKind) -> usize {
+    fn insert_or_update(
+        &mut self,
+        at: Option<usize>,
+        event: &Value,
+        item: &Value,
+        kind: &WireItemKind,
+    ) -> usize {
         let at = at.unwrap_or_else(|| {
             self.items.push(WireItem {
                 kind: kind.clone(),
@@ -134,10 +140,10 @@ impl WireItems {
             });
             self.items.len() - 1
         });
-        for id in ids(event, item) {
+        for id in iter_item_ids(event, item) {
             self.by_id.insert(id.to_owned(), at);
         }
-        if let Some(index) = number(event, "output_index") {
+        if let Some(index) = optional_number(event, "output_index") {
             self.by_index.insert(index, at);
         }
         let known = &mut self.items[at];
@@ -155,10 +161,10 @@ impl WireItems {
 
 /// Whether the event says which item it is about.
 fn has_name(event: &Value) -> bool {
-    number(event, "output_index").is_some() || ids(event, &event["item"]).next().is_some()
+    optional_number(event, "output_index").is_some() || iter_item_ids(event, &event["item"]).next().is_some()
 }
 
-fn ids<'v>(event: &'v Value, item: &'v Value) -> impl Iterator<Item = &'v str> {
+fn iter_item_ids<'v>(event: &'v Value, item: &'v Value) -> impl Iterator<Item = &'v str> {
     let ids = [text(event, "item_id"), text(item, "id"), text(item, "call_id")];
     ids.into_iter().flatten().filter(|id| !id.is_empty())
 }

@@ -18,11 +18,11 @@ use super::call::{StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
-use super::models::thinks;
+use super::models::is_thinking_enabled;
 use super::registry::CallLimits;
 use super::request::Request;
 use super::stream::EventStream;
-use super::{Provider, address};
+use super::{Provider, build_endpoint_url};
 
 /// An account at OpenAI, or at whoever speaks this API.
 pub(crate) struct Responses {
@@ -40,16 +40,16 @@ impl Provider for Responses {
 
     /// By the address, not by the name: a name may be given to another address. With the API, because a gateway may
     /// speak several, each with proofs of its own.
-    fn origin(&self, model: &str) -> Arc<str> {
-        format!("{}/responses/{model}", self.account.host()).into()
+    fn model_origin(&self, model: &str) -> Arc<str> {
+        format!("{}/responses/{model}", self.account.host_and_port()).into()
     }
 
-    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let thinks = thinks(&request.model, request.effort);
+    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let thinks = is_thinking_enabled(&request.model, request.effort);
         let call = StreamCall {
-            url: address(&self.account.base, "responses"),
+            url: build_endpoint_url(&self.account.base, "responses"),
             headers: self.headers.clone(),
-            body: encode::body(&request, &self.origin(&request.model)),
+            body: encode::build_body(&request, &self.model_origin(&request.model)),
             decoder: StreamDecoder::new(ResponsesDecoder::default()),
             // Reasoning shows as a summary at most: models may be silent for long.
             limits: self.limits.for_call(self.account.is_local(), thinks, thinks),

@@ -4,7 +4,7 @@
 
 mod prompt;
 
-pub use prompt::{PendingReference, PromptPart, Span, prompt};
+pub use prompt::{PendingReference, PromptPart, Span, parse_prompt};
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ const DEFAULT_SESSIONS: u32 = 50;
 const MAX_SESSIONS: u32 = 200;
 
 /// Reads params; for those methods whose params are all optional, none at all are as good as `{}`.
-pub fn params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
+pub fn parse_params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
     let value = match value {
         Value::Null => Value::Object(serde_json::Map::new()),
         value => value,
     };
     let Value::Object(members) = value else {
-        return Err(RequestError::bad("params", "must be an object"));
+        return Err(RequestError::invalid_param("params", "must be an object"));
     };
     let at = RefCell::new(None);
     let mut members = members.into_iter();
@@ -61,7 +61,7 @@ pub fn params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
 }
 
 /// A person's answer to an approval.
-pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Decision), RequestError> {
+pub fn parse_decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Decision), RequestError> {
     let wire::ApprovalRespondParams {
         approval_id,
         decision,
@@ -76,20 +76,20 @@ pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Deci
         DecisionKind::AllowSession | DecisionKind::AllowAlways => (false, true),
     };
     if feedback.is_some() && !denies {
-        return Err(RequestError::bad(
+        return Err(RequestError::invalid_param(
             "feedback",
             "is allowed only with the decision deny",
         ));
     }
     match &input {
         Some(_) if denies => {
-            return Err(RequestError::bad(
+            return Err(RequestError::invalid_param(
                 "input",
                 "is not allowed with the decision deny",
             ));
         }
         Some(input) if !input.is_object() => {
-            return Err(RequestError::bad(
+            return Err(RequestError::invalid_param(
                 "input",
                 "must be an object with all arguments of the call",
             ));
@@ -98,13 +98,13 @@ pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Deci
     }
     match rule.as_deref() {
         Some(_) if !keeps => {
-            return Err(RequestError::bad(
+            return Err(RequestError::invalid_param(
                 "rule",
                 "is allowed only with the decision allowSession or allowAlways",
             ));
         }
         Some(rule) if rule.trim().is_empty() => {
-            return Err(RequestError::bad("rule", "must not be empty"));
+            return Err(RequestError::invalid_param("rule", "must not be empty"));
         }
         Some(_) | None => {}
     }
@@ -125,9 +125,14 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Inqu
         stop,
     } = params;
     let answer = match (raise_by, stop) {
-        (Some(_), true) => return Err(RequestError::bad("raiseBy", "is not allowed together with stop")),
+        (Some(_), true) => {
+            return Err(RequestError::invalid_param(
+                "raiseBy",
+                "is not allowed together with stop",
+            ));
+        }
         (Some(by), false) if !(by.is_finite() && by > 0.0) => {
-            return Err(RequestError::bad("raiseBy", "must be more than 0"));
+            return Err(RequestError::invalid_param("raiseBy", "must be more than 0"));
         }
         (Some(by), false) => InquiryAnswer::RaiseBy(by),
         (None, true) => InquiryAnswer::Reply(InquiryReply::Stop),
@@ -147,29 +152,37 @@ pub fn question_answer(
     } = params;
     let reply = match (answers, dismissed) {
         (Some(_), true) => {
-            return Err(RequestError::bad(
+            return Err(RequestError::invalid_param(
                 "answers",
                 "is not allowed together with dismissed",
             ));
         }
         (Some(answers), false) => InquiryReply::Answers(answers),
         (None, true) => InquiryReply::Dismissed,
-        (None, false) => return Err(RequestError::bad("answers", "is missing; send it, or dismissed")),
+        (None, false) => {
+            return Err(RequestError::invalid_param(
+                "answers",
+                "is missing; send it, or dismissed",
+            ));
+        }
     };
     Ok((InquiryId::from(question_id), InquiryAnswer::Reply(reply)))
 }
 
 /// A new title: one line.
-pub fn title(params: &wire::RenameSessionParams) -> Result<String, RequestError> {
+pub fn parse_title(params: &wire::RenameSessionParams) -> Result<String, RequestError> {
     let title = params.title.trim();
     if title.is_empty() {
-        return Err(RequestError::bad("title", "must not be empty"));
+        return Err(RequestError::invalid_param("title", "must not be empty"));
     }
     if title.contains(char::is_control) {
-        return Err(RequestError::bad("title", "must be one line of plain text"));
+        return Err(RequestError::invalid_param(
+            "title",
+            "must be one line of plain text",
+        ));
     }
     if title.chars().count() > MAX_TITLE {
-        return Err(RequestError::bad(
+        return Err(RequestError::invalid_param(
             "title",
             format!("must be at most {MAX_TITLE} characters long"),
         ));
@@ -189,14 +202,17 @@ pub struct Page {
 }
 
 /// The page that `agent/loadSession` asks for.
-pub fn page(params: &wire::LoadSessionParams) -> Result<Page, RequestError> {
+pub fn parse_page(params: &wire::LoadSessionParams) -> Result<Page, RequestError> {
     let default = match params.after_seq {
         Some(_) => MAX_TAIL,
         None => DEFAULT_TAIL,
     };
     let tail = params.tail.unwrap_or(default);
     if tail > MAX_TAIL {
-        return Err(RequestError::bad("tail", format!("must be at most {MAX_TAIL}")));
+        return Err(RequestError::invalid_param(
+            "tail",
+            format!("must be at most {MAX_TAIL}"),
+        ));
     }
     Ok(Page {
         after: params.after_seq.unwrap_or(0),
@@ -210,7 +226,7 @@ pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestEr
     match params.limit {
         None => Ok(DEFAULT_SESSIONS),
         Some(limit @ 1..=MAX_SESSIONS) => Ok(limit),
-        Some(_) => Err(RequestError::bad(
+        Some(_) => Err(RequestError::invalid_param(
             "limit",
             format!("must be from 1 to {MAX_SESSIONS}"),
         )),
@@ -218,10 +234,12 @@ pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestEr
 }
 
 /// What `agent/readContent` asks for: where, and how many bytes at most.
-pub fn content(params: &wire::ReadContentParams) -> Result<(ContentPointer, u64), RequestError> {
+pub fn parse_content_request(
+    params: &wire::ReadContentParams,
+) -> Result<(ContentPointer, u64), RequestError> {
     let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(RequestError::bad(
+        return Err(RequestError::invalid_param(
             "limit",
             format!("must be from 1 to {MAX_LIMIT}"),
         ));
@@ -232,7 +250,7 @@ pub fn content(params: &wire::ReadContentParams) -> Result<(ContentPointer, u64)
 }
 
 /// The name of an effort, as the domain keeps it.
-pub fn effort(effort: wire::Effort) -> &'static str {
+pub fn to_effort_name(effort: wire::Effort) -> &'static str {
     match effort {
         wire::Effort::Low => "low",
         wire::Effort::Medium => "medium",
@@ -255,16 +273,19 @@ pub enum Queue {
 }
 
 /// Checks that what the action needs is there.
-pub fn queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
+pub fn parse_queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
     let wire::QueueParams {
         session_id: _,
         action,
         prompt_id,
         prompt,
     } = params;
-    let id = |id: Option<String>| id.ok_or_else(|| RequestError::bad("promptId", "must name the prompt"));
-    let said =
-        |said: Option<_>| said.ok_or_else(|| RequestError::bad("prompt", "must contain the prompt to queue"));
+    let id = |id: Option<String>| {
+        id.ok_or_else(|| RequestError::invalid_param("promptId", "must name the prompt"))
+    };
+    let said = |said: Option<_>| {
+        said.ok_or_else(|| RequestError::invalid_param("prompt", "must contain the prompt to queue"))
+    };
     Ok(match action {
         wire::QueueAction::List => Queue::List,
         wire::QueueAction::Add => Queue::Add(said(prompt)?),
@@ -281,7 +302,7 @@ mod tests {
     use super::*;
 
     fn respond(value: Value) -> Result<(ApprovalId, Decision), RequestError> {
-        decision(params(value).unwrap())
+        parse_decision(parse_params(value).unwrap())
     }
 
     #[test]
@@ -324,7 +345,7 @@ mod tests {
 
     #[test]
     fn missing_params_are_named() {
-        let error = params::<wire::PromptParams>(json!({"prompt": "hi"})).unwrap_err();
+        let error = parse_params::<wire::PromptParams>(json!({"prompt": "hi"})).unwrap_err();
         let RequestError::BadParams { field, .. } = &error else {
             panic!("{error}");
         };
@@ -338,24 +359,25 @@ mod tests {
             ),
             (json!([]), "params"),
         ] {
-            let error = params::<wire::PromptParams>(value).unwrap_err();
+            let error = parse_params::<wire::PromptParams>(value).unwrap_err();
             let RequestError::BadParams { field, .. } = &error else {
                 panic!("{error}");
             };
             assert_eq!(field, wrong);
         }
-        let error = params::<wire::SetModeParams>(json!({"sessionId": "s", "mode": "yolo"})).unwrap_err();
+        let error =
+            parse_params::<wire::SetModeParams>(json!({"sessionId": "s", "mode": "yolo"})).unwrap_err();
         assert!(
             error
                 .to_string()
                 .contains("expected one of `plan`, `ask`, `autoEdit`, `full`")
         );
-        assert!(params::<wire::ListApprovalsParams>(Value::Null).is_ok());
+        assert!(parse_params::<wire::ListApprovalsParams>(Value::Null).is_ok());
     }
 
     #[test]
     fn pages_have_limits() {
-        let page_of = |value: Value| page(&params(value).unwrap());
+        let page_of = |value: Value| parse_page(&parse_params(value).unwrap());
         assert_eq!(page_of(json!({"sessionId": "s"})).unwrap().tail, 200);
         assert_eq!(
             page_of(json!({"sessionId": "s", "afterSeq": 7})).unwrap(),
@@ -371,7 +393,7 @@ mod tests {
     #[test]
     fn titles_are_one_line() {
         let title_of = |text: &str| {
-            title(&wire::RenameSessionParams {
+            parse_title(&wire::RenameSessionParams {
                 session_id: "s".to_owned(),
                 title: text.to_owned(),
             })
@@ -384,7 +406,7 @@ mod tests {
 
     #[test]
     fn content_is_read_within_limits() {
-        let content_of = |value: Value| content(&params(value).unwrap());
+        let content_of = |value: Value| parse_content_request(&parse_params(value).unwrap());
         let (pointer, limit) = content_of(json!({"sessionId": "s", "ref": "c:out"})).unwrap();
         assert_eq!((pointer, limit), (ContentPointer::Kept("out".to_owned()), 65_536));
         assert!(content_of(json!({"sessionId": "s", "ref": "c:out", "limit": 0})).is_err());

@@ -45,9 +45,9 @@ pub struct Span {
 }
 
 /// Checks a prompt. It must say something: some text that is not blank, a reference or a picture.
-pub fn prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
+pub fn parse_prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
     let blocks = match content {
-        PromptContent::Text(text) if text.trim().is_empty() => return Err(empty()),
+        PromptContent::Text(text) if text.trim().is_empty() => return Err(empty_prompt_error()),
         PromptContent::Text(text) => return Ok(vec![PromptPart::Block(Block::Text(text))]),
         PromptContent::Blocks(blocks) => blocks,
     };
@@ -60,13 +60,13 @@ pub fn prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
             PromptBlock::Reference { uri, range } => PromptPart::Reference(PendingReference {
                 kind: ReferenceKind::File,
                 uri: checked_uri(uri, &at("uri"))?,
-                span: range.map(|range| span(range, &at("range"))).transpose()?,
+                span: range.map(|range| to_line_span(range, &at("range"))).transpose()?,
                 text: None,
             }),
             PromptBlock::Selection { uri, range, text } => PromptPart::Reference(PendingReference {
                 kind: ReferenceKind::Selection,
                 uri: checked_uri(uri, &at("uri"))?,
-                span: Some(span(range, &at("range"))?),
+                span: Some(to_line_span(range, &at("range"))?),
                 text,
             }),
             PromptBlock::Diagnostic {
@@ -77,18 +77,18 @@ pub fn prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
                 source,
             } => {
                 if message.trim().is_empty() {
-                    return Err(RequestError::bad(at("message"), "must not be empty"));
+                    return Err(RequestError::invalid_param(at("message"), "must not be empty"));
                 }
                 PromptPart::Reference(PendingReference {
                     kind: ReferenceKind::Diagnostic,
                     uri: checked_uri(uri, &at("uri"))?,
-                    span: Some(span(range, &at("range"))?),
-                    text: Some(diagnostic(&message, severity, source.as_deref())),
+                    span: Some(to_line_span(range, &at("range"))?),
+                    text: Some(format_diagnostic(&message, severity, source.as_deref())),
                 })
             }
             PromptBlock::Image { media_type, data } => {
                 if !IMAGES.contains(&media_type.as_str()) {
-                    return Err(RequestError::bad(
+                    return Err(RequestError::invalid_param(
                         at("mediaType"),
                         format!("must be one of {}", IMAGES.join(", ")),
                     ));
@@ -100,7 +100,7 @@ pub fn prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
                         data: Arc::from(data),
                     }))
                 } else {
-                    return Err(RequestError::bad(
+                    return Err(RequestError::invalid_param(
                         at("data"),
                         "must be Base64 with padding, without line breaks",
                     ));
@@ -110,19 +110,19 @@ pub fn prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
         parts.push(part);
     }
     if parts.is_empty() {
-        return Err(empty());
+        return Err(empty_prompt_error());
     }
     Ok(parts)
 }
 
-fn empty() -> RequestError {
-    RequestError::bad("prompt", "must not be empty")
+fn empty_prompt_error() -> RequestError {
+    RequestError::invalid_param("prompt", "must not be empty")
 }
 
 fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
     match Url::parse(&uri) {
         Ok(_) => Ok(uri),
-        Err(_) => Err(RequestError::bad(
+        Err(_) => Err(RequestError::invalid_param(
             field,
             "must be a URI such as file:///home/ann/shop/src/total.ts",
         )),
@@ -130,9 +130,12 @@ fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
 }
 
 /// The lines that a range touches. An end at the beginning of a line does not touch it.
-fn span(range: Range, field: &str) -> Result<Span, RequestError> {
+fn to_line_span(range: Range, field: &str) -> Result<Span, RequestError> {
     if range.end < range.start {
-        return Err(RequestError::bad(field, "must not end before it starts"));
+        return Err(RequestError::invalid_param(
+            field,
+            "must not end before it starts",
+        ));
     }
     let first = range.start.line;
     let mut last = range.end.line;
@@ -145,7 +148,7 @@ fn span(range: Range, field: &str) -> Result<Span, RequestError> {
     })
 }
 
-fn diagnostic(message: &str, severity: Option<Severity>, source: Option<&str>) -> String {
+fn format_diagnostic(message: &str, severity: Option<Severity>, source: Option<&str>) -> String {
     let severity = match severity {
         None => "",
         Some(Severity::Error) => "error: ",
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
 
     fn read(prompt: Value) -> Result<Vec<PromptPart>, RequestError> {
-        super::prompt(serde_json::from_value(prompt).unwrap())
+        super::parse_prompt(serde_json::from_value(prompt).unwrap())
     }
 
     #[test]

@@ -20,13 +20,13 @@ use crate::store::StoreWrite;
 
 impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
-        let params: ApprovalRespondParams = self.params(params)?;
-        let (approval, decision) = from_wire::decision(params)?;
+        let params: ApprovalRespondParams = self.parse_params(params)?;
+        let (approval, decision) = from_wire::parse_decision(params)?;
         let asked_by = self.state.sessions.asked_by(&approval).await;
         let session = asked_by
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
-        self.ask(&session, |reply| SessionCommand::Decide {
+        self.ask_session(&session, |reply| SessionCommand::Decide {
             approval,
             decision,
             reply,
@@ -36,32 +36,32 @@ impl Service {
     }
 
     pub(in crate::server) async fn limit_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (limit, said) = from_wire::limit_answer(self.params(params)?)?;
-        self.answer(limit, said).await
+        let (limit, said) = from_wire::limit_answer(self.parse_params(params)?)?;
+        self.answer_inquiry(limit, said).await
     }
 
     pub(in crate::server) async fn question_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (question, said) = from_wire::question_answer(self.params(params)?)?;
-        self.answer(question, said).await
+        let (question, said) = from_wire::question_answer(self.parse_params(params)?)?;
+        self.answer_inquiry(question, said).await
     }
 
-    async fn answer(&self, inquiry: InquiryId, said: InquiryAnswer) -> Result<EmptyResult> {
+    async fn answer_inquiry(&self, inquiry: InquiryId, said: InquiryAnswer) -> Result<EmptyResult> {
         let asked_by = self.state.sessions.inquired_by(&inquiry).await;
         let session = asked_by
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownQuestion(inquiry.clone()))?;
-        self.ask(&session, |reply| SessionCommand::Answer { inquiry, said, reply })
+        self.ask_session(&session, |reply| SessionCommand::Answer { inquiry, said, reply })
             .await?;
         Ok(EmptyResult {})
     }
 
     pub(in crate::server) async fn list_approvals(&self, params: Value) -> Result<ListApprovalsResult> {
-        let params: ListApprovalsParams = self.params(params)?;
+        let params: ListApprovalsParams = self.parse_params(params)?;
         let (approvals, inquiries) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 let snapshot = self
-                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
                 (open_approvals(&snapshot), open_inquiries(&snapshot))
             }
@@ -73,7 +73,7 @@ impl Service {
                 (asked.collect(), others.collect())
             }
         };
-        let (limits, questions) = parted(inquiries);
+        let (limits, questions) = split_by_kind(inquiries);
         Ok(ListApprovalsResult {
             approvals,
             limits,
@@ -82,38 +82,38 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_grants(&self, params: Value) -> Result<ListGrantsResult> {
-        let params: ListGrantsParams = self.params(params)?;
+        let params: ListGrantsParams = self.parse_params(params)?;
         let reader = &self.state.sessions.services().store.reader;
         let mut grants: Vec<Grant> = Vec::new();
         match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 let snapshot = self
-                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
                 let folder = snapshot.info.folder.display().to_string();
                 grants = reader
-                    .grants(&folder, Some(&session))
+                    .list_grants(&folder, Some(&session))
                     .await
                     .map_err(store_failed)?;
             }
             None => {
                 for folder in self.state.folders() {
                     let folder = folder.display().to_string();
-                    grants.extend(reader.grants(&folder, None).await.map_err(store_failed)?);
+                    grants.extend(reader.list_grants(&folder, None).await.map_err(store_failed)?);
                 }
             }
         }
         grants.sort_by_key(|grant| std::cmp::Reverse(grant.at_ms));
         Ok(ListGrantsResult {
-            grants: grants.iter().map(to_wire::grant).collect(),
+            grants: grants.iter().map(to_wire::to_grant).collect(),
         })
     }
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
-        let params: RevokeGrantParams = self.params(params)?;
+        let params: RevokeGrantParams = self.parse_params(params)?;
         let store = &self.state.sessions.services().store;
-        let live = self.state.sessions.revoke(&params.grant_id).await;
+        let live = self.state.sessions.revoke_grant(&params.grant_id).await;
         if !live
             && !store
                 .reader
@@ -128,21 +128,21 @@ impl Service {
             .send(StoreWrite::RevokeGrant { id: params.grant_id })
             .await
             .map_err(store_failed)?;
-        writes.barrier().await.map_err(store_failed)?;
+        writes.flush_writes().await.map_err(store_failed)?;
         Ok(EmptyResult {})
     }
 }
 
 /// A session's open limits and questions as they were asked, without those that are answered.
 pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
-    let unanswered = snapshot.unanswered();
+    let unanswered = snapshot.unanswered_inquiries();
     unanswered
         .map(|open| to_wire::open_inquiry(&snapshot.info.id, open))
         .collect()
 }
 
 /// Limits and questions, each in their order.
-pub(super) fn parted(
+pub(super) fn split_by_kind(
     open: Vec<OpenOnWire>,
 ) -> (
     Vec<LimitRequestedNotification>,
@@ -160,7 +160,7 @@ pub(super) fn parted(
 
 /// A session's open questions as they were asked, without those that are decided and wait for a resume.
 pub(super) fn open_approvals(snapshot: &SessionSnapshot) -> Vec<ApprovalRequestedNotification> {
-    let undecided = snapshot.undecided();
+    let undecided = snapshot.undecided_approvals();
     undecided
         .map(|open| to_wire::open_approval(&snapshot.info.id, open))
         .collect()

@@ -8,7 +8,7 @@ use tower_lsp::jsonrpc::Result;
 use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
-use super::super::to_wire::content::{ContentPointer, field, piece};
+use super::super::to_wire::content::{ContentPointer, extract_field, read_piece};
 use super::super::{from_wire, to_wire};
 use super::store_failed;
 use crate::config::{Diagnostic, Severity};
@@ -19,25 +19,25 @@ use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
-        let params: ListModelsParams = self.params(params)?;
+        let params: ListModelsParams = self.parse_params(params)?;
         let (folder, agent, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 let snapshot = self
-                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
                 (snapshot.info.folder, snapshot.info.agent, snapshot.model)
             }
             None => (self.state.folders().swap_remove(0), None, None),
         };
-        let models = self.state.configured.folder(&folder).models.clone();
+        let models = self.state.configured.folder_config(&folder).models.clone();
         let mut listed = models
-            .list(agent.as_deref(), current.as_deref(), params.live)
+            .list_models(agent.as_deref(), current.as_deref(), params.live)
             .await;
         if let Some(name) = params.check {
-            let checked = models.check(&name).await;
-            let checked =
-                checked.ok_or_else(|| RequestError::bad("check", format!("unknown provider {name:?}")))?;
+            let checked = models.check_provider(&name).await;
+            let checked = checked
+                .ok_or_else(|| RequestError::invalid_param("check", format!("unknown provider {name:?}")))?;
             listed.providers.retain(|provider| provider.name != name);
             listed.providers.push(checked);
         }
@@ -48,12 +48,12 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_agents(&self, params: Value) -> Result<ListAgentsResult> {
-        let params: ListAgentsParams = self.params(params)?;
+        let params: ListAgentsParams = self.parse_params(params)?;
         let (folder, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 let info = self
-                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?
                     .info;
                 let agent = info.agent.unwrap_or_else(|| "default".to_owned());
@@ -61,9 +61,9 @@ impl Service {
             }
             None => (self.state.folders().swap_remove(0), None),
         };
-        let configured = self.state.configured.folder(&folder);
+        let configured = self.state.configured.folder_config(&folder);
         let tools = self.state.sessions.services().client_tools(&configured.tools);
-        let tools = tools.names();
+        let tools = tools.tool_names();
         let mut agents: Vec<AgentInfo> = configured
             .loaded
             .settings
@@ -76,18 +76,18 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_commands(&self, params: Value) -> Result<ListCommandsResult> {
-        let params: ListCommandsParams = self.params(params)?;
+        let params: ListCommandsParams = self.parse_params(params)?;
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                self.ask(&session, |reply| SessionCommand::Inspect { reply })
+                self.ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?
                     .info
             }
             None => {
                 let folder = self.state.folders().swap_remove(0);
                 SessionInfo {
-                    id: SessionId::fresh(),
+                    id: SessionId::new_random(),
                     cwd: folder.clone(),
                     folder,
                     agent: None,
@@ -101,12 +101,12 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
-        let params: ListToolsParams = self.params(params)?;
+        let params: ListToolsParams = self.parse_params(params)?;
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 Some(
-                    self.ask(&session, |reply| SessionCommand::Inspect { reply })
+                    self.ask_session(&session, |reply| SessionCommand::Inspect { reply })
                         .await?
                         .info,
                 )
@@ -117,32 +117,36 @@ impl Service {
             Some(info) => info.folder.clone(),
             None => self.state.folders().swap_remove(0),
         };
-        let configured = self.state.configured.folder(&folder);
+        let configured = self.state.configured.folder_config(&folder);
         let settings = &configured.loaded.settings;
         let agent = info.map(|info| {
-            let named = info.agent.as_deref().and_then(|name| settings.agent(name));
+            let named = info.agent.as_deref().and_then(|name| settings.find_agent(name));
             named.unwrap_or_else(|| settings.default_agent())
         });
         let tools = self.state.sessions.services().client_tools(&configured.tools);
-        let has = |name: &str| agent.is_none_or(|agent| agent.tools.allows(name));
-        let specs = tools.specs().iter().filter(|spec| has(&spec.name));
+        let has = |name: &str| agent.is_none_or(|agent| agent.tools.is_allowed(name));
+        let specs = tools.tool_specs().iter().filter(|spec| has(&spec.name));
         Ok(ListToolsResult {
             tools: specs.map(to_wire::tool_info).collect(),
         })
     }
 
     pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
-        let params: ReadContentParams = self.params(params)?;
+        let params: ReadContentParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
         let store = &self.state.sessions.services().store;
-        let (pointer, limit) = from_wire::content(&params)?;
+        let (pointer, limit) = from_wire::parse_content_request(&params)?;
         let unknown = || RequestError::UnknownContent(params.reference.clone());
         match pointer {
             ContentPointer::Event { seq, path } => {
-                let stored = store.reader.event(&session, seq).await.map_err(store_failed)?;
+                let stored = store
+                    .reader
+                    .read_event(&session, seq)
+                    .await
+                    .map_err(store_failed)?;
                 let stored = stored.and_then(std::result::Result::ok).ok_or_else(unknown)?;
-                let whole = field(&stored.event, &path).ok_or_else(unknown)?;
-                Ok(piece(&whole, params.offset, limit))
+                let whole = extract_field(&stored.event, &path).ok_or_else(unknown)?;
+                Ok(read_piece(&whole, params.offset, limit))
             }
             ContentPointer::Kept(name) => {
                 let kept = store
@@ -151,7 +155,7 @@ impl Service {
                     .await;
                 let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
                 Ok(ReadContentResult {
-                    text: crate::base::text::neutralise(&kept.text).into_owned(),
+                    text: crate::base::text::strip_control_characters(&kept.text).into_owned(),
                     next_offset: (kept.next < kept.total).then_some(kept.next),
                     bytes: kept.total,
                 })
@@ -159,29 +163,29 @@ impl Service {
         }
     }
 
-    pub(in crate::server) async fn metrics(&self, params: Value) -> Result<MetricsResult> {
-        let params: MetricsParams = self.params(params)?;
+    pub(in crate::server) async fn read_metrics(&self, params: Value) -> Result<MetricsResult> {
+        let params: MetricsParams = self.parse_params(params)?;
         let session = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 Some(
-                    self.ask(&session, |reply| SessionCommand::Measure { reply })
+                    self.ask_session(&session, |reply| SessionCommand::Measure { reply })
                         .await?,
                 )
             }
             None => None,
         };
         let totals = &self.state.sessions.services().totals;
-        let providers = self.state.configured.accounts().circuits();
+        let providers = self.state.configured.accounts().circuit_views();
         let tools = session.as_ref().map(|session| session.circuits.clone());
         let tools = tools.unwrap_or_default();
-        let circuits = to_wire::circuits(CircuitSubject::Provider, &providers);
+        let circuits = to_wire::to_circuits(CircuitSubject::Provider, &providers);
         let session = session.as_ref().map(session_metrics);
         Ok(MetricsResult {
             circuits: circuits
-                .chain(to_wire::circuits(CircuitSubject::Tool, &tools))
+                .chain(to_wire::to_circuits(CircuitSubject::Tool, &tools))
                 .collect(),
-            ..to_wire::metrics(totals, session)
+            ..to_wire::to_metrics(totals, session)
         })
     }
 
@@ -190,10 +194,10 @@ impl Service {
             subject,
             name,
             session_id,
-        } = self.params(params)?;
+        } = self.parse_params(params)?;
         let was_open = match subject {
             wire::CircuitSubject::Provider => {
-                let reset = self.state.configured.accounts().reset(&name);
+                let reset = self.state.configured.accounts().reset_circuits(&name);
                 reset.ok_or(RequestError::UnknownCircuit(name))?
             }
             wire::CircuitSubject::Tool => {
@@ -205,7 +209,7 @@ impl Service {
                 match session_id {
                     Some(id) => {
                         let reset = |reply| SessionCommand::ResetCircuit { tool: name, reply };
-                        self.ask(&session_param(&id), reset).await?
+                        self.ask_session(&session_param(&id), reset).await?
                     }
                     None => sessions.reset_circuits(&name).await,
                 }
@@ -215,8 +219,8 @@ impl Service {
     }
 
     pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
-        let _: ReloadConfigParams = self.params(params)?;
-        let problems = self.state.reload();
+        let _: ReloadConfigParams = self.parse_params(params)?;
+        let problems = self.state.reload_config();
         Ok(ReloadConfigResult {
             problems: problems.iter().map(problem_to_wire).collect(),
         })
@@ -232,7 +236,7 @@ fn session_metrics(snapshot: &SessionSnapshot) -> SessionMetrics {
         session_id: snapshot.info.id.to_string(),
         started_at: metrics.started_at,
         counts: Counts {
-            input_tokens: metrics.usage.context(),
+            input_tokens: metrics.usage.total_input_tokens(),
             output_tokens: metrics.usage.output,
             requests: metrics.requests,
             errors: metrics.errors.values().sum(),
@@ -281,7 +285,7 @@ fn provider_to_wire(provider: crate::session::ListedProvider) -> wire::ProviderI
             Some(Health::Failing) => ProviderHealth::Failing,
             None => ProviderHealth::NotConfigured,
         },
-        circuit: to_wire::circuit(&provider.name, &provider.circuit),
+        circuit: to_wire::to_provider_circuit(&provider.name, &provider.circuit),
         provider: provider.name,
         message: provider.message,
     }

@@ -22,18 +22,18 @@ use crate::store::StoreError;
 impl Service {
     /// Reads params. Keys in them stay out of everything that is made of them: a key that a person types or pastes
     /// goes to no model and into no store (I15).
-    fn params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
+    fn parse_params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
         remove_keys(&self.state.sessions.services().redactor, &mut params);
-        Ok(from_wire::params(params)?)
+        Ok(from_wire::parse_params(params)?)
     }
 
     /// Posts a command, at once, and waits for its answer.
-    async fn ask<T>(
+    async fn ask_session<T>(
         &self,
         session: &SessionId,
         command: impl FnOnce(oneshot::Sender<std::result::Result<T, CommandError>>) -> SessionCommand,
     ) -> Result<T> {
-        let answer = self.state.sessions.ask(session, command).await;
+        let answer = self.state.sessions.send_request(session, command).await;
         Ok(answer.map_err(|refused| request_error(session, refused))?)
     }
 }
@@ -72,12 +72,12 @@ fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
         CommandError::NothingToFork(session) => RequestError::NothingToFork(session),
         CommandError::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
         CommandError::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
-        CommandError::BadReply(problem) => RequestError::bad("answer", problem),
-        CommandError::NoRule => RequestError::bad("decision", refused.to_string()),
-        CommandError::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
+        CommandError::BadReply(problem) => RequestError::invalid_param("answer", problem),
+        CommandError::NoRule => RequestError::invalid_param("decision", refused.to_string()),
+        CommandError::BadCommand(_) => RequestError::invalid_param("prompt", refused.to_string()),
         CommandError::UnknownModel(why) => RequestError::UnknownModel(why),
         CommandError::NeedsModelList(_) => RequestError::UnknownModel(refused.to_string()),
-        CommandError::BadRule(_) => RequestError::bad("rule", refused.to_string()),
+        CommandError::BadRule(_) => RequestError::invalid_param("rule", refused.to_string()),
         CommandError::Locked { session, holder } => RequestError::SessionLocked {
             session,
             holder: holder.to_string(),
@@ -91,8 +91,8 @@ fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
 /// What the store could not do, as the client is told.
 fn store_failed(error: StoreError) -> RequestError {
     match error {
-        StoreError::BadCursor(_) => RequestError::bad("cursor", error.to_string()),
-        StoreError::BadName(_) => RequestError::bad("sessionId", error.to_string()),
+        StoreError::BadCursor(_) => RequestError::invalid_param("cursor", error.to_string()),
+        StoreError::BadName(_) => RequestError::invalid_param("sessionId", error.to_string()),
         StoreError::NewerSchema { .. }
         | StoreError::Sqlite(_)
         | StoreError::Io { .. }

@@ -7,9 +7,9 @@ use tower_lsp::jsonrpc::Result;
 
 use super::super::error::RequestError;
 use super::super::service::Service;
-use super::super::state::{bad, folder_param, session_param};
+use super::super::state::{folder_param, invalid_param, session_param};
 use super::super::{from_wire, to_wire};
-use super::approvals::{open_approvals, open_inquiries, parted};
+use super::approvals::{open_approvals, open_inquiries, split_by_kind};
 use super::info::effort_to_wire;
 use super::store_failed;
 use crate::domain::{Envelope, Mode, SessionId};
@@ -31,26 +31,26 @@ const WRITTEN: Duration = Duration::from_secs(1);
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
-        let params: NewSessionParams = self.params(params)?;
+        let params: NewSessionParams = self.parse_params(params)?;
         let cwd = match &params.cwd {
             Some(cwd) => folder_param("cwd", cwd)?,
             None => self.state.folders().swap_remove(0),
         };
         let is_folder = tokio::fs::metadata(&cwd).await.is_ok_and(|meta| meta.is_dir());
         if !is_folder {
-            return Err(bad("cwd", format!("{} is not a folder", cwd.display())));
+            return Err(invalid_param("cwd", format!("{} is not a folder", cwd.display())));
         }
         let folder = self.state.folder_of(&cwd);
         self.state.learn_trust(&folder).await;
         self.state.tell_problems(&folder);
         if let Some(agent) = &params.agent {
-            let known = self.state.configured.folder(&folder);
-            if known.loaded.settings.agent(agent).is_none() {
+            let known = self.state.configured.folder_config(&folder);
+            if known.loaded.settings.find_agent(agent).is_none() {
                 return Err(RequestError::UnknownAgent(agent.clone()).into());
             }
         }
         let info = session::SessionInfo {
-            id: SessionId::fresh(),
+            id: SessionId::new_random(),
             folder,
             cwd,
             agent: params.agent,
@@ -68,9 +68,9 @@ impl Service {
         } else {
             chosen.clone()
         };
-        self.state.sessions.remember(&info, chosen);
+        self.state.sessions.remember_choice(&info, chosen);
         let (model, effort) = (choice.model.clone(), choice.effort.clone());
-        let (id, mode) = self.state.sessions.create(info, choice);
+        let (id, mode) = self.state.sessions.create_session(info, choice);
         Ok(NewSessionResult {
             session_id: id.to_string(),
             model,
@@ -82,7 +82,7 @@ impl Service {
 
     /// Refuses a name that cannot be a model; asks the provider for its list where that decides.
     async fn check_model(&self, info: &session::SessionInfo, model: &str) -> Result<()> {
-        let models = self.state.configured.folder(&info.folder).models.clone();
+        let models = self.state.configured.folder_config(&info.folder).models.clone();
         let checked = models.check_model(info.agent.as_deref(), model).await;
         Ok(checked.map_err(RequestError::UnknownModel)?)
     }
@@ -91,11 +91,11 @@ impl Service {
     async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
         let store = &self.state.sessions.services().store;
         // What was chosen a moment ago may be on its way to the disk, which may take its time.
-        let _ = tokio::time::timeout(WRITTEN, store.writes.barrier()).await;
+        let _ = tokio::time::timeout(WRITTEN, store.writes.flush_writes()).await;
         let folder = info.folder.display().to_string();
         let last = store
             .reader
-            .choice(&folder, info.agent.as_deref().unwrap_or_default())
+            .read_choice(&folder, info.agent.as_deref().unwrap_or_default())
             .await;
         let last = last.unwrap_or_else(|error| {
             tracing::warn!(%error, "the last choice of model and mode was not read");
@@ -113,7 +113,7 @@ impl Service {
     /// The model that was chosen last, if it can still be asked.
     fn last_model(&self, info: &session::SessionInfo, model: Option<String>) -> Option<String> {
         let model = model?;
-        let models = self.state.configured.folder(&info.folder).models.clone();
+        let models = self.state.configured.folder_config(&info.folder).models.clone();
         match models.is_still_there(&model) {
             Ok(()) => Some(model),
             Err(why) => {
@@ -123,7 +123,7 @@ impl Service {
                 tracing::warn!("{message}");
                 let warning = to_wire::server_warning("model_gone", &message);
                 self.state.outbox.push(Outgoing::Notification {
-                    body: to_wire::frame(&warning),
+                    body: to_wire::encode_frame(&warning),
                     group: None,
                     permit: None,
                 });
@@ -133,7 +133,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
-        let params: ListSessionsParams = self.params(params)?;
+        let params: ListSessionsParams = self.parse_params(params)?;
         let cwd = params
             .cwd
             .as_deref()
@@ -148,31 +148,39 @@ impl Service {
         };
         let reader = &self.state.sessions.services().store.reader;
         let page = reader.list_sessions(query).await.map_err(store_failed)?;
-        let running: Vec<SessionId> = self.state.sessions.running();
+        let running: Vec<SessionId> = self.state.sessions.running_sessions();
         Ok(ListSessionsResult {
-            sessions: page.sessions.iter().map(|hit| listed(hit, &running)).collect(),
+            sessions: page
+                .sessions
+                .iter()
+                .map(|hit| to_session_info(hit, &running))
+                .collect(),
             next_cursor: page.next_cursor,
         })
     }
 
     pub(in crate::server) async fn load_session(&self, params: Value) -> Result<LoadSessionResult> {
-        let params: LoadSessionParams = self.params(params)?;
-        let wanted = from_wire::page(&params)?;
+        let params: LoadSessionParams = self.parse_params(params)?;
+        let wanted = from_wire::parse_page(&params)?;
         let id = session_param(&params.session_id);
         let store = &self.state.sessions.services().store;
-        if let Some(row) = store.reader.session(&id).await.map_err(store_failed)? {
+        if let Some(row) = store.reader.read_session(&id).await.map_err(store_failed)? {
             self.state.learn_trust(row.folder.as_ref()).await;
         }
         let read_only = params.read_only;
         let loaded = self
-            .ask(&id, |reply| SessionCommand::Load { read_only, reply })
+            .ask_session(&id, |reply| SessionCommand::Load { read_only, reply })
             .await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
-        let page = page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
+        let page = read_page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
         self.warn_skipped(&id, loaded.skipped, &page.skipped);
-        let events = page.events.iter().map(|stored| record(&id, stored)).collect();
-        let (open_limits, open_questions) = parted(open_inquiries(&loaded.snapshot));
+        let events = page
+            .events
+            .iter()
+            .map(|stored| to_event_record(&id, stored))
+            .collect();
+        let (open_limits, open_questions) = split_by_kind(open_inquiries(&loaded.snapshot));
         Ok(LoadSessionResult {
             events,
             has_earlier: page.more_before,
@@ -198,11 +206,11 @@ impl Service {
         let more = page.iter().filter(|record| !skipped.contains(record));
         let more: Vec<Skipped> = more.cloned().collect();
         skipped.extend(more);
-        let Some(message) = Skipped::warning(session, &skipped) else {
+        let Some(message) = Skipped::format_warning(session, &skipped) else {
             return;
         };
         tracing::warn!(%session, "{message}");
-        let body = to_wire::frame(&to_wire::server_warning(Skipped::CODE, &message));
+        let body = to_wire::encode_frame(&to_wire::server_warning(Skipped::CODE, &message));
         self.state.outbox.push(Outgoing::Notification {
             body,
             group: None,
@@ -211,19 +219,19 @@ impl Service {
     }
 
     pub(in crate::server) async fn rename_session(&self, params: Value) -> Result<EmptyResult> {
-        let params: RenameSessionParams = self.params(params)?;
-        let title = from_wire::title(&params)?;
+        let params: RenameSessionParams = self.parse_params(params)?;
+        let title = from_wire::parse_title(&params)?;
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| SessionCommand::Rename { title, reply })
+        self.ask_session(&id, |reply| SessionCommand::Rename { title, reply })
             .await?;
         Ok(EmptyResult {})
     }
 
     pub(in crate::server) async fn fork_session(&self, params: Value) -> Result<ForkSessionResult> {
-        let params: ForkSessionParams = self.params(params)?;
+        let params: ForkSessionParams = self.parse_params(params)?;
         let id = session_param(&params.session_id);
         let turn = params.turn_id.map(Into::into);
-        let forked = self.state.sessions.fork(&id, turn).await;
+        let forked = self.state.sessions.fork_session(&id, turn).await;
         let (fork, title) = forked.map_err(|refused| super::request_error(&id, refused))?;
         Ok(ForkSessionResult {
             session_id: fork.to_string(),
@@ -232,23 +240,23 @@ impl Service {
     }
 
     pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
-        let params: ExportSessionParams = self.params(params)?;
+        let params: ExportSessionParams = self.parse_params(params)?;
         let id = session_param(&params.session_id);
         let load = |reply| SessionCommand::Load {
             read_only: true,
             reply,
         };
-        let loaded = self.ask(&id, load).await?;
+        let loaded = self.ask_session(&id, load).await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
         let store = &self.state.sessions.services().store;
-        let mut pages = store.reader.walk(&id, 0);
+        let mut pages = store.reader.walk_events(&id, 0);
         let mut last = 0;
         while let Some(page) = pages.next().await.map_err(store_failed)? {
             last = page.span.map_or(last, |(_, last)| last);
             for stored in &page.events {
-                export.event(&id, stored);
+                export.add_event(&id, stored);
             }
         }
         // What is only in memory would be missing, and nobody would see it.
@@ -256,58 +264,59 @@ impl Service {
             return Err(store_failed(StoreError::NotWritable).into());
         }
         Ok(ExportSessionResult {
-            text: export.finish(),
+            text: export.into_text(),
         })
     }
 
     pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {
-        let params: DeleteSessionParams = self.params(params)?;
+        let params: DeleteSessionParams = self.parse_params(params)?;
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| SessionCommand::Delete { reply }).await?;
+        self.ask_session(&id, |reply| SessionCommand::Delete { reply })
+            .await?;
         Ok(EmptyResult {})
     }
 
-    pub(in crate::server) async fn revert(&self, params: Value) -> Result<RevertResult> {
+    pub(in crate::server) async fn revert_turn(&self, params: Value) -> Result<RevertResult> {
         let RevertParams {
             session_id,
             turn_id,
             dry_run,
             redo,
-        } = self.params(params)?;
+        } = self.parse_params(params)?;
         let id = session_param(&session_id);
         let turn = turn_id.into();
         let done = self
-            .ask(&id, |reply| SessionCommand::Revert {
+            .ask_session(&id, |reply| SessionCommand::Revert {
                 turn,
                 dry_run,
                 redo,
                 reply,
             })
             .await?;
-        Ok(to_wire::reverted(&done))
+        Ok(to_wire::to_revert_result(&done))
     }
 
     pub(in crate::server) async fn set_mode(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetModeParams = self.params(params)?;
+        let params: SetModeParams = self.parse_params(params)?;
         let mode = Mode::from(params.mode);
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| SessionCommand::SetMode { mode, reply })
+        self.ask_session(&id, |reply| SessionCommand::SetMode { mode, reply })
             .await?;
         Ok(EmptyResult {})
     }
 
     pub(in crate::server) async fn set_model(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetModelParams = self.params(params)?;
+        let params: SetModelParams = self.parse_params(params)?;
         let model = params.model.trim().to_owned();
         if model.is_empty() {
-            return Err(bad("model", "name a model as `provider/model`"));
+            return Err(invalid_param("model", "name a model as `provider/model`"));
         }
         let effort = params.effort.map(Effort::from);
         let id = session_param(&params.session_id);
         let set = |model: String| {
             self.state
                 .sessions
-                .ask(&id, move |reply| SessionCommand::SetModel {
+                .send_request(&id, move |reply| SessionCommand::SetModel {
                     model: Some(model),
                     effort,
                     reply,
@@ -326,7 +335,7 @@ impl Service {
 }
 
 /// The page that was asked for, of the events up to `last`: what came since is sent as notifications.
-async fn page(
+async fn read_page(
     reader: &crate::store::StoreReader,
     id: &SessionId,
     wanted: &from_wire::Page,
@@ -338,7 +347,7 @@ async fn page(
         return Ok(EventPage::default());
     }
     let mut page = reader
-        .events(id, window, wanted.tail as usize)
+        .read_events(id, window, wanted.tail as usize)
         .await
         .map_err(store_failed)?;
     let older = page.events.partition_point(|stored| stored.seq <= wanted.after);
@@ -347,7 +356,7 @@ async fn page(
     Ok(page)
 }
 
-fn record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
+fn to_event_record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
     to_wire::event_record(&Envelope {
         session: session.clone(),
         turn: stored.turn.clone(),
@@ -359,7 +368,7 @@ fn record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
     })
 }
 
-fn listed(hit: &SessionHit, running: &[SessionId]) -> SessionInfo {
+fn to_session_info(hit: &SessionHit, running: &[SessionId]) -> SessionInfo {
     let row = &hit.session;
     SessionInfo {
         session_id: row.id.to_string(),
@@ -381,8 +390,8 @@ fn state_of(snapshot: &SessionSnapshot) -> SessionState {
         effort: snapshot.effort.map(effort_to_wire),
         running_turn_id: snapshot.turn.as_ref().map(ToString::to_string),
         resumable_turn_id: snapshot.resumable.as_ref().map(ToString::to_string),
-        queue: (!snapshot.queue.prompts.is_empty()).then(|| to_wire::queue(&snapshot.queue)),
-        usage: to_wire::usage(&snapshot.metrics.usage),
-        cost_usd: snapshot.metrics.cost.map(crate::domain::Cost::usd),
+        queue: (!snapshot.queue.prompts.is_empty()).then(|| to_wire::to_queue_state(&snapshot.queue)),
+        usage: to_wire::to_token_usage(&snapshot.metrics.usage),
+        cost_usd: snapshot.metrics.cost.map(crate::domain::Cost::to_usd),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
 
 use super::super::service::Service;
-use super::super::state::{bad, folder_param};
+use super::super::state::{folder_param, invalid_param};
 use super::super::to_wire;
 use super::store_failed;
 use crate::config::FolderDescription;
@@ -14,29 +14,29 @@ use crate::protocol::{DescribeTrustParams, DescribeTrustResult, EmptyResult, Set
 
 impl Service {
     pub(in crate::server) async fn describe_trust(&self, params: Value) -> Result<DescribeTrustResult> {
-        let params: DescribeTrustParams = self.params(params)?;
+        let params: DescribeTrustParams = self.parse_params(params)?;
         let folder = folder_param("folder", &params.folder)?;
         let described = self.describe_folder(&folder).await;
         Ok(DescribeTrustResult {
             folder: folder.display().to_string(),
             trusted: described.trusted,
             activates: described.items.into_iter().map(to_wire::trust_item).collect(),
-            redirects: to_wire::redirects(described.redirects),
+            redirects: to_wire::to_redirects(described.redirects),
         })
     }
 
     pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetTrustParams = self.params(params)?;
+        let params: SetTrustParams = self.parse_params(params)?;
         let folder = folder_param("folder", &params.folder)?;
         let accepted = params.accept_redirects;
         if !accepted.is_empty() {
             if !params.trusted {
-                return Err(bad(
+                return Err(invalid_param(
                     "acceptRedirects",
                     "accepting redirects requires `trusted: true`",
                 ));
             }
-            let described = to_wire::redirects(self.describe_folder(&folder).await.redirects);
+            let described = to_wire::to_redirects(self.describe_folder(&folder).await.redirects);
             let is_described = |provider: &str, to: &str| {
                 described
                     .iter()
@@ -47,7 +47,7 @@ impl Service {
                     "the folder no longer redirects {:?} there; call agent/describeTrust again",
                     unknown.provider
                 );
-                return Err(bad("acceptRedirects", problem));
+                return Err(invalid_param("acceptRedirects", problem));
             }
         }
         let accepted = accepted.into_iter().map(|one| (one.provider, one.to)).collect();

@@ -17,44 +17,44 @@ use crate::session::{QueueAction, SessionCommand, TurnHandle, TurnOutcome};
 use crate::transport::cancel_token;
 
 impl Service {
-    pub(in crate::server) async fn prompt(&self, params: Value) -> Result<PromptResult> {
-        let params: PromptParams = self.params(params)?;
+    pub(in crate::server) async fn run_prompt(&self, params: Value) -> Result<PromptResult> {
+        let params: PromptParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
-        let content = documents::content(&self.state, params.prompt)?;
+        let content = documents::load_prompt_content(&self.state, params.prompt)?;
         let handle = self
-            .ask(&session, |reply| SessionCommand::Prompt { content, reply })
+            .ask_session(&session, |reply| SessionCommand::Prompt { content, reply })
             .await?;
-        self.follow(session, handle).await
+        self.follow_turn(session, handle).await
     }
 
     pub(in crate::server) async fn resume_turn(&self, params: Value) -> Result<PromptResult> {
-        let params: ResumeTurnParams = self.params(params)?;
+        let params: ResumeTurnParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
         let handle = self
-            .ask(&session, |reply| SessionCommand::Resume { reply })
+            .ask_session(&session, |reply| SessionCommand::Resume { reply })
             .await?;
-        self.follow(session, handle).await
+        self.follow_turn(session, handle).await
     }
 
-    pub(in crate::server) async fn compact(&self, params: Value) -> Result<PromptResult> {
+    pub(in crate::server) async fn compact_session(&self, params: Value) -> Result<PromptResult> {
         let CompactParams {
             session_id,
             instructions,
-        } = self.params(params)?;
+        } = self.parse_params(params)?;
         let session = session_param(&session_id);
         let handle = self
-            .ask(&session, |reply| SessionCommand::Compact { instructions, reply })
+            .ask_session(&session, |reply| SessionCommand::Compact { instructions, reply })
             .await?;
-        self.follow(session, handle).await
+        self.follow_turn(session, handle).await
     }
 
-    pub(in crate::server) async fn steer(&self, params: Value) -> Result<SteerResult> {
-        let params: SteerParams = self.params(params)?;
+    pub(in crate::server) async fn steer_turn(&self, params: Value) -> Result<SteerResult> {
+        let params: SteerParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
-        let content = documents::content(&self.state, params.prompt)?;
+        let content = documents::load_prompt_content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
         let turn = self
-            .ask(&session, |reply| SessionCommand::Steer {
+            .ask_session(&session, |reply| SessionCommand::Steer {
                 content,
                 expected,
                 reply,
@@ -65,21 +65,23 @@ impl Service {
         })
     }
 
-    pub(in crate::server) async fn queue(&self, params: Value) -> Result<QueueResult> {
-        let params: QueueParams = self.params(params)?;
+    pub(in crate::server) async fn handle_queue(&self, params: Value) -> Result<QueueResult> {
+        let params: QueueParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
-        let wanted = from_wire::queue(params)?;
+        let wanted = from_wire::parse_queue(params)?;
         let action = match wanted {
             from_wire::Queue::List => QueueAction::List,
-            from_wire::Queue::Add(prompt) => QueueAction::Add(documents::content(&self.state, prompt)?),
+            from_wire::Queue::Add(prompt) => {
+                QueueAction::Add(documents::load_prompt_content(&self.state, prompt)?)
+            }
             from_wire::Queue::Edit(id, prompt) => {
-                QueueAction::Edit(id, documents::content(&self.state, prompt)?)
+                QueueAction::Edit(id, documents::load_prompt_content(&self.state, prompt)?)
             }
             from_wire::Queue::Remove(id) => QueueAction::Remove(id),
             from_wire::Queue::SendNow(id) => QueueAction::SendNow(id),
         };
         let told = self
-            .ask(&session, |reply| SessionCommand::Queue { action, reply })
+            .ask_session(&session, |reply| SessionCommand::Queue { action, reply })
             .await?;
         Ok(to_wire::queue_result(
             told.paused,
@@ -89,35 +91,35 @@ impl Service {
         ))
     }
 
-    pub(in crate::server) async fn cancel(&self, params: Value) {
+    pub(in crate::server) async fn cancel_turn(&self, params: Value) {
         // A notification has no answer: what is wrong with it is for the log.
-        let params: CancelNotification = match from_wire::params(params) {
+        let params: CancelNotification = match from_wire::parse_params(params) {
             Ok(params) => params,
             Err(error) => return tracing::warn!(%error, "agent/cancel was not understood"),
         };
         let session = session_param(&params.session_id);
         let turn = params.turn_id.map(TurnId::from);
-        self.state.sessions.cancel(&session, turn.as_ref());
+        self.state.sessions.cancel_turn(&session, turn.as_ref());
     }
 
     /// Follows a turn to its end; `$/cancelRequest` cancels it and is answered with its result (R-WIRE).
-    async fn follow(&self, session: SessionId, handle: TurnHandle) -> Result<PromptResult> {
+    async fn follow_turn(&self, session: SessionId, handle: TurnHandle) -> Result<PromptResult> {
         let turn = handle.turn.clone();
         let cancelled = cancel_token();
-        let mut outcome = std::pin::pin!(handle.outcome());
+        let mut outcome = std::pin::pin!(handle.wait_for_outcome());
         tokio::select! { biased;
-            ended = &mut outcome => return Ok(result(ended)?),
+            ended = &mut outcome => return Ok(to_prompt_result(ended)?),
             () = cancelled.cancelled() => {}
         }
         if self.state.ending.is_cancelled() {
-            return Ok(result(outcome.await)?);
+            return Ok(to_prompt_result(outcome.await)?);
         }
-        self.state.sessions.cancel(&session, Some(&turn));
-        Err(RequestError::Cancelled(Box::new(result(outcome.await)?)).into())
+        self.state.sessions.cancel_turn(&session, Some(&turn));
+        Err(RequestError::Cancelled(Box::new(to_prompt_result(outcome.await)?)).into())
     }
 }
 
-fn result(ended: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
+fn to_prompt_result(ended: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
     let ended = ended.ok_or(RequestError::ShuttingDown)?;
     let (before, after) = ended.compacted.unzip();
     Ok(PromptResult {

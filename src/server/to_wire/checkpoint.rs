@@ -21,7 +21,7 @@ pub(super) fn turn_diff(
     cutter: &mut FieldBudget,
 ) -> TurnDiffNotification {
     let mut room = DIFFS;
-    let files = cutter.list(&diff.files, |cutter, _, file| {
+    let files = cutter.fit_list(&diff.files, |cutter, _, file| {
         let shown = file.diff.as_ref().map(|diff| super::content::shown_change(diff));
         let shown = shown.filter(|diff| match room.checked_sub(escaped_len(diff)) {
             Some(left) => {
@@ -31,7 +31,7 @@ pub(super) fn turn_diff(
             None => false,
         });
         FileDiff {
-            path: cutter.line(&file.path),
+            path: cutter.fit_line(&file.path),
             kind: kind(file.kind),
             added: file.added,
             removed: file.removed,
@@ -55,7 +55,7 @@ pub(super) fn turn_diff(
 }
 
 /// What became of files that were to be put back.
-pub fn reverted(reply: &RevertReply) -> RevertResult {
+pub fn to_revert_result(reply: &RevertReply) -> RevertResult {
     let file = |(path, shown, what): &(String, String, domain::ChangeKind)| RevertedFile {
         path: shown.clone(),
         uri: uri_of(Path::new(path)),

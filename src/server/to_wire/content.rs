@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::truncate::FieldBudget;
 use super::{message, to_json, values};
-use crate::base::text::{neutralise, reveal};
+use crate::base::text::{reveal_hidden_characters, strip_control_characters};
 use crate::domain::{Answers, Block, Event, InquiryReply, PlanItem, RequestSubject};
 use crate::protocol::ReadContentResult;
 
@@ -22,7 +22,7 @@ pub const MAX_LIMIT: u64 = 1024 * 1024;
 /// What a reference points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPointer {
-    /// A field of an event; [`field`] reads it.
+    /// A field of an event; [`extract_field`] reads it.
     Event {
         /// The event's number.
         seq: u64,
@@ -48,10 +48,10 @@ impl ContentPointer {
 }
 
 /// The whole of a field that was cut; none when the event has no such field.
-pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
+pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
     match event {
         Event::TurnEnded(end) => match split(path) {
-            ("unusedSteers", None) => Some(steers(&end.unused_steers).into()),
+            ("unusedSteers", None) => Some(to_steers_json(&end.unused_steers).into()),
             ("unusedSteers", Some(rest)) => {
                 let (index, rest) = rest.split_once('/')?;
                 block_field(end.unused_steers.get(index.parse::<usize>().ok()?)?, rest)
@@ -59,12 +59,12 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             _ => None,
         },
         Event::Message(message) => match split(path) {
-            ("content", None) => Some(to_json(&message::blocks(&message.content)).into()),
+            ("content", None) => Some(to_json(&message::to_message_blocks(&message.content)).into()),
             ("content", Some(rest)) => block_field(&message.content, rest),
             _ => None,
         },
         Event::ToolCall(update) => match split(path) {
-            ("output", None) => update.result.as_ref().map(|result| shown(&result.text)),
+            ("output", None) => update.result.as_ref().map(|result| sanitize_output(&result.text)),
             ("diff", None) => update.diff.as_ref().map(|diff| shown_change(diff)),
             ("input", None) => update.input.as_ref().map(|input| to_json(&**input).into()),
             ("images", Some(rest)) => {
@@ -100,9 +100,9 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         Event::InquiryResolved {
             reply: InquiryReply::Answers(answers),
             ..
-        } => (path == "answers").then(|| self::answers(answers).into()),
-        Event::Plan(items) => (path == "items").then(|| plan(items).into()),
-        Event::Nested(nested) => field(&nested.event, path),
+        } => (path == "answers").then(|| self::to_answers_json(answers).into()),
+        Event::Plan(items) => (path == "items").then(|| to_plan_json(items).into()),
+        Event::Nested(nested) => extract_field(&nested.event, path),
         Event::TurnStarted { .. }
         | Event::InquiryResolved { .. }
         | Event::MessageRetracted { .. }
@@ -124,16 +124,16 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
 /// What a call would run or reach, readable: its command line or its address. None for other calls.
 pub(super) fn shown_subject(input: &Value) -> Option<Cow<'_, str>> {
     let subject = input.get("command").or_else(|| input.get("url"))?;
-    subject.as_str().map(reveal)
+    subject.as_str().map(reveal_hidden_characters)
 }
 
 /// The answers to a question as JSON.
-pub(super) fn answers(answers: &Answers) -> String {
+pub(super) fn to_answers_json(answers: &Answers) -> String {
     to_json(answers)
 }
 
 /// A piece of a text: at most `limit` bytes from `offset` on, moved to whole characters.
-pub fn piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
+pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
     let start = whole.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // A limit below one character's length must still get on.
@@ -158,7 +158,7 @@ pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
     }
     let text = String::from_utf8_lossy(&raw[..used]);
     ReadContentResult {
-        text: neutralise(&text).into_owned(),
+        text: strip_control_characters(&text).into_owned(),
         next_offset: (!at_end && used > 0).then_some(offset + used as u64),
         bytes,
     }
@@ -183,13 +183,13 @@ fn open_character(raw: &[u8]) -> Option<usize> {
 }
 
 /// Text from a tool as it is shown.
-pub(super) fn shown(text: &str) -> Cow<'_, str> {
-    neutralise(text)
+pub(super) fn sanitize_output(text: &str) -> Cow<'_, str> {
+    strip_control_characters(text)
 }
 
 /// A change as it is shown: nothing of it may hide.
 pub(super) fn shown_change(diff: &str) -> Cow<'_, str> {
-    reveal(diff)
+    reveal_hidden_characters(diff)
 }
 
 pub(super) fn event_reference(seq: u64, path: &str) -> String {
@@ -210,14 +210,17 @@ pub(super) fn path(parent: &str, name: &str) -> String {
 }
 
 /// All unused steers, as a JSON array.
-pub(super) fn steers(steers: &[Vec<Block>]) -> String {
-    let steers: Vec<_> = steers.iter().map(|steer| message::blocks(steer)).collect();
+pub(super) fn to_steers_json(steers: &[Vec<Block>]) -> String {
+    let steers: Vec<_> = steers
+        .iter()
+        .map(|steer| message::to_message_blocks(steer))
+        .collect();
     to_json(&steers)
 }
 
 /// The whole plan, as a JSON array.
-pub(super) fn plan(items: &[PlanItem]) -> String {
-    let mut cutter = FieldBudget::unlimited();
+pub(super) fn to_plan_json(items: &[PlanItem]) -> String {
+    let mut cutter = FieldBudget::new_unlimited();
     let items: Vec<_> = items
         .iter()
         .map(|item| values::plan_item(&mut cutter, item))
@@ -279,14 +282,14 @@ mod tests {
         for limit in 1..9 {
             let (mut joined, mut offset) = (String::new(), Some(0));
             while let Some(at) = offset {
-                let piece = piece(&whole, at, limit);
+                let piece = read_piece(&whole, at, limit);
                 joined += &piece.text;
                 offset = piece.next_offset;
             }
             assert_eq!(joined, whole, "limit {limit}");
         }
-        assert_eq!(piece("abc", 99, 5).text, "");
-        assert_eq!(piece("abc", 99, 5).next_offset, None);
+        assert_eq!(read_piece("abc", 99, 5).text, "");
+        assert_eq!(read_piece("abc", 99, 5).next_offset, None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! that never changes. Two deltas of one item merge by appending the second's text to the first's
 //! (R-WIRE-3); the offset that stands in the first head stays right.
 
-use crate::base::text::prefix;
+use crate::base::text::prefix_within;
 use crate::domain::{Delta, Envelope, MessageId, ToolCallId};
 use crate::protocol::table::method;
 
@@ -51,15 +51,15 @@ impl DeltaFrame {
 }
 
 /// The frames of a delta: one, or several when it is longer than [`MAX_TEXT`].
-pub fn frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
+pub fn to_frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
     let mut frames = Vec::with_capacity(1);
     let (mut rest, mut done) = (delta.text(), 0);
     loop {
         let mut text = Vec::with_capacity(rest.len().min(MAX_TEXT) + 16);
         let used = escape_up_to(&mut text, rest, MAX_TEXT);
         frames.push(DeltaFrame {
-            key: key(delta),
-            head: head(envelope, delta, done),
+            key: to_delta_key(delta),
+            head: build_head(envelope, delta, done),
             text,
         });
         done += used as u64;
@@ -70,7 +70,7 @@ pub fn frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
     }
 }
 
-fn key(delta: &Delta) -> DeltaKey {
+fn to_delta_key(delta: &Delta) -> DeltaKey {
     match delta {
         Delta::Text { message, .. } => DeltaKey::Text(message.clone()),
         Delta::Reasoning { message, .. } => DeltaKey::Reasoning(message.clone()),
@@ -81,7 +81,7 @@ fn key(delta: &Delta) -> DeltaKey {
 
 /// The head of the piece that begins `done` bytes into the delta. The fields stand in the order of the
 /// wire types, which end with `text`; a test holds the two together.
-fn head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
+fn build_head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
     let method = match delta {
         Delta::Text { .. } => method::TEXT_DELTA,
         Delta::Reasoning { .. } => method::REASONING_DELTA,
@@ -93,11 +93,11 @@ fn head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
     head.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"");
     head.extend_from_slice(method.as_bytes());
     head.extend_from_slice(b"\",\"params\":{\"sessionId\":\"");
-    escape(&mut head, envelope.session.as_str());
-    field(&mut head, "turnId", turn);
+    escape_json(&mut head, envelope.session.as_str());
+    start_field(&mut head, "turnId", turn);
     match delta {
         Delta::Text { message, offset, .. } | Delta::Reasoning { message, offset, .. } => {
-            field(&mut head, "messageId", message.as_str());
+            start_field(&mut head, "messageId", message.as_str());
             head.extend_from_slice(b"\",\"offset\":");
             head.extend_from_slice((offset + done).to_string().as_bytes());
             head.extend_from_slice(b",\"text\":\"");
@@ -109,26 +109,26 @@ fn head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
             name,
             ..
         } => {
-            field(&mut head, "messageId", message.as_str());
-            field(&mut head, "toolCallId", tool_call.as_str());
-            field(&mut head, "name", prefix(name, MAX_NAME));
+            start_field(&mut head, "messageId", message.as_str());
+            start_field(&mut head, "toolCallId", tool_call.as_str());
+            start_field(&mut head, "name", prefix_within(name, MAX_NAME));
         }
-        Delta::ToolOutput { tool_call, .. } => field(&mut head, "toolCallId", tool_call.as_str()),
+        Delta::ToolOutput { tool_call, .. } => start_field(&mut head, "toolCallId", tool_call.as_str()),
     }
     head.extend_from_slice(b"\",\"text\":\"");
     head
 }
 
 /// Ends the string before and begins the next field's.
-fn field(out: &mut Vec<u8>, name: &str, value: &str) {
+fn start_field(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(b"\",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":\"");
-    escape(out, value);
+    escape_json(out, value);
 }
 
 /// Appends `text` as it stands inside a JSON string, the quotes left out; the same bytes as serde_json's.
-pub fn escape(out: &mut Vec<u8>, text: &str) {
+pub fn escape_json(out: &mut Vec<u8>, text: &str) {
     escape_up_to(out, text, usize::MAX);
 }
 
@@ -231,9 +231,9 @@ mod tests {
         fn pieces_equal_the_whole(text in ".*|[\\x00-\\x7f]*", offset in any::<u64>()) {
             for delta in deltas(&text, offset) {
                 let envelope = envelope(delta.clone());
-                let mut frames = frames(&envelope, &delta);
+                let mut frames = to_frames(&envelope, &delta);
                 prop_assert_eq!(frames.len(), 1);
-                let whole = to_wire::frame(&to_wire::notification(&envelope));
+                let whole = to_wire::encode_frame(&to_wire::to_notification(&envelope));
                 prop_assert_eq!(frames.remove(0).into_body(), whole);
             }
         }
@@ -245,7 +245,7 @@ mod tests {
             let (mut merged, mut offset) = (None::<DeltaFrame>, 0);
             for text in &texts {
                 let [delta, ..] = deltas(text, offset);
-                let frame = frames(&envelope(delta.clone()), &delta).remove(0);
+                let frame = to_frames(&envelope(delta.clone()), &delta).remove(0);
                 offset += text.len() as u64;
                 match &mut merged {
                     Some(first) => first.text.extend_from_slice(&frame.text),
@@ -253,7 +253,7 @@ mod tests {
                 }
             }
             let [delta, ..] = deltas(&whole, 0);
-            let expected = to_wire::frame(&to_wire::notification(&envelope(delta)));
+            let expected = to_wire::encode_frame(&to_wire::to_notification(&envelope(delta)));
             prop_assert_eq!(merged.unwrap().into_body(), expected);
         }
 
@@ -279,7 +279,7 @@ mod tests {
         let text = "é\u{1}".repeat(100_000);
         let [delta, ..] = deltas(&text, 5);
         let mut joined = String::new();
-        for frame in frames(&envelope(delta.clone()), &delta) {
+        for frame in to_frames(&envelope(delta.clone()), &delta) {
             assert!(frame.text.len() <= MAX_TEXT);
             let body: serde_json::Value = serde_json::from_slice(&frame.into_body()).unwrap();
             assert_eq!(body["params"]["offset"], 5 + joined.len() as u64);

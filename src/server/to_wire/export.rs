@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::content::shown_change;
 use super::{to_json, to_value, whole_record};
-use crate::base::text::{cut_middle, neutralise, one_line};
+use crate::base::text::{cut_middle, one_line, strip_control_characters};
 use crate::domain::{Block, Envelope, Event, Message, Role, SessionId, ToolCallUpdate, TurnEnd, TurnState};
 use crate::protocol::{ExportFormat, SessionState};
 use crate::store::StoredEvent;
@@ -47,7 +47,7 @@ impl Export {
     }
 
     /// Adds the next event.
-    pub fn event(&mut self, session: &SessionId, stored: &StoredEvent) {
+    pub fn add_event(&mut self, session: &SessionId, stored: &StoredEvent) {
         match self {
             Self::Json(_, events) => events.push(to_value(&whole_record(&Envelope {
                 session: session.clone(),
@@ -59,7 +59,7 @@ impl Export {
                 in_page: false,
             }))),
             Self::Markdown(out) => match &stored.event {
-                Event::Message(said) if !said.hidden => message(out, said),
+                Event::Message(said) if !said.hidden => write_message(out, said),
                 Event::ToolCall(update) if update.status.is_final() => tool_call(out, update),
                 Event::TurnEnded(end) => turn_ended(out, end),
                 _ => {}
@@ -68,7 +68,7 @@ impl Export {
     }
 
     /// The text.
-    pub fn finish(self) -> String {
+    pub fn into_text(self) -> String {
         match self {
             Self::Markdown(out) => out,
             Self::Json(session, events) => to_json(&json!({"session": session, "events": events})),
@@ -76,7 +76,7 @@ impl Export {
     }
 }
 
-fn message(out: &mut String, message: &Message) {
+fn write_message(out: &mut String, message: &Message) {
     let who = match message.role {
         Role::User => "You",
         Role::Assistant => "Agent",
@@ -87,10 +87,14 @@ fn message(out: &mut String, message: &Message) {
     for block in &message.content {
         match block {
             Block::Text(text) => {
-                let _ = write!(said, "\n{}\n", neutralise(text).trim_end());
+                let _ = write!(said, "\n{}\n", strip_control_characters(text).trim_end());
             }
             Block::Reference(reference) => {
-                let _ = write!(said, "\n(about `{}`)\n", neutralise(&reference.path));
+                let _ = write!(
+                    said,
+                    "\n(about `{}`)\n",
+                    strip_control_characters(&reference.path)
+                );
             }
             Block::Image(_) => said.push_str("\n(a picture)\n"),
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => {}
@@ -106,7 +110,7 @@ fn message(out: &mut String, message: &Message) {
 }
 
 fn tool_call(out: &mut String, update: &ToolCallUpdate) {
-    let title = one_line(&neutralise(&update.title), 200);
+    let title = one_line(&strip_control_characters(&update.title), 200);
     let _ = writeln!(
         out,
         "\n**{title}** ({})",
@@ -115,10 +119,10 @@ fn tool_call(out: &mut String, update: &ToolCallUpdate) {
             .unwrap_or_default()
     );
     if let Some(diff) = &update.diff {
-        fenced(out, "diff", &shown_change(diff));
+        write_fenced_block(out, "diff", &shown_change(diff));
     } else if let Some(result) = &update.result {
         let shown = cut_middle(&result.text, OUTPUT).unwrap_or_else(|| result.text.clone());
-        fenced(out, "", &neutralise(&shown));
+        write_fenced_block(out, "", &strip_control_characters(&shown));
     }
 }
 
@@ -134,7 +138,7 @@ fn turn_ended(out: &mut String, end: &TurnEnd) {
 }
 
 /// A block of code whose fence is longer than any within.
-fn fenced(out: &mut String, language: &str, text: &str) {
+fn write_fenced_block(out: &mut String, language: &str, text: &str) {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(3.max(longest + 1));
     let _ = writeln!(
@@ -151,7 +155,7 @@ mod tests {
     #[test]
     fn a_fence_is_longer_than_what_it_holds() {
         let mut out = String::new();
-        fenced(&mut out, "md", "a ```` b");
+        write_fenced_block(&mut out, "md", "a ```` b");
         assert_eq!(out, "\n`````md\na ```` b\n`````\n");
     }
 }

@@ -1,6 +1,6 @@
 //! Inquiries as limits and questions on the wire.
 
-use super::content::answers as answers_text;
+use super::content::to_answers_json as answers_text;
 use super::truncate::FieldBudget;
 use crate::domain::{
     AgentQuestion, Answers, Cost, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry, QuestionField,
@@ -24,17 +24,17 @@ pub fn open_inquiry(session: &SessionId, open: &OpenInquiry) -> OpenOnWire {
         turn_id: open.turn.as_ref().map(ToString::to_string),
         at: open.at_ms,
     };
-    asked(header, &open.inquiry)
+    to_open_request(header, &open.inquiry)
 }
 
-pub(super) fn requested(header: EventHeader, inquiry: &Inquiry) -> ServerNotification {
-    match asked(header, inquiry) {
+pub(super) fn to_request_notification(header: EventHeader, inquiry: &Inquiry) -> ServerNotification {
+    match to_open_request(header, inquiry) {
         OpenOnWire::Limit(limit) => limit.into(),
         OpenOnWire::Question(question) => question.into(),
     }
 }
 
-fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
+fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
     let mut cutter = FieldBudget::new(header.seq);
     let id = inquiry.id.to_string();
     let parent = inquiry.parent.as_ref().map(ToString::to_string);
@@ -52,11 +52,11 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 header,
                 limit_id: id,
                 limit: (*limit).into(),
-                used: amount(*limit, *used),
-                max: amount(*limit, *most),
-                provider: provider.as_ref().map(|provider| cutter.line(provider)),
-                model: model.as_ref().map(|model| cutter.line(model)),
-                message: cutter.line(message),
+                used: to_amount(*limit, *used),
+                max: to_amount(*limit, *most),
+                provider: provider.as_ref().map(|provider| cutter.fit_line(provider)),
+                model: model.as_ref().map(|model| cutter.fit_line(model)),
+                message: cutter.fit_line(message),
                 parent_tool_call_id: parent,
             })
         }
@@ -76,7 +76,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 detail: detail
                     .as_ref()
                     .map(|detail| cutter.text("", "detail", detail, &mut more)),
-                fields: cutter.list(fields, |cutter, _, field| self::field(cutter, field)),
+                fields: cutter.fit_list(fields, |cutter, _, field| self::to_question_field(cutter, field)),
                 more,
                 header,
             })
@@ -84,7 +84,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
     }
 }
 
-fn field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::QuestionField {
+fn to_question_field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::QuestionField {
     let QuestionField {
         name,
         label,
@@ -94,11 +94,11 @@ fn field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::QuestionField
         required,
     } = field;
     wire::QuestionField {
-        name: cutter.line(name),
-        label: cutter.line(label),
-        choices: cutter.list(choices, |cutter, _, choice| wire::QuestionChoice {
-            value: cutter.line(&choice.value),
-            label: cutter.line(&choice.label),
+        name: cutter.fit_line(name),
+        label: cutter.fit_line(label),
+        choices: cutter.fit_list(choices, |cutter, _, choice| wire::QuestionChoice {
+            value: cutter.fit_line(&choice.value),
+            label: cutter.fit_line(&choice.label),
         }),
         several: *several,
         free: *free,
@@ -106,7 +106,7 @@ fn field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::QuestionField
     }
 }
 
-pub(super) fn resolved(
+pub(super) fn to_resolved_notification(
     header: EventHeader,
     inquiry: &Inquiry,
     reply: &InquiryReply,
@@ -127,7 +127,7 @@ pub(super) fn resolved(
                 }
             },
             raised_by: match reply {
-                InquiryReply::Raise(by) => Some(amount(reached.limit, *by)),
+                InquiryReply::Raise(by) => Some(to_amount(reached.limit, *by)),
                 InquiryReply::Accept
                 | InquiryReply::Stop
                 | InquiryReply::Answers(_)
@@ -142,7 +142,7 @@ pub(super) fn resolved(
                 header,
                 question_id: id,
                 answers: match reply {
-                    InquiryReply::Answers(answers) => Some(shown(answers, cutter, &mut more)),
+                    InquiryReply::Answers(answers) => Some(to_answers(answers, cutter, &mut more)),
                     InquiryReply::Raise(_)
                     | InquiryReply::Accept
                     | InquiryReply::Stop
@@ -156,7 +156,7 @@ pub(super) fn resolved(
     }
 }
 
-fn shown(
+fn to_answers(
     answers: &Answers,
     cutter: &mut FieldBudget,
     more: &mut MoreFields,
@@ -165,20 +165,20 @@ fn shown(
     if cutter.take_whole(whole) {
         return answers.clone();
     }
-    cutter.whole("answers", whole, more);
-    let line = |cutter: &mut FieldBudget, text: &String| cutter.line(text);
+    cutter.add_whole_reference("answers", whole, more);
+    let line = |cutter: &mut FieldBudget, text: &String| cutter.fit_line(text);
     let pairs: Vec<_> = answers.iter().collect();
-    let cut = cutter.list(&pairs, |cutter, _, (name, values)| {
-        let values = cutter.list(values, |cutter, _, value| line(cutter, value));
+    let cut = cutter.fit_list(&pairs, |cutter, _, (name, values)| {
+        let values = cutter.fit_list(values, |cutter, _, value| line(cutter, value));
         (line(cutter, name), values)
     });
     cut.into_iter().collect()
 }
 
 /// US dollars, or a number.
-fn amount(limit: LimitName, amount: u64) -> f64 {
+fn to_amount(limit: LimitName, amount: u64) -> f64 {
     if limit.is_money() {
-        Cost(amount).usd()
+        Cost(amount).to_usd()
     } else {
         amount as f64
     }

@@ -10,11 +10,11 @@ use crate::protocol::{
 };
 
 /// Blocks, whole.
-pub fn blocks(blocks: &[Block]) -> Vec<MessageBlock> {
-    let mut cutter = FieldBudget::unlimited();
+pub fn to_message_blocks(blocks: &[Block]) -> Vec<MessageBlock> {
+    let mut cutter = FieldBudget::new_unlimited();
     blocks
         .iter()
-        .map(|block| self::block(block, "", &mut cutter))
+        .map(|block| self::to_message_block(block, "", &mut cutter))
         .collect()
 }
 
@@ -37,19 +37,19 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         header,
         approval_id: approval.id.to_string(),
         tool_call_id: approval.tool_call.to_string(),
-        name: cutter.line(&approval.name),
-        title: cutter.title(&approval.title),
-        cwd: cutter.line(&approval.cwd),
+        name: cutter.fit_line(&approval.name),
+        title: cutter.fit_title(&approval.title),
+        cwd: cutter.fit_line(&approval.cwd),
         risk: approval.risk.into(),
-        why: cutter.line(&approval.why),
+        why: cutter.fit_line(&approval.why),
         // A person must see the rule whole, or not be offered it.
         rule: (approval.rule.as_ref())
-            .filter(|rule| cutter.line(rule) == **rule)
+            .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
         shown: content::shown_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: call_options(&approval.input),
-        input: cutter.json("", "input", &approval.input, &mut more),
+        input: cutter.fit_json("", "input", &approval.input, &mut more),
         diff: approval
             .diff
             .as_ref()
@@ -73,7 +73,7 @@ fn call_options(input: &Value) -> Vec<String> {
     options
 }
 
-pub(super) fn message(
+pub(super) fn to_message_notification(
     header: EventHeader,
     message: &Message,
     cutter: &mut FieldBudget,
@@ -81,8 +81,8 @@ pub(super) fn message(
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = MoreFields::new();
     if content.len() < message.content.len() {
-        let whole = super::to_json(&blocks(&message.content)).len();
-        cutter.whole("content", whole, &mut more);
+        let whole = super::to_json(&to_message_blocks(&message.content)).len();
+        cutter.add_whole_reference("content", whole, &mut more);
     }
     MessageNotification {
         header,
@@ -97,28 +97,28 @@ pub(super) fn message(
 
 /// As many blocks as there is room for, each cut; `path` is that of the list.
 pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget) -> Vec<MessageBlock> {
-    cutter.list(blocks, |cutter, index, block| {
-        self::block(block, &format!("{path}/{index}"), cutter)
+    cutter.fit_list(blocks, |cutter, index, block| {
+        self::to_message_block(block, &format!("{path}/{index}"), cutter)
     })
 }
 
-pub(super) fn image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
+pub(super) fn to_image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
     let mut more = MoreFields::new();
     let whole = cutter.take_whole(image.data.len());
     if !whole {
         more.insert(
             "data".to_owned(),
-            cutter.more(&content::path(path, "data"), image.data.len()),
+            cutter.build_reference(&content::path(path, "data"), image.data.len()),
         );
     }
     Image {
-        media_type: cutter.line(&image.media_type),
+        media_type: cutter.fit_line(&image.media_type),
         data: whole.then(|| image.data.to_string()),
         more,
     }
 }
 
-fn block(block: &Block, path: &str, cutter: &mut FieldBudget) -> MessageBlock {
+fn to_message_block(block: &Block, path: &str, cutter: &mut FieldBudget) -> MessageBlock {
     let mut more = MoreFields::new();
     match block {
         Block::Text(text) => MessageBlock::Text {
@@ -137,18 +137,18 @@ fn block(block: &Block, path: &str, cutter: &mut FieldBudget) -> MessageBlock {
         // What a provider attached to its call is for the provider alone.
         Block::ToolUse { id, name, input, .. } => MessageBlock::ToolUse {
             tool_call_id: id.to_string(),
-            name: cutter.line(name),
-            input: cutter.json(path, "input", input, &mut more),
+            name: cutter.fit_line(name),
+            input: cutter.fit_json(path, "input", input, &mut more),
             more,
         },
         Block::ToolResult { id, result } => MessageBlock::ToolResult {
             tool_call_id: id.to_string(),
             is_error: result.is_error,
         },
-        Block::Image(data) => MessageBlock::Image(image(data, path, cutter)),
+        Block::Image(data) => MessageBlock::Image(to_image(data, path, cutter)),
         Block::Reference(reference) => MessageBlock::Reference {
             kind: reference.kind.into(),
-            path: cutter.line(&reference.path),
+            path: cutter.fit_line(&reference.path),
             start_line: reference.lines.map(|(first, _)| first),
             end_line: reference.lines.map(|(_, last)| last),
             text: cutter.text(path, "text", &reference.text, &mut more),

@@ -16,42 +16,44 @@ mod truncate;
 mod trust;
 mod values;
 
-pub use checkpoint::reverted;
+pub use checkpoint::to_revert_result;
 pub use export::Export;
 pub use inquiry::{OpenOnWire, open_inquiry};
-pub use message::{blocks, open_approval};
-pub use names::effort;
-pub use trust::{redirects, trust_item};
+pub use message::{open_approval, to_message_blocks};
+pub use names::parse_effort;
+pub use trust::{to_redirects, trust_item};
 pub use values::{
-    agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue,
-    queue_result, spent, tool_info, usage,
+    agent_info, command_info, error_data, prompt_result, queue_result, to_circuits, to_grant, to_metrics,
+    to_provider_circuit, to_queue_state, to_spent, to_token_usage, tool_info,
 };
 
 use serde::Serialize;
 
 use self::truncate::FieldBudget;
-use crate::base::text::prefix;
+use crate::base::text::prefix_within;
 use crate::domain::{
     Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
 };
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
-/// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
-pub fn notification(envelope: &Envelope) -> ServerNotification {
+/// An event as its notification. A delta is carried whole here; what goes out are its [`delta::to_frames`].
+pub fn to_notification(envelope: &Envelope) -> ServerNotification {
     let seq = envelope.seq.unwrap_or_default();
     notification_cut(envelope, FieldBudget::new(seq))
 }
 
 fn notification_cut(envelope: &Envelope, cutter: FieldBudget) -> ServerNotification {
-    let header = header(envelope);
+    let header = to_event_header(envelope);
     match &envelope.event {
-        Event::Nested(nested) => event(header, &nested.event, Some(nested.parent.to_string()), cutter),
-        of_the_turn => event(header, of_the_turn, None, cutter),
+        Event::Nested(nested) => {
+            to_event_notification(header, &nested.event, Some(nested.parent.to_string()), cutter)
+        }
+        of_the_turn => to_event_notification(header, of_the_turn, None, cutter),
     }
 }
 
 /// `parent`: the call that delegated to the sub-agent of which it tells.
-fn event(
+fn to_event_notification(
     header: EventHeader,
     event: &Event,
     parent: Option<String>,
@@ -65,11 +67,11 @@ fn event(
         }
         .into(),
         Event::TurnEnded(end) => turn_ended(header, end, &mut cutter).into(),
-        Event::Message(message) => message::message(header, message, &mut cutter).into(),
+        Event::Message(message) => message::to_message_notification(header, message, &mut cutter).into(),
         Event::MessageRetracted { message, tool_calls } => wire::MessageRetractedNotification {
             header,
             message_id: message.to_string(),
-            tool_call_ids: cutter.list(tool_calls, |cutter, _, id| cutter.line(id.as_str())),
+            tool_call_ids: cutter.fit_list(tool_calls, |cutter, _, id| cutter.fit_line(id.as_str())),
         }
         .into(),
         Event::ToolCall(update) => tool_call(header, update, &mut cutter).into(),
@@ -94,21 +96,21 @@ fn event(
                 input: decision
                     .input
                     .as_ref()
-                    .map(|input| cutter.json("", "input", input, &mut more)),
-                rule: decision.rule.as_ref().map(|rule| cutter.line(rule)),
+                    .map(|input| cutter.fit_json("", "input", input, &mut more)),
+                rule: decision.rule.as_ref().map(|rule| cutter.fit_line(rule)),
                 more,
             }
             .into()
         }
-        Event::InquiryRequested(inquiry) => inquiry::requested(header, inquiry),
+        Event::InquiryRequested(inquiry) => inquiry::to_request_notification(header, inquiry),
         Event::InquiryResolved { inquiry, reply, by } => {
-            inquiry::resolved(header, inquiry, reply, *by, &mut cutter)
+            inquiry::to_resolved_notification(header, inquiry, reply, *by, &mut cutter)
         }
         Event::Plan(items) => {
-            let shown = cutter.list(items, |cutter, _, item| values::plan_item(cutter, item));
+            let shown = cutter.fit_list(items, |cutter, _, item| values::plan_item(cutter, item));
             let mut more = MoreFields::new();
             if shown.len() < items.len() {
-                cutter.whole("items", content::plan(items).len(), &mut more);
+                cutter.add_whole_reference("items", content::to_plan_json(items).len(), &mut more);
             }
             wire::PlanNotification {
                 header,
@@ -132,7 +134,7 @@ fn event(
                 header,
                 kind,
                 reason,
-                detail: detail.as_ref().map(|detail| cutter.line(detail)),
+                detail: detail.as_ref().map(|detail| cutter.fit_line(detail)),
                 parent_tool_call_id: parent,
             }
             .into()
@@ -148,20 +150,20 @@ fn event(
             next,
         } => wire::RetryNotification {
             header,
-            provider: cutter.line(provider),
-            model: cutter.line(model),
+            provider: cutter.fit_line(provider),
+            model: cutter.fit_line(model),
             attempt: *attempt,
             max_retries: *max_retries,
             delay_ms: *delay_ms,
             resume_at: *resume_at,
             error: error_data(error),
-            next: cutter.line(next),
+            next: cutter.fit_line(next),
             parent_tool_call_id: parent,
         }
         .into(),
         Event::Wait { why, until } => wire::WaitNotification {
             header,
-            why: cutter.line(why),
+            why: cutter.fit_line(why),
             until: *until,
             parent_tool_call_id: parent,
         }
@@ -185,9 +187,9 @@ fn event(
         }
         Event::ModelSwitched { from, to, why } => wire::ModelSwitchedNotification {
             header,
-            from: cutter.line(from),
-            to: cutter.line(to),
-            why: cutter.line(why),
+            from: cutter.fit_line(from),
+            to: cutter.fit_line(to),
+            why: cutter.fit_line(why),
             parent_tool_call_id: parent,
         }
         .into(),
@@ -199,7 +201,7 @@ fn event(
         } => wire::CircuitNotification {
             header,
             subject: (*subject).into(),
-            name: cutter.line(name),
+            name: cutter.fit_line(name),
             state: (*state).into(),
             until: *until,
             parent_tool_call_id: parent,
@@ -217,12 +219,12 @@ fn event(
             provider,
         } => wire::UsageNotification {
             header,
-            step: spent(step, *step_cost),
-            turn: spent(turn, *turn_cost),
-            session: spent(session, *session_cost),
+            step: to_spent(step, *step_cost),
+            turn: to_spent(turn, *turn_cost),
+            session: to_spent(session, *session_cost),
             context_used: *context_used,
             context_window: *window,
-            provider: provider.as_ref().map(|provider| cutter.line(provider)),
+            provider: provider.as_ref().map(|provider| cutter.fit_line(provider)),
         }
         .into(),
         Event::Warning { code, message } => wire::WarningNotification {
@@ -230,8 +232,8 @@ fn event(
             seq: Some(header.seq),
             turn_id: header.turn_id,
             at: Some(header.at),
-            code: cutter.line(code),
-            message: cutter.line(message),
+            code: cutter.fit_line(code),
+            message: cutter.fit_line(message),
             parent_tool_call_id: parent,
         }
         .into(),
@@ -242,10 +244,10 @@ fn event(
             effort,
         } => wire::SessionUpdatedNotification {
             header,
-            title: title.as_ref().map(|title| cutter.line(title)),
+            title: title.as_ref().map(|title| cutter.fit_line(title)),
             mode: mode.map(Into::into),
-            model: model.as_ref().map(|model| cutter.line(model)),
-            effort: effort.as_deref().and_then(names::effort),
+            model: model.as_ref().map(|model| cutter.fit_line(model)),
+            effort: effort.as_deref().and_then(names::parse_effort),
             queue: None,
         }
         .into(),
@@ -255,12 +257,12 @@ fn event(
             mode: None,
             model: None,
             effort: None,
-            queue: Some(values::queue(queue)),
+            queue: Some(values::to_queue_state(queue)),
         }
         .into(),
         Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
         Event::Instructions(files) => {
-            let told = cutter.list(files, |cutter, _, file| instruction_file(file, cutter));
+            let told = cutter.fit_list(files, |cutter, _, file| instruction_file(file, cutter));
             wire::InstructionsNotification {
                 header,
                 left_out: Some((files.len() - told.len()) as u64).filter(|left_out| *left_out > 0),
@@ -269,19 +271,19 @@ fn event(
             .into()
         }
         // Never nested itself; the outer one would be as good.
-        Event::Nested(nested) => self::event(header, &nested.event, parent, cutter),
+        Event::Nested(nested) => self::to_event_notification(header, &nested.event, parent, cutter),
         Event::Delta(delta) => delta_notification(header, delta),
     }
 }
 
 /// Files of instructions, as many as a message has room for.
 pub fn instruction_files(files: &[InstructionFile]) -> Vec<wire::InstructionFile> {
-    FieldBudget::new(0).list(files, |cutter, _, file| instruction_file(file, cutter))
+    FieldBudget::new(0).fit_list(files, |cutter, _, file| instruction_file(file, cutter))
 }
 
 fn instruction_file(file: &InstructionFile, cutter: &mut FieldBudget) -> wire::InstructionFile {
     wire::InstructionFile {
-        path: cutter.line(&file.path),
+        path: cutter.fit_line(&file.path),
         kind: match file.kind {
             InstructionKind::Prompt => wire::InstructionKind::Prompt,
             InstructionKind::Soul => wire::InstructionKind::Soul,
@@ -289,10 +291,10 @@ fn instruction_file(file: &InstructionFile, cutter: &mut FieldBudget) -> wire::I
             InstructionKind::Tools => wire::InstructionKind::Tools,
             InstructionKind::Skill => wire::InstructionKind::Skill,
         },
-        name: file.name.as_ref().map(|name| cutter.line(name)),
+        name: file.name.as_ref().map(|name| cutter.fit_line(name)),
         bytes: file.bytes,
         trusted: file.trusted,
-        problem: file.problem.as_ref().map(|problem| cutter.line(problem)),
+        problem: file.problem.as_ref().map(|problem| cutter.fit_line(problem)),
     }
 }
 
@@ -304,8 +306,8 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
         seq: None,
         turn_id: None,
         at: None,
-        code: cutter.line(code),
-        message: cutter.line(message),
+        code: cutter.fit_line(code),
+        message: cutter.fit_line(message),
         parent_tool_call_id: None,
     }
     .into()
@@ -316,14 +318,14 @@ pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning
     let mut cutter = FieldBudget::new(0);
     let warning = |(code, message): &(&str, String)| wire::ServerWarning {
         code: (*code).to_owned(),
-        message: cutter.line(message),
+        message: cutter.fit_line(message),
     };
     warnings.iter().map(warning).collect()
 }
 
 /// A stored event, for `agent/loadSession`.
 pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
-    let notification = notification(envelope);
+    let notification = to_notification(envelope);
     wire::EventRecord {
         method: notification.method().to_owned(),
         params: to_value(&notification),
@@ -332,7 +334,7 @@ pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
 
 /// The same, nothing of it cut but what a question shows.
 fn whole_record(envelope: &Envelope) -> wire::EventRecord {
-    let notification = notification_cut(envelope, FieldBudget::unlimited());
+    let notification = notification_cut(envelope, FieldBudget::new_unlimited());
     wire::EventRecord {
         method: notification.method().to_owned(),
         params: to_value(&notification),
@@ -340,7 +342,7 @@ fn whole_record(envelope: &Envelope) -> wire::EventRecord {
 }
 
 /// The head of an event.
-pub fn header(envelope: &Envelope) -> EventHeader {
+pub fn to_event_header(envelope: &Envelope) -> EventHeader {
     EventHeader {
         session_id: envelope.session.to_string(),
         seq: envelope.seq.unwrap_or_default(),
@@ -350,7 +352,7 @@ pub fn header(envelope: &Envelope) -> EventHeader {
 }
 
 /// A notification as the body of a JSON-RPC frame.
-pub fn frame(notification: &ServerNotification) -> Vec<u8> {
+pub fn encode_frame(notification: &ServerNotification) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         jsonrpc: &'static str,
@@ -377,21 +379,21 @@ fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
 }
 
 fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> wire::TurnEndedNotification {
-    let unused_steers = cutter.list(&end.unused_steers, |cutter, index, steer| {
+    let unused_steers = cutter.fit_list(&end.unused_steers, |cutter, index, steer| {
         message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
     });
     let mut more = MoreFields::new();
     let kept: usize = unused_steers.iter().map(Vec::len).sum();
     if kept < end.unused_steers.iter().map(Vec::len).sum() {
-        let whole = content::steers(&end.unused_steers).len();
-        cutter.whole("unusedSteers", whole, &mut more);
+        let whole = content::to_steers_json(&end.unused_steers).len();
+        cutter.add_whole_reference("unusedSteers", whole, &mut more);
     }
     wire::TurnEndedNotification {
         header,
         reason: end.reason.into(),
         state: end.state.into(),
-        usage: usage(&end.usage),
-        cost_usd: end.cost.map(crate::domain::Cost::usd),
+        usage: to_token_usage(&end.usage),
+        cost_usd: end.cost.map(crate::domain::Cost::to_usd),
         error: end.error.as_ref().map(error_data),
         unused_steers,
         more,
@@ -407,19 +409,19 @@ fn tool_call(
     wire::ToolCallNotification {
         header,
         tool_call_id: update.id.to_string(),
-        name: cutter.line(&update.name),
-        title: cutter.title(&update.title),
+        name: cutter.fit_line(&update.name),
+        title: cutter.fit_title(&update.title),
         status: update.status.into(),
         locations: update
             .locations
             .iter()
             .take(values::MAX_LOCATIONS)
-            .map(|location| values::location(cutter, location))
+            .map(|location| values::to_location(cutter, location))
             .collect(),
         output: update
             .result
             .as_ref()
-            .map(|result| cutter.output(result, &mut more)),
+            .map(|result| cutter.fit_output(result, &mut more)),
         diff: update
             .diff
             .as_ref()
@@ -427,13 +429,13 @@ fn tool_call(
         input: update
             .input
             .as_ref()
-            .map(|input| cutter.json("", "input", input, &mut more)),
+            .map(|input| cutter.fit_json("", "input", input, &mut more)),
         images: update
             .result
             .as_ref()
             .map(|result| {
-                cutter.list(&result.images, |cutter, index, image| {
-                    message::image(image, &format!("images/{index}"), cutter)
+                cutter.fit_list(&result.images, |cutter, index, image| {
+                    message::to_image(image, &format!("images/{index}"), cutter)
                 })
             })
             .unwrap_or_default(),
@@ -482,7 +484,7 @@ fn delta_notification(header: EventHeader, delta: &Delta) -> ServerNotification 
             turn_id,
             message_id: message.to_string(),
             tool_call_id: tool_call.to_string(),
-            name: prefix(name, delta::MAX_NAME).to_owned(),
+            name: prefix_within(name, delta::MAX_NAME).to_owned(),
             text: text.clone(),
         }
         .into(),

@@ -62,7 +62,7 @@ from_wire! {
 }
 
 /// The effort of that name; the domain keeps it as text.
-pub fn effort(name: &str) -> Option<wire::Effort> {
+pub fn parse_effort(name: &str) -> Option<wire::Effort> {
     match name {
         "low" => Some(wire::Effort::Low),
         "medium" => Some(wire::Effort::Medium),

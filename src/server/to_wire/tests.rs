@@ -75,7 +75,7 @@ fn question(text: &str) -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_2"),
         parent: None,
-        subject: RequestSubject::Question(AgentQuestion::choice(text, None, &[("stop", "Stop")])),
+        subject: RequestSubject::Question(AgentQuestion::with_choices(text, None, &[("stop", "Stop")])),
     })
 }
 
@@ -295,7 +295,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                 tool_call: ToolCallId::from("call_1"),
                 decision: Decision {
                     feedback: Some("no".to_owned()),
-                    ..Decision::of(DecisionKind::Deny)
+                    ..Decision::from_kind(DecisionKind::Deny)
                 },
                 by: ResolvedBy::NewPrompt,
             },
@@ -412,7 +412,8 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     class: ErrorClass::Retryable,
                     status: Some(529),
                     retry_after_ms: Some(1_000),
-                    ..AgentError::new(ErrorCode::ProviderError, "anthropic API error").cause("overloaded")
+                    ..AgentError::new(ErrorCode::ProviderError, "anthropic API error")
+                        .with_cause("overloaded")
                 },
                 next: "fails".to_owned(),
             },
@@ -501,7 +502,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
 fn every_event_has_its_notification() {
     for (event, method, mut expected) in golden() {
         let envelope = envelope(event);
-        let notification = notification(&envelope);
+        let notification = to_notification(&envelope);
         assert_eq!(notification.method(), method);
         for (name, value) in [
             ("sessionId", json!("ses_1")),
@@ -531,7 +532,7 @@ fn the_golden_events_cover_the_table() {
 
 #[test]
 fn a_frame_is_json_rpc() {
-    let body = frame(&server_warning("store_failed", "disk full"));
+    let body = encode_frame(&server_warning("store_failed", "disk full"));
     assert_eq!(
         String::from_utf8(body).unwrap(),
         r#"{"jsonrpc":"2.0","method":"agent/warning","params":{"code":"store_failed","message":"disk full"}}"#
@@ -563,8 +564,8 @@ fn cuts(value: &Value, found: &mut Vec<(Value, String, u64)>) {
 /// No notification is too long, and all that was cut is found whole by its reference.
 fn check(event: Event) -> usize {
     let envelope = envelope(event);
-    let notification = notification(&envelope);
-    let length = frame(&notification).len();
+    let notification = to_notification(&envelope);
+    let length = encode_frame(&notification).len();
     assert!(length <= MAX_NOTIFICATION, "{}: {length}", notification.method());
     let mut found = Vec::new();
     cuts(&to_value(&notification), &mut found);
@@ -572,7 +573,7 @@ fn check(event: Event) -> usize {
         let Some(ContentPointer::Event { seq: 7, path }) = ContentPointer::parse(reference) else {
             panic!("{reference}");
         };
-        let whole = content::field(&envelope.event, &path).unwrap_or_else(|| panic!("{reference}"));
+        let whole = content::extract_field(&envelope.event, &path).unwrap_or_else(|| panic!("{reference}"));
         assert_eq!(whole.len() as u64, *bytes, "{reference}");
         if let (Value::String(carried), false) = (carried, path.ends_with("input")) {
             assert!(whole.starts_with(carried.as_str()), "{reference}");
@@ -593,7 +594,7 @@ fn huge_events_stay_below_the_limit() {
         data: "A".repeat(500_000).into(),
     };
     let tool_use = |input: &Value| Block::ToolUse {
-        id: ToolCallId::fresh(),
+        id: ToolCallId::new_random(),
         name: "n".repeat(5_000),
         input: Arc::new(input.clone()),
         attached: None,
@@ -626,7 +627,9 @@ fn huge_events_stay_below_the_limit() {
         )),
         check(Event::TurnEnded(TurnEnd {
             unused_steers: vec![blocks.clone(), blocks],
-            error: Some(AgentError::new(ErrorCode::ProviderError, bells.clone()).action(long.clone())),
+            error: Some(
+                AgentError::new(ErrorCode::ProviderError, bells.clone()).with_user_action(long.clone()),
+            ),
             ..end()
         })),
         check(Event::TurnEnded(TurnEnd {
@@ -651,12 +654,12 @@ fn huge_events_stay_below_the_limit() {
         check(Event::ApprovalRequested(approval(object.clone(), Some(&bells)))),
         check(Event::ApprovalRequested(approval(list, Some(&long)))),
         check(Event::ApprovalResolved {
-            approval: ApprovalId::fresh(),
-            tool_call: ToolCallId::fresh(),
+            approval: ApprovalId::new_random(),
+            tool_call: ToolCallId::new_random(),
             decision: Decision {
                 feedback: Some(bells.clone()),
                 input: Some(Arc::new(object)),
-                ..Decision::of(DecisionKind::Deny)
+                ..Decision::from_kind(DecisionKind::Deny)
             },
             by: ResolvedBy::Person,
         }),
@@ -677,8 +680,8 @@ fn huge_events_stay_below_the_limit() {
     assert!(cut.iter().all(|count| *count > 0), "{cut:?}");
     for event in [
         Event::MessageRetracted {
-            message: MessageId::fresh(),
-            tool_calls: vec![ToolCallId::fresh(); 50_000],
+            message: MessageId::new_random(),
+            tool_calls: vec![ToolCallId::new_random(); 50_000],
         },
         Event::Transition {
             transition: Transition::Continue(ContinueReason::NextTurn),
@@ -731,7 +734,7 @@ proptest! {
                     0 => Block::Text(text),
                     1 => Block::Reasoning { text, signature: None, redacted: false },
                     2 => Block::ToolUse {
-                        id: ToolCallId::fresh(),
+                        id: ToolCallId::new_random(),
                         name: unit,
                         input: Arc::new(json!({"text": text})),
                         attached: None,

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::content;
-use crate::base::text::{neutralise, one_line, prefix, suffix};
+use crate::base::text::{one_line, prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ToolResult;
 use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, More, MoreFields};
 
@@ -39,7 +39,7 @@ impl FieldBudget {
     }
 
     /// Cuts nothing; for what is read back in pieces.
-    pub(super) fn unlimited() -> Self {
+    pub(super) fn new_unlimited() -> Self {
         Self {
             seq: 0,
             left: usize::MAX,
@@ -54,19 +54,19 @@ impl FieldBudget {
         if head.len() < text.len() {
             more.insert(
                 name.to_owned(),
-                self.more(&content::path(parent, name), text.len()),
+                self.build_reference(&content::path(parent, name), text.len()),
             );
         }
         head.to_owned()
     }
 
     /// What a tool gave, safe to show: its beginning and its end, and where the whole is.
-    pub(super) fn output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
-        let text = content::shown(&result.text);
+    pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
+        let text = content::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
         let rest = &text[head.len()..];
         let tail = self.take_suffix(rest);
-        let mut cut = (!rest.is_empty()).then(|| self.more("output", text.len()));
+        let mut cut = (!rest.is_empty()).then(|| self.build_reference("output", text.len()));
         if let Some(full) = &result.full {
             cut = Some(More {
                 reference: content::kept_reference(&full.name),
@@ -83,7 +83,13 @@ impl FieldBudget {
 
     /// A JSON value that may be long: long strings in it are cut so that its other fields can still be
     /// read; if that does not help, the beginning of its text stands as a string.
-    pub(super) fn json(&mut self, parent: &str, name: &str, value: &Value, more: &mut MoreFields) -> Value {
+    pub(super) fn fit_json(
+        &mut self,
+        parent: &str,
+        name: &str,
+        value: &Value,
+        more: &mut MoreFields,
+    ) -> Value {
         let whole = super::to_json(value);
         let room = self.field.min(self.left);
         if whole.len() <= room {
@@ -92,7 +98,7 @@ impl FieldBudget {
         }
         more.insert(
             name.to_owned(),
-            self.more(&content::path(parent, name), whole.len()),
+            self.build_reference(&content::path(parent, name), whole.len()),
         );
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
             .into_iter()
@@ -109,9 +115,9 @@ impl FieldBudget {
     }
 
     /// A line for people; a too long one is cut without a reference.
-    pub(super) fn line(&mut self, text: &str) -> String {
-        let begin = prefix(text, 2 * LINE);
-        let clean = neutralise(begin);
+    pub(super) fn fit_line(&mut self, text: &str) -> String {
+        let begin = prefix_within(text, 2 * LINE);
+        let clean = strip_control_characters(begin);
         let head = fitting_prefix(&clean, LINE, self.left);
         self.left -= escaped_len(head);
         if head.len() < clean.len() || begin.len() < text.len() {
@@ -122,12 +128,15 @@ impl FieldBudget {
     }
 
     /// A title: one line.
-    pub(super) fn title(&mut self, text: &str) -> String {
-        self.line(&one_line(&neutralise(prefix(text, 2 * LINE)), TITLE))
+    pub(super) fn fit_title(&mut self, text: &str) -> String {
+        self.fit_line(&one_line(
+            &strip_control_characters(prefix_within(text, 2 * LINE)),
+            TITLE,
+        ))
     }
 
     /// As many elements of a list as there is room for. What is left out is the caller's to tell.
-    pub(super) fn list<T, U>(
+    pub(super) fn fit_list<T, U>(
         &mut self,
         items: &[T],
         mut convert: impl FnMut(&mut Self, usize, &T) -> U,
@@ -153,12 +162,12 @@ impl FieldBudget {
     }
 
     /// Tells where the whole of a list is, some elements of which were left out.
-    pub(super) fn whole(&self, name: &str, bytes: usize, more: &mut MoreFields) {
-        more.insert(name.to_owned(), self.more(name, bytes));
+    pub(super) fn add_whole_reference(&self, name: &str, bytes: usize, more: &mut MoreFields) {
+        more.insert(name.to_owned(), self.build_reference(name, bytes));
     }
 
     /// A reference to a field of this event.
-    pub(super) fn more(&self, path: &str, bytes: usize) -> More {
+    pub(super) fn build_reference(&self, path: &str, bytes: usize) -> More {
         More {
             reference: content::event_reference(self.seq, path),
             bytes: bytes as u64,
@@ -173,9 +182,9 @@ impl FieldBudget {
     }
 
     fn take_suffix<'a>(&mut self, text: &'a str) -> &'a str {
-        let mut tail = suffix(text, self.field);
+        let mut tail = suffix_within(text, self.field);
         while escaped_len(tail) > self.left {
-            tail = suffix(tail, tail.len() / 2);
+            tail = suffix_within(tail, tail.len() / 2);
         }
         self.left -= escaped_len(tail);
         tail
@@ -184,7 +193,7 @@ impl FieldBudget {
 
 /// The longest prefix of at most `bytes` bytes that takes at most `escaped` bytes as JSON.
 fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
-    let mut head = prefix(text, bytes);
+    let mut head = prefix_within(text, bytes);
     if escaped_len(head) <= escaped {
         return head;
     }
@@ -196,7 +205,7 @@ fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
         full
     });
     if let Some(end) = end {
-        head = prefix(head, end);
+        head = prefix_within(head, end);
     }
     head
 }
@@ -217,7 +226,7 @@ fn escape_cost(byte: u8) -> usize {
 fn with_short_strings(value: &Value, longest: usize) -> Value {
     match value {
         Value::String(text) => {
-            let head = prefix(text, longest);
+            let head = prefix_within(text, longest);
             Value::String(if head.len() < text.len() {
                 format!("{head}…")
             } else {
@@ -256,7 +265,7 @@ mod tests {
     fn a_long_input_keeps_its_short_fields() {
         let input = serde_json::json!({"path": "a.rs", "content": "x".repeat(100_000)});
         let mut more = MoreFields::new();
-        let cut = FieldBudget::new(7).json("", "input", &input, &mut more);
+        let cut = FieldBudget::new(7).fit_json("", "input", &input, &mut more);
         assert_eq!(cut["path"], "a.rs");
         assert!(cut["content"].as_str().unwrap().ends_with("x…"));
         assert_eq!(more["input"].reference, "e:7:input");
@@ -267,7 +276,7 @@ mod tests {
     fn output_keeps_its_end() {
         let result = ToolResult::ok(format!("begin{}end", "-".repeat(200_000)));
         let mut more = MoreFields::new();
-        let head = FieldBudget::new(7).output(&result, &mut more);
+        let head = FieldBudget::new(7).fit_output(&result, &mut more);
         assert_eq!(head.len(), LONG_FIELD);
         let tail = more["output"].tail.as_deref().unwrap();
         assert_eq!(tail.len(), LONG_FIELD);
@@ -278,7 +287,7 @@ mod tests {
     fn output_of_up_to_twice_the_field_is_all_there() {
         let result = ToolResult::ok("é".repeat(50_000));
         let mut more = MoreFields::new();
-        let head = FieldBudget::new(7).output(&result, &mut more);
+        let head = FieldBudget::new(7).fit_output(&result, &mut more);
         assert_eq!(head + more["output"].tail.as_deref().unwrap(), result.text);
     }
 }

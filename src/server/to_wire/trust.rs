@@ -21,7 +21,7 @@ pub fn trust_item(item: FolderItem) -> wire::TrustItem {
 }
 
 /// The redirects that a person can be asked about.
-pub fn redirects(found: Vec<ProviderRedirect>) -> Vec<wire::ProviderRedirect> {
+pub fn to_redirects(found: Vec<ProviderRedirect>) -> Vec<wire::ProviderRedirect> {
     let redirects = found.into_iter().filter(ProviderRedirect::can_be_accepted);
     let redirects = redirects.map(|redirect| wire::ProviderRedirect {
         provider: redirect.provider,

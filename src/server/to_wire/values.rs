@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::truncate::FieldBudget;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
-use crate::base::text::{neutralise, one_line, prefix};
+use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::AgentSettings;
 use crate::domain::{
     AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, PromptQueue, QueuedPrompt, ToolSpec,
@@ -36,12 +36,12 @@ pub fn error_data(error: &AgentError) -> wire::ErrorData {
         user_action,
         attempts,
     } = error;
-    let short = |text: &Option<String>| text.as_deref().map(clip);
+    let short = |text: &Option<String>| text.as_deref().map(clip_text);
     wire::ErrorData {
         code: (*code).into(),
-        message: clip(message),
+        message: clip_text(message),
         class: (*class).into(),
-        cause: cause.as_deref().map(clip),
+        cause: cause.as_deref().map(clip_text),
         provider: short(provider),
         model: short(model),
         status: *status,
@@ -63,8 +63,8 @@ pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::Prompt
         reason: end.reason.into(),
         state: end.state.into(),
         text,
-        usage: usage(&end.usage),
-        cost_usd: end.cost.map(Cost::usd),
+        usage: to_token_usage(&end.usage),
+        cost_usd: end.cost.map(Cost::to_usd),
         error: end.error.as_ref().map(error_data),
         tokens_before: None,
         tokens_after: None,
@@ -72,7 +72,7 @@ pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::Prompt
 }
 
 /// Tokens.
-pub fn usage(usage: &Usage) -> wire::TokenUsage {
+pub fn to_token_usage(usage: &Usage) -> wire::TokenUsage {
     let Usage {
         input,
         output,
@@ -88,15 +88,15 @@ pub fn usage(usage: &Usage) -> wire::TokenUsage {
 }
 
 /// Tokens with their cost.
-pub fn spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
+pub fn to_spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
     wire::Spent {
-        tokens: usage(tokens),
-        cost_usd: cost.map(Cost::usd),
+        tokens: to_token_usage(tokens),
+        cost_usd: cost.map(Cost::to_usd),
     }
 }
 
 /// Something that was allowed beyond one call.
-pub fn grant(grant: &Grant) -> wire::Grant {
+pub fn to_grant(grant: &Grant) -> wire::Grant {
     let Grant {
         id,
         rule,
@@ -129,7 +129,7 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
 
 /// An agent of the configuration; `tools` are all there are.
 pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
-    let has = tools.iter().filter(|tool| agent.tools.allows(tool));
+    let has = tools.iter().filter(|tool| agent.tools.is_allowed(tool));
     wire::AgentInfo {
         name: agent.name.clone(),
         description: agent.description.as_ref().map(|text| one_line(text, 300)),
@@ -154,7 +154,7 @@ pub fn command_info(command: &PromptCommand) -> wire::CommandInfo {
 }
 
 /// What the server has counted, with the session's part if one was asked for.
-pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::MetricsResult {
+pub fn to_metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::MetricsResult {
     wire::MetricsResult {
         totals: wire::Counts {
             input_tokens: totals.input_tokens.get(),
@@ -169,10 +169,10 @@ pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::
             reverts: totals.reverts.get(),
         },
         latencies: wire::Latencies {
-            first_token: histogram(totals.first_token.snapshot()),
-            step: histogram(totals.step.snapshot()),
-            tool: histogram(totals.tool.snapshot()),
-            cancel: histogram(totals.cancel.snapshot()),
+            first_token: to_histogram(totals.first_token.take_snapshot()),
+            step: to_histogram(totals.step.take_snapshot()),
+            tool: to_histogram(totals.tool.take_snapshot()),
+            cancel: to_histogram(totals.cancel.take_snapshot()),
         },
         circuits: Vec::new(),
         session,
@@ -180,12 +180,12 @@ pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::
 }
 
 /// The circuit of a provider, unless it is closed.
-pub fn circuit(name: &str, view: &CircuitView) -> Option<wire::CircuitInfo> {
+pub fn to_provider_circuit(name: &str, view: &CircuitView) -> Option<wire::CircuitInfo> {
     (view.state != CircuitState::Closed).then(|| circuit_info(wire::CircuitSubject::Provider, name, view))
 }
 
 /// The circuits of providers, or of a session's tools.
-pub fn circuits(
+pub fn to_circuits(
     subject: wire::CircuitSubject,
     views: &BTreeMap<String, CircuitView>,
 ) -> impl Iterator<Item = wire::CircuitInfo> {
@@ -202,21 +202,21 @@ fn circuit_info(subject: wire::CircuitSubject, name: &str, view: &CircuitView) -
     }
 }
 
-pub(super) fn location(cutter: &mut FieldBudget, location: &Location) -> wire::Location {
+pub(super) fn to_location(cutter: &mut FieldBudget, location: &Location) -> wire::Location {
     wire::Location {
-        uri: cutter.line(&location.uri),
+        uri: cutter.fit_line(&location.uri),
         line: location.line,
     }
 }
 
 pub(super) fn plan_item(cutter: &mut FieldBudget, item: &PlanItem) -> wire::PlanItem {
     wire::PlanItem {
-        text: cutter.line(&item.text),
+        text: cutter.fit_line(&item.text),
         status: item.status.into(),
     }
 }
 
-fn histogram(snapshot: HistogramSnapshot) -> wire::Histogram {
+fn to_histogram(snapshot: HistogramSnapshot) -> wire::Histogram {
     let HistogramSnapshot {
         buckets,
         sum_us,
@@ -230,9 +230,9 @@ fn histogram(snapshot: HistogramSnapshot) -> wire::Histogram {
     }
 }
 
-fn clip(text: &str) -> String {
-    let begin = prefix(text, ERROR_TEXT);
-    let head = neutralise(begin);
+fn clip_text(text: &str) -> String {
+    let begin = prefix_within(text, ERROR_TEXT);
+    let head = strip_control_characters(begin);
     if begin.len() < text.len() {
         format!("{head}…")
     } else {
@@ -241,11 +241,11 @@ fn clip(text: &str) -> String {
 }
 
 /// The prompts that wait, as they are shown.
-pub fn queue(queue: &PromptQueue) -> wire::QueueState {
+pub fn to_queue_state(queue: &PromptQueue) -> wire::QueueState {
     let mut cutter = FieldBudget::new(0);
     let prompt = |prompt: &QueuedPrompt| wire::QueuedPrompt {
         prompt_id: prompt.id.clone(),
-        text: cutter.line(&prompt.text),
+        text: cutter.fit_line(&prompt.text),
     };
     wire::QueueState {
         paused: queue.paused,
@@ -262,7 +262,7 @@ pub fn queue_result(
 ) -> wire::QueueResult {
     let prompt = |(id, content): &(String, Vec<Block>)| wire::QueuedContent {
         prompt_id: id.clone(),
-        content: super::blocks(content),
+        content: super::to_message_blocks(content),
     };
     wire::QueueResult {
         paused,

@@ -1,10 +1,12 @@
 //! Whether a name that a person or a client gives can be a model (R-CAT), and what was meant if not.
 
 use super::Models;
-use crate::base::nearest::nearest;
+use crate::base::nearest::nearest_name;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::ProviderSpec;
-use crate::provider::models::{KnownList, NameVerdict, Naming, judge, retirement, today};
+use crate::provider::models::{
+    KnownList, NameVerdict, Naming, check_model_name, current_day, lookup_retirement,
+};
 
 /// Whether a name can be a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum ModelVerdict {
 impl Models {
     /// Whether `named` can be a model for an agent, by what is known without asking anybody.
     pub fn judge_model(&self, agent: Option<&str>, named: &str) -> ModelVerdict {
-        match self.target_of(self.agent(agent), named) {
+        match self.target_of(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => {
                 let list = self.list_of(&provider);
                 let list = list.as_ref();
@@ -43,7 +45,7 @@ impl Models {
             ModelVerdict::Refuse(why) => return Err(why),
             ModelVerdict::NeedsList => {}
         }
-        let Ok(Some((provider, model))) = self.target_of(self.agent(agent), named) else {
+        let Ok(Some((provider, model))) = self.target_of(self.agent_settings(agent), named) else {
             return Ok(());
         };
         let list = self.read_list(&provider).await;
@@ -58,7 +60,7 @@ impl Models {
     /// `named` with its provider, as it means the same when another provider is the default; as given where nothing is
     /// configured.
     pub fn full_name(&self, agent: Option<&str>, named: &str) -> String {
-        match self.target_of(self.agent(agent), named) {
+        match self.target_of(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => format!("{}/{model}", provider.name),
             Ok(None) | Err(_) => named.to_owned(),
         }
@@ -69,7 +71,7 @@ impl Models {
     /// # Errors
     /// Why it cannot.
     pub fn is_still_there(&self, named: &str) -> Result<(), String> {
-        let now = self.now();
+        let now = self.current_settings();
         let (name, model) = named.split_once('/').unwrap_or((named, ""));
         let Some(provider) = now.providers.get(name) else {
             return Err(format!("the provider {name} is no longer configured"));
@@ -78,8 +80,8 @@ impl Models {
         if provider.needs_key && provider.api_key.is_none() && !can_ask {
             return Err(format!("the provider {name} no longer has an API key"));
         }
-        let spec = self.spec(provider);
-        match retired(&spec, model) {
+        let spec = self.provider_spec(provider);
+        match retirement_date(&spec, model) {
             Some(date) => Err(format!("{named} was retired on {date}")),
             None => Ok(()),
         }
@@ -94,7 +96,7 @@ impl Models {
         let (prefix, rest) = named
             .split_once('/')
             .map_or((None, named), |(at, rest)| (Some(at), rest));
-        let now = self.now();
+        let now = self.current_settings();
         let prefixed = prefix.and_then(|prefix| now.providers.get(prefix));
         if let Some(provider) = prefixed {
             return Ok(Some((provider.clone(), rest.to_owned())));
@@ -125,13 +127,13 @@ impl Models {
     /// Models' own names may hold slashes where anybody names them, but none of a vendor's does.
     fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
         let names = self.settings.providers.keys().map(String::as_str);
-        let meant = nearest(prefix, names.clone());
+        let meant = nearest_name(prefix, names.clone());
         let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
-        let is_free = self.spec(provider).naming() == Naming::Free;
+        let is_free = self.provider_spec(provider).model_naming() == Naming::Free;
         if is_free && !is_misspelled {
             return Ok(());
         }
-        let now = self.now();
+        let now = self.current_settings();
         let usable = now.providers.values();
         let usable = usable.filter(|provider| provider.configured || provider.api_key.is_some());
         let usable: Vec<&str> = usable.map(|provider| provider.name.as_str()).collect();
@@ -149,9 +151,9 @@ impl Models {
     }
 
     fn judge_at(&self, provider: &ProviderSettings, model: &str, list: KnownList<'_>) -> ModelVerdict {
-        let spec = self.spec(provider);
-        let naming = spec.naming();
-        let near = match judge(model, &provider.name, naming, list, today()) {
+        let spec = self.provider_spec(provider);
+        let naming = spec.model_naming();
+        let near = match check_model_name(model, &provider.name, naming, list, current_day()) {
             NameVerdict::Accept => return ModelVerdict::Accept,
             NameVerdict::NeedsList => return ModelVerdict::NeedsList,
             NameVerdict::Refuse(near) => near,
@@ -163,7 +165,7 @@ impl Models {
         } else {
             format!(", did you mean {}?", near.join(" or "))
         };
-        let what = match retired(&spec, model) {
+        let what = match retirement_date(&spec, model) {
             Some(date) => format!("model {name}/{model} was retired on {date}"),
             None => format!("unknown model {name}/{model}"),
         };
@@ -173,13 +175,13 @@ impl Models {
 
     pub(super) fn default_choice(&self, agent: &AgentSettings) -> DefaultChoice {
         let default_model = |name: &str| self.default_model(name);
-        crate::config::select_for(&self.now(), agent, &self.env, &default_model)
+        crate::config::select_for(&self.current_settings(), agent, &self.env, &default_model)
     }
 }
 
 /// The date on which the vendor that is asked has retired `model`.
-fn retired(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
-    let is_vendor = matches!(spec.naming(), Naming::Vendor(_));
-    let end = retirement(model).filter(|end| is_vendor && end.day <= today())?;
+fn retirement_date(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
+    let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
+    let end = lookup_retirement(model).filter(|end| is_vendor && end.day <= current_day())?;
     Some(end.date)
 }

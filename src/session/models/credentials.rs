@@ -22,13 +22,13 @@ pub(super) type FailedCredentials = BTreeMap<String, EditorError>;
 
 impl Models {
     /// The settings, with the keys that the editor gave so far.
-    pub(super) fn now(&self) -> Arc<Settings> {
+    pub(super) fn current_settings(&self) -> Arc<Settings> {
         let given: Vec<(&String, SecretString)> = self
             .settings
             .providers
             .iter()
             .filter(|(_, provider)| provider.takes_editor_key())
-            .filter_map(|(name, _)| Some((name, self.keys.given(name)?)))
+            .filter_map(|(name, _)| Some((name, self.keys.known_key(name)?)))
             .collect();
         if given.is_empty() {
             return self.settings.clone();
@@ -43,34 +43,40 @@ impl Models {
     }
 
     /// The provider's settings, with the key that the editor gave for it.
-    pub(super) fn keyed(&self, settings: &ProviderSettings) -> ProviderSettings {
+    pub(super) fn with_editor_key(&self, settings: &ProviderSettings) -> ProviderSettings {
         let mut own = settings.clone();
         if settings.takes_editor_key() {
-            own.api_key = self.keys.given(&settings.name);
+            own.api_key = self.keys.known_key(&settings.name);
         }
         own
     }
 
     /// Asks the editor for the keys that a choice may need and nobody else has: of the provider that is named; else of
     /// those that are configured, and if none of them will do, of those that a key alone selects. Each is asked for once.
-    pub(super) async fn gather(&self, agent: Option<&str>, model: Option<&str>) -> FailedCredentials {
+    pub(super) async fn gather_credentials(
+        &self,
+        agent: Option<&str>,
+        model: Option<&str>,
+    ) -> FailedCredentials {
         self.forget_refused();
         if !self.keys.can_ask() {
             return FailedCredentials::new();
         }
         let agent = agent
-            .and_then(|name| self.settings.agent(name))
+            .and_then(|name| self.settings.find_agent(name))
             .unwrap_or_else(|| self.settings.default_agent());
         let named = model.map(|model| model.split_once('/').map_or(model, |(provider, _)| provider));
         let named = named.filter(|name| self.settings.providers.contains_key(*name));
         if let Some(name) = named.or(agent.provider.as_deref()) {
-            return self.ask([name]).await;
+            return self.request_keys([name]).await;
         }
         let configured = self.settings.providers.values();
         let configured = configured.filter(|provider| provider.configured);
-        let mut unanswered = self.ask(configured.map(|provider| provider.name.as_str())).await;
+        let mut unanswered = self
+            .request_keys(configured.map(|provider| provider.name.as_str()))
+            .await;
         if let DefaultChoice::ProbeOllama { .. } = self.default_choice(agent) {
-            unanswered.extend(self.ask(selected_by_key()).await);
+            unanswered.extend(self.request_keys(selected_by_key()).await);
         }
         unanswered
     }
@@ -90,14 +96,14 @@ impl Models {
     }
 
     /// All at once.
-    async fn ask<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> FailedCredentials {
+    async fn request_keys<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> FailedCredentials {
         let takers = names.into_iter().filter(|name| {
             self.settings
                 .providers
                 .get(*name)
                 .is_some_and(ProviderSettings::takes_editor_key)
         });
-        let asked = takers.map(|name| async move { (name, self.keys.ask(name).await) });
+        let asked = takers.map(|name| async move { (name, self.keys.request_key(name).await) });
         let answers = join_all(asked).await;
         let failed = answers
             .into_iter()
@@ -110,7 +116,7 @@ impl Models {
         self.lock().retain(|name, built| {
             let refused = built.provider.key_refused();
             if let Some(key) = built.key.as_ref().filter(|_| refused) {
-                self.keys.refused(name, key);
+                self.keys.forget_refused_key(name, key);
             }
             !refused
         });
@@ -118,21 +124,21 @@ impl Models {
 
     /// Tries the address and the key of a provider by one request that costs nothing; none where there is no such
     /// provider.
-    pub async fn check(&self, name: &str) -> Option<ListedProvider> {
+    pub async fn check_provider(&self, name: &str) -> Option<ListedProvider> {
         if let Some(why) = self.settings.broken_providers.get(name) {
-            return Some(ListedProvider::broken(name, why));
+            return Some(ListedProvider::from_broken_settings(name, why));
         }
         let settings = self.settings.providers.get(name)?;
-        let unanswered = self.ask([name]).await;
-        let own = self.keyed(settings);
-        let mut listed = self.listed(&own);
+        let unanswered = self.request_keys([name]).await;
+        let own = self.with_editor_key(settings);
+        let mut listed = self.to_listed_provider(&own);
         if listed.health.is_none() {
             if let Some(error) = unanswered.get(name) {
                 listed.message = Some(format!("missing API key: {error}"));
             }
             return Some(listed);
         }
-        let reached = provider::reach(&self.spec(&own), CHECK).await;
+        let reached = provider::probe_provider(&self.provider_spec(&own), CHECK).await;
         let key = own.api_key.as_ref().filter(|_| settings.api_key.is_none());
         (listed.health, listed.message) = match reached {
             Ok(ProbeResult::Models(_) | ProbeResult::Key) => (Some(Health::Ok), None),
@@ -142,7 +148,7 @@ impl Models {
             }
             Err(error) => {
                 if let Some(key) = key.filter(|_| error.fault == Fault::Unauthorized) {
-                    self.keys.refused(name, key);
+                    self.keys.forget_refused_key(name, key);
                 }
                 (Some(Health::Failing), Some(error.message))
             }
@@ -152,12 +158,12 @@ impl Models {
 }
 
 /// Whether two keys are the same.
-pub(super) fn same(one: Option<&SecretString>, other: Option<&SecretString>) -> bool {
+pub(super) fn is_same_key(one: Option<&SecretString>, other: Option<&SecretString>) -> bool {
     one.map(ExposeSecret::expose_secret) == other.map(ExposeSecret::expose_secret)
 }
 
 /// What is missing, with why the editor did not help.
-pub(super) fn explained(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
+pub(super) fn explain_missing_key(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
     if error.code == ErrorCode::Config
         && let Some((name, why)) = unanswered.first_key_value()
     {

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use secrecy::SecretString;
 
 use super::Models;
-use super::credentials::same;
+use super::credentials::is_same_key;
 use crate::base::clock::{self, Instant};
 use crate::config::{ProviderKind, ProviderSettings};
 use crate::provider::{self, ModelList, models};
@@ -45,11 +45,11 @@ impl ModelLists {
         let entry = lists.get(&provider.name)?;
         let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
         let is_same =
-            entry.address == provider.base_url && same(entry.key.as_ref(), provider.api_key.as_ref());
+            entry.address == provider.base_url && is_same_key(entry.key.as_ref(), provider.api_key.as_ref());
         (is_fresh && is_same).then(|| entry.list.clone())
     }
 
-    fn put(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
+    fn store_list(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
         let entry = KeptModelList {
             address: provider.base_url.clone(),
             key: provider.api_key.clone(),
@@ -84,7 +84,7 @@ impl Models {
         if let Some(kept) = defaults.get(&key).filter(is_there) {
             return Some(kept.clone());
         }
-        let offered = models::offered(provider, names, models::today());
+        let offered = models::list_offered_models(provider, names, models::current_day());
         let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
         defaults.insert(key, default.clone());
         Some(default)
@@ -92,7 +92,7 @@ impl Models {
 
     /// Reads the lists of all providers that can be asked, unless they are at hand.
     pub(super) async fn read_lists(&self) {
-        let now = self.now();
+        let now = self.current_settings();
         let can_be_asked = |provider: &&ProviderSettings| {
             let has_key = provider.api_key.is_some();
             provider.kind != ProviderKind::Script && (has_key || provider.configured && !provider.needs_key)
@@ -107,10 +107,10 @@ impl Models {
         if let Some(list) = self.lists.get(&provider) {
             return Some(list);
         }
-        match provider::fetch_list(&self.spec(&provider), LIMIT).await {
+        match provider::fetch_list(&self.provider_spec(&provider), LIMIT).await {
             Ok(list) => {
                 let list = Arc::new(list?);
-                self.lists.put(&provider, list.clone());
+                self.lists.store_list(&provider, list.clone());
                 Some(list)
             }
             Err(error) => {
@@ -124,7 +124,7 @@ impl Models {
     fn keyed_or_own(&self, provider: &ProviderSettings) -> ProviderSettings {
         match provider.api_key {
             Some(_) => provider.clone(),
-            None => self.keyed(provider),
+            None => self.with_editor_key(provider),
         }
     }
 }

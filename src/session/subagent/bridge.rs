@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::super::wall_time::PausableDeadline;
-use crate::approval::{Policy, Verdict, judge};
+use crate::approval::{Policy, Verdict, judge_tool_call};
 use crate::base::text;
 use crate::context::History;
 use crate::domain::{
@@ -63,7 +63,7 @@ impl SubagentBridge {
             usage: Usage::default(),
             cost: Some(Cost(0)),
             answers: FuturesUnordered::new(),
-            clock: PausableDeadline::started(Some(job.limit)),
+            clock: PausableDeadline::start_with_limit(Some(job.limit)),
             timed_out: false,
             live: ShownSubagent {
                 news: job.news.clone(),
@@ -75,7 +75,7 @@ impl SubagentBridge {
     }
 
     /// Something is said to the child.
-    pub(super) fn hears(&mut self, message: Message) {
+    pub(super) fn push_user_message(&mut self, message: Message) {
         self.history.apply(&Event::Message(message.into()));
     }
 
@@ -87,7 +87,7 @@ impl SubagentBridge {
     /// The time is up; there is so much more for last words.
     pub(super) fn wraps_up(&mut self, limit: Duration) {
         self.timed_out = true;
-        self.clock = PausableDeadline::started(Some(limit));
+        self.clock = PausableDeadline::start_with_limit(Some(limit));
     }
 
     /// That time is up too.
@@ -101,14 +101,14 @@ impl SubagentBridge {
     }
 
     /// Waits until an answer has come that the child waits for. While a person is waited for, its time stands.
-    pub(super) async fn answered(&mut self) {
+    pub(super) async fn wait_for_answer(&mut self) {
         match self.answers.next().await {
             Some(wanted) => {
                 if !wanted {
                     self.nobody_waits().await;
                 }
                 if self.answers.is_empty() {
-                    self.clock.run();
+                    self.clock.resume();
                 }
             }
             None => std::future::pending().await,
@@ -137,14 +137,14 @@ impl SubagentBridge {
 
     async fn nobody_waits(&mut self) {
         // The turn is over when nobody listens.
-        let _ = self.up.pass(TurnRequest::Gone).await;
+        let _ = self.up.forward_request(TurnRequest::Gone).await;
     }
 
     /// Takes in what the child tells or asks.
     pub(super) async fn take(&mut self, message: crate::turn::TurnMessage) {
         let crate::turn::TurnMessage { body, permit } = message;
         match body {
-            TurnRequest::Event(event) => self.event(event).await,
+            TurnRequest::Event(event) => self.handle_event(event).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
             // No person speaks to it.
             TurnRequest::Hear(reply) => _ = reply.send(Vec::new()),
@@ -155,10 +155,10 @@ impl SubagentBridge {
                 effect,
                 approval,
                 reply,
-            } => match self.denied(&tool, &effect) {
+            } => match self.denial_reason(&tool, &effect) {
                 Some(why) => _ = reply.send(Judgement::Deny(why)),
                 None => {
-                    self.pass(TurnRequest::Judge {
+                    self.forward_request(TurnRequest::Judge {
                         tool,
                         effect,
                         approval,
@@ -169,16 +169,17 @@ impl SubagentBridge {
             },
             TurnRequest::Ask { question, reply } => {
                 let reply = self.wait_for(reply);
-                self.pass(TurnRequest::Ask { question, reply }).await;
+                self.forward_request(TurnRequest::Ask { question, reply }).await;
             }
             TurnRequest::PersonRequest { asked, reply } => {
                 let asked = self.of_child(asked);
                 let reply = self.wait_for(reply);
-                self.pass(TurnRequest::PersonRequest { asked, reply }).await;
+                self.forward_request(TurnRequest::PersonRequest { asked, reply })
+                    .await;
             }
             TurnRequest::MayStep(reply) => {
                 let reply = self.wait_for(reply);
-                self.pass(TurnRequest::MayStep(reply)).await;
+                self.forward_request(TurnRequest::MayStep(reply)).await;
             }
             TurnRequest::WaitsBeside(over) => {
                 let (waits, over_above) = oneshot::channel::<()>();
@@ -190,25 +191,25 @@ impl SubagentBridge {
                     true
                 };
                 self.answers.push(waiting.boxed());
-                self.pass(TurnRequest::WaitsBeside(over_above)).await;
+                self.forward_request(TurnRequest::WaitsBeside(over_above)).await;
             }
             TurnRequest::Gone => self.nobody_waits().await,
         }
         drop(permit);
     }
 
-    async fn pass(&mut self, body: TurnRequest) {
+    async fn forward_request(&mut self, body: TurnRequest) {
         // The turn is over when nobody listens; then the child is, too.
-        let _ = self.up.pass(body).await;
+        let _ = self.up.forward_request(body).await;
     }
 
     /// What its agent may not do, though the session may.
-    fn denied(&self, tool: &str, effect: &Effect) -> Option<String> {
+    fn denial_reason(&self, tool: &str, effect: &Effect) -> Option<String> {
         let plan = Policy {
             mode: Mode::Plan,
             ..Policy::default()
         };
-        match judge(&plan, tool, effect) {
+        match judge_tool_call(&plan, tool, effect) {
             Verdict::Deny { why } if self.read_only => Some(why),
             Verdict::Deny { .. } | Verdict::Allow { .. } | Verdict::Ask { .. } => None,
         }
@@ -236,9 +237,9 @@ impl SubagentBridge {
     /// The history for the next request, as soon as the turn goes on.
     async fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
         // Its work was cut, and what it has left open is no history to go on with.
-        self.settle().await;
+        self.settle_open_items().await;
         let begun = StepInput {
-            items: self.history.messages(),
+            items: self.history.to_messages(),
             failed_compactions: self.failed_compactions,
         };
         let (may_step, goes_on) = oneshot::channel();
@@ -250,10 +251,10 @@ impl SubagentBridge {
             true
         };
         self.answers.push(waiting.boxed());
-        self.pass(TurnRequest::MayStep(may_step)).await;
+        self.forward_request(TurnRequest::MayStep(may_step)).await;
     }
 
-    async fn event(&mut self, event: Event) {
+    async fn handle_event(&mut self, event: Event) {
         if let Event::Transition { transition, .. } = &event {
             self.answer.record_transition(*transition);
         }
@@ -265,26 +266,28 @@ impl SubagentBridge {
                     if !text.trim().is_empty() {
                         self.answer.push_message(&text);
                     }
-                    self.live.ends().await;
+                    self.live.finish_message().await;
                 }
                 self.history.apply(&Event::Message(message));
             }
             Event::MessageRetracted { .. } => {
                 self.history.apply(&event);
                 if self.partial.take().is_some_and(|(_, text)| !text.is_empty()) {
-                    self.live.tell("\n(taken back: the answer broke off)\n").await;
+                    self.live
+                        .push_text("\n(taken back: the answer broke off)\n")
+                        .await;
                 }
             }
             Event::ToolCall(update) => self.tool_call(update).await,
             Event::Delta(Delta::Text { message, text, .. }) => {
-                self.live.tell(&text).await;
+                self.live.push_text(&text).await;
                 match &mut self.partial {
                     Some((id, partial)) if *id == message => partial.push_str(&text),
                     _ => self.partial = Some((message, text)),
                 }
             }
             // Live output of its tools; a cancel may drop what is nobody's only carrier.
-            Event::Delta(Delta::ToolOutput { .. }) => _ = self.up.emit(event).await,
+            Event::Delta(Delta::ToolOutput { .. }) => _ = self.up.emit_event(event).await,
             Event::Compacted(_) => {
                 self.history.apply(&event);
                 if let Event::Compacted(compaction) = &event
@@ -292,15 +295,15 @@ impl SubagentBridge {
                 {
                     self.failed_compactions = 0;
                 }
-                self.nested(event).await;
+                self.emit_nested_event(event).await;
             }
             Event::Usage { step, step_cost, .. } => {
-                self.spent(step, step_cost);
-                self.nested(event).await;
+                self.record_usage(step, step_cost);
+                self.emit_nested_event(event).await;
             }
             Event::Nested(nested) => {
                 if let Event::Usage { step, step_cost, .. } = nested.event {
-                    self.spent(step, step_cost);
+                    self.record_usage(step, step_cost);
                 }
                 self.hand_on(Event::Nested(nested)).await;
             }
@@ -309,13 +312,13 @@ impl SubagentBridge {
             Event::Transition { transition, .. } if !is_recovery(transition) => {}
             Event::Warning { ref code, .. } => {
                 self.failed_compactions += u32::from(code == COMPACTION_FAILED);
-                self.nested(event).await;
+                self.emit_nested_event(event).await;
             }
             Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
             | Event::ModelSwitched { .. }
-            | Event::Circuit { .. } => self.nested(event).await,
+            | Event::Circuit { .. } => self.emit_nested_event(event).await,
             // The plan and the session's data are the person's own agent's to change.
             Event::Plan(_)
             | Event::SessionUpdated { .. }
@@ -340,7 +343,7 @@ impl SubagentBridge {
         if update.status.is_final() {
             // Sub-agents that were cut with the call that made them end nothing themselves.
             let below = self.take_below(&update.id);
-            self.end(below).await;
+            self.end_open_calls(below).await;
             self.open.retain(|call| call.id != update.id);
         } else {
             match self.open.iter_mut().find(|call| call.id == update.id) {
@@ -365,7 +368,7 @@ impl SubagentBridge {
         below
     }
 
-    fn spent(&mut self, usage: Usage, cost: Option<Cost>) {
+    fn record_usage(&mut self, usage: Usage, cost: Option<Cost>) {
         self.usage += usage;
         self.cost = match (self.cost, cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),
@@ -373,7 +376,7 @@ impl SubagentBridge {
         };
     }
 
-    async fn nested(&mut self, event: Event) {
+    async fn emit_nested_event(&mut self, event: Event) {
         let parent = self.call.clone();
         self.hand_on(Event::Nested(Box::new(SubagentEvent { parent, event })))
             .await;
@@ -385,7 +388,7 @@ impl SubagentBridge {
     }
 
     /// What the child has left open ends here: the message in progress is cut, calls are cancelled.
-    pub(super) async fn settle(&mut self) {
+    pub(super) async fn settle_open_items(&mut self) {
         if let Some((id, text)) = self.partial.take()
             && !text.trim().is_empty()
         {
@@ -399,11 +402,11 @@ impl SubagentBridge {
             self.answer.push_message(&text);
         }
         let open = std::mem::take(&mut self.open);
-        self.end(open).await;
+        self.end_open_calls(open).await;
     }
 
     /// Ends calls that nobody ends any more.
-    async fn end(&mut self, open: Vec<ToolCallUpdate>) {
+    async fn end_open_calls(&mut self, open: Vec<ToolCallUpdate>) {
         let why = if self.timed_out {
             "the time of the sub-agent is up"
         } else {
@@ -434,7 +437,7 @@ impl SubagentBridge {
     }
 
     /// What became of the child, which has ended.
-    pub(super) fn report(self, state: ChildState, why: Option<String>) -> Report {
+    pub(super) fn into_report(self, state: ChildState, why: Option<String>) -> Report {
         Report {
             state,
             why,
@@ -464,11 +467,11 @@ struct ShownSubagent {
 }
 
 impl ShownSubagent {
-    async fn tell(&mut self, piece: &str) {
+    async fn push_text(&mut self, piece: &str) {
         if self.left == 0 {
             return;
         }
-        let piece = text::prefix(piece, self.left);
+        let piece = text::prefix_within(piece, self.left);
         self.left -= piece.len();
         let mut out = match &self.label {
             None => piece.to_owned(),
@@ -476,7 +479,7 @@ impl ShownSubagent {
                 self.line.push_str(piece);
                 let end = self.line.rfind('\n').map_or(0, |at| at + 1);
                 let rest = self.line.split_off(end);
-                labelled(label, &std::mem::replace(&mut self.line, rest))
+                label_lines(label, &std::mem::replace(&mut self.line, rest))
             }
         };
         if self.left == 0 {
@@ -486,10 +489,10 @@ impl ShownSubagent {
     }
 
     /// A message is complete.
-    async fn ends(&mut self) {
+    async fn finish_message(&mut self) {
         let out = match &self.label {
             None => "\n".to_owned(),
-            Some(label) => labelled(label, &std::mem::take(&mut self.line)),
+            Some(label) => label_lines(label, &std::mem::take(&mut self.line)),
         };
         if self.left > 0 {
             self.send(out).await;
@@ -504,7 +507,7 @@ impl ShownSubagent {
     }
 }
 
-fn labelled(label: &str, lines: &str) -> String {
+fn label_lines(label: &str, lines: &str) -> String {
     lines.lines().map(|line| format!("[{label}] {line}\n")).collect()
 }
 
@@ -522,8 +525,8 @@ mod tests {
         };
         for piece in pieces {
             match *piece {
-                "END" => live.ends().await,
-                piece => live.tell(piece).await,
+                "END" => live.finish_message().await,
+                piece => live.push_text(piece).await,
             }
         }
         drop(live);

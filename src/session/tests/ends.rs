@@ -58,7 +58,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     let mut said = 0;
     let ended = loop {
         match desk.post(&other, &long).await.unwrap() {
-            Ok(handle) => drop(handle.outcome().await),
+            Ok(handle) => drop(handle.wait_for_outcome().await),
             Err(refused) => assert!(matches!(refused, CommandError::Store(_)), "{refused:?}"),
         }
         said += 1;
@@ -86,7 +86,7 @@ impl Provider for Panics {
         "panics"
     }
 
-    fn stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         Box::pin(async { panic!("a bug in the provider") })
     }
 }
@@ -124,11 +124,11 @@ impl Provider for BreaksOff {
         "breaks"
     }
 
-    fn standing(&self) -> Option<&Arc<AccountHealth>> {
+    fn account_health(&self) -> Option<&Arc<AccountHealth>> {
         Some(&self.standing)
     }
 
-    fn stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let usage = Usage {
             input: 500,
             ..Usage::default()
@@ -148,8 +148,8 @@ impl Provider for BreaksOff {
         let pool = self.pool.get().unwrap().clone();
         let breaks = move |event: Result<StreamEvent, ProviderError>| {
             event.inspect_err(|error| {
-                standing.failed(error);
-                *behind.lock().unwrap() = Some(pool.account(2 << 20).take(2 << 20));
+                standing.record_failure(error);
+                *behind.lock().unwrap() = Some(pool.open_session(2 << 20).take(2 << 20));
                 broke.notify_one();
             })
         };
@@ -177,8 +177,8 @@ async fn what_a_call_cost_is_told_though_a_cancel_comes_before_its_circuit_can_b
     let session = desk.session();
     let running = desk.post(&session, "go").await.unwrap().unwrap();
     model.broke.notified().await;
-    desk.sessions.cancel(&session, None);
-    let ended = running.outcome().await.unwrap().end;
+    desk.sessions.cancel_turn(&session, None);
+    let ended = running.wait_for_outcome().await.unwrap().end;
     assert_eq!(ended.reason, TerminalReason::AbortedStreaming);
     assert_eq!(ended.usage.input, 500);
     drop(behind.lock().unwrap().take());
@@ -217,12 +217,12 @@ impl Tool for Slow {
     const NAME: &'static str = "slow";
     const DESCRIPTION: &'static str = "Takes its time.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "slow".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(Effect::execute("slow"))
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::from_command("slow"))
     }
 
     async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -248,13 +248,15 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
         _ => None,
     });
     let approval = asked.expect("a question");
-    let decided = desk.sessions.ask(&session, |reply| SessionCommand::Decide {
-        approval,
-        decision: Decision::of(DecisionKind::Allow),
-        reply,
-    });
+    let decided = desk
+        .sessions
+        .send_request(&session, |reply| SessionCommand::Decide {
+            approval,
+            decision: Decision::from_kind(DecisionKind::Allow),
+            reply,
+        });
     decided.await.unwrap();
-    assert_eq!(handle.outcome().await.unwrap().text, "fine");
+    assert_eq!(handle.wait_for_outcome().await.unwrap().text, "fine");
     assert_eq!(
         results(&desk),
         [(ToolCallStatus::Completed, "done at last".to_owned())]
@@ -282,7 +284,7 @@ async fn each_session_is_told_once_why_its_model_was_chosen() {
     }
     // Nor again when it is loaded anew.
     tokio::time::sleep(Duration::from_secs(2_000)).await;
-    assert_eq!(desk.sessions.live(), 0);
+    assert_eq!(desk.sessions.live_session_count(), 0);
     desk.ask(&one, "hello").await;
     assert_eq!(told(), 2);
     desk.end().await;

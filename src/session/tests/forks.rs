@@ -18,7 +18,7 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
     let model = scripted(json!([{"events": [{"text": "ok"}], "repeat": true}]));
     let desk = Desk::with(Mode::Full, model, Vec::new(), None, Some(fault));
     let session = desk.session();
-    let refused = desk.sessions.fork(&session, None).await.unwrap_err();
+    let refused = desk.sessions.fork_session(&session, None).await.unwrap_err();
     assert!(
         matches!(&refused, CommandError::NothingToFork(id) if *id == session),
         "{refused:?}"
@@ -27,7 +27,7 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
 
     fails.store(true, Ordering::Relaxed);
     let kept = desk.ask(&session, "two").await.turn;
-    let refused = desk.sessions.fork(&session, None).await.unwrap_err();
+    let refused = desk.sessions.fork_session(&session, None).await.unwrap_err();
     assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
     let revert = |reply| SessionCommand::Revert {
         turn: kept.clone(),
@@ -35,7 +35,7 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
         redo: false,
         reply,
     };
-    let refused = desk.sessions.ask(&session, revert).await.unwrap_err();
+    let refused = desk.sessions.send_request(&session, revert).await.unwrap_err();
     assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
 
     fails.store(false, Ordering::Relaxed);
@@ -44,8 +44,8 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
         .writes
         .until_health(|health| health == StoreHealth::Ok)
         .await;
-    let (fork, _) = desk.sessions.fork(&session, None).await.unwrap();
-    let mut pages = desk.sessions.services().store.reader.walk(&fork, 0);
+    let (fork, _) = desk.sessions.fork_session(&session, None).await.unwrap();
+    let mut pages = desk.sessions.services().store.reader.walk_events(&fork, 0);
     let mut ends = 0;
     while let Some(page) = pages.next().await.unwrap() {
         let ended = |stored: &&StoredEvent| matches!(stored.event, Event::TurnEnded(_));

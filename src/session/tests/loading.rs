@@ -38,11 +38,11 @@ struct Rig {
 struct Passed(Arc<Mutex<Vec<Event>>>);
 
 impl EventSink for Passed {
-    fn pass(&mut self, envelope: Envelope) {
+    fn publish_event(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
 
-    fn warn(&mut self, _code: &str, message: &str) {
+    fn publish_warning(&mut self, _code: &str, message: &str) {
         assert!(message.contains("the session store failed"), "{message}");
     }
 }
@@ -50,7 +50,7 @@ impl EventSink for Passed {
 struct NoModels;
 
 impl ModelSource for NoModels {
-    fn resolve(&self, _choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+    fn resolve_model(&self, _choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         async { Err(AgentError::new(ErrorCode::Config, "no model")) }.boxed()
     }
 }
@@ -58,7 +58,7 @@ impl ModelSource for NoModels {
 struct Plain;
 
 impl SettingsSource for Plain {
-    fn profile(&self, _session: &SessionInfo) -> TurnSettings {
+    fn turn_settings(&self, _session: &SessionInfo) -> TurnSettings {
         TurnSettings {
             models: Arc::new(NoModels),
             system: "".into(),
@@ -87,7 +87,7 @@ impl SettingsSource for Plain {
         Mode::Ask
     }
 
-    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+    fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
         Arc::new(Workspace::new(Shared::new(&[], None)))
     }
 }
@@ -101,7 +101,7 @@ impl Rig {
         let disk = fails.clone();
         let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));
         let outlet = Box::new(passed.clone());
-        let (store, driver) = Store::inline(folder.path().to_owned(), outlet, Some(fault));
+        let (store, driver) = Store::start_inline(folder.path().to_owned(), outlet, Some(fault));
         let driver = spawn(driver);
         let row = SessionRow::new("ses_1".into(), "/w", "/w", 1);
         let mut writes = vec![StoreWrite::CreateSession(Box::new(row))];
@@ -130,10 +130,10 @@ impl Rig {
             done: None,
         }));
         store.writes.send(StoreWrite::Together(writes)).await.unwrap();
-        store.writes.barrier().await.unwrap();
+        store.writes.flush_writes().await.unwrap();
         passed.0.lock().unwrap().clear();
         let services = Services {
-            ledger: ledger(&store),
+            ledger: build_ledger(&store),
             store,
             profiles: Arc::new(Plain),
             slots: Arc::new(CallSlots::new(1)),
@@ -159,7 +159,7 @@ impl Rig {
     async fn load(&self) -> (Vec<ApprovalId>, Vec<Event>) {
         let loaded = self
             .sessions
-            .ask(&"ses_1".into(), |reply| SessionCommand::Load {
+            .send_request(&"ses_1".into(), |reply| SessionCommand::Load {
                 read_only: false,
                 reply,
             })
@@ -172,7 +172,7 @@ impl Rig {
 
     async fn pending(&self) -> usize {
         let reader = &self.sessions.services().store.reader;
-        reader.pending(&"ses_1".into()).await.unwrap().0.len()
+        reader.read_pending(&"ses_1".into()).await.unwrap().0.len()
     }
 }
 
@@ -214,7 +214,7 @@ fn asked() -> Event {
 fn ended(reason: TerminalReason) -> Event {
     Event::TurnEnded(TurnEnd {
         reason,
-        state: reason.state(false),
+        state: reason.to_turn_state(false),
         usage: Usage::default(),
         cost: None,
         error: None,
@@ -231,7 +231,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
         ended(TerminalReason::ServerStopped),
     ];
     let rig = Rig::with(events, Vec::new()).await;
-    let activity = rig.sessions.activity();
+    let activity = rig.sessions.subscribe_activity();
     let found = async || rig.sessions.asked_by(&"appr_1".into()).await.unwrap();
     assert_eq!(activity.borrow().approvals, 0);
     assert_eq!(found().await, Some("ses_1".into()), "though nothing is loaded");
@@ -239,17 +239,17 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
     assert_eq!(activity.borrow().approvals, 1);
 
     tokio::time::sleep(IDLE * 2).await;
-    assert_eq!(rig.sessions.live(), 0);
+    assert_eq!(rig.sessions.live_session_count(), 0);
     assert_eq!(activity.borrow().approvals, 0, "unloaded");
     assert_eq!(found().await, Some("ses_1".into()));
 
     // An answer makes the session live again, and is kept until the turn is resumed.
     let decide = |reply| SessionCommand::Decide {
         approval: "appr_1".into(),
-        decision: Decision::of(DecisionKind::Deny),
+        decision: Decision::from_kind(DecisionKind::Deny),
         reply,
     };
-    rig.sessions.ask(&"ses_1".into(), decide).await.unwrap();
+    rig.sessions.send_request(&"ses_1".into(), decide).await.unwrap();
     assert_eq!(activity.borrow().approvals, 1);
     assert_eq!(rig.pending().await, 2);
     assert_eq!(rig.sessions.asked_by(&"appr_2".into()).await.unwrap(), None);
@@ -313,7 +313,7 @@ async fn a_call_whose_result_was_lost_does_not_run_again() {
     )
     .await;
     let resume = |reply| SessionCommand::Resume { reply };
-    rig.sessions.ask(&"ses_1".into(), resume).await.unwrap();
+    rig.sessions.send_request(&"ses_1".into(), resume).await.unwrap();
     let (_, told) = rig.load().await;
     assert!(
         matches!(&told[..], [Event::ToolCall(update), Event::TurnStarted { .. }, ..]
@@ -341,7 +341,7 @@ async fn a_question_about_a_call_that_is_not_open_is_closed() {
         ),
         "{told:?}"
     );
-    assert_eq!(rig.sessions.activity().borrow().approvals, 0);
+    assert_eq!(rig.sessions.subscribe_activity().borrow().approvals, 0);
     assert_eq!(rig.pending().await, 0);
 }
 
@@ -368,19 +368,22 @@ async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
         done: None,
     };
     writes.send(big).await.unwrap();
-    assert!(matches!(writes.barrier().await.unwrap(), StoreHealth::Gone(_)));
+    assert!(matches!(
+        writes.flush_writes().await.unwrap(),
+        StoreHealth::Gone(_)
+    ));
     let prompt = |reply| SessionCommand::Prompt {
         content: vec![Block::Text("hello".to_owned())],
         reply,
     };
-    let refused = rig.sessions.ask(&"ses_1".into(), prompt).await.err();
+    let refused = rig.sessions.send_request(&"ses_1".into(), prompt).await.err();
     assert!(matches!(refused, Some(CommandError::Store(_))), "{refused:?}");
     let decide = |reply| SessionCommand::Decide {
         approval: "appr_1".into(),
-        decision: Decision::of(DecisionKind::Allow),
+        decision: Decision::from_kind(DecisionKind::Allow),
         reply,
     };
-    let refused = rig.sessions.ask(&"ses_1".into(), decide).await.err();
+    let refused = rig.sessions.send_request(&"ses_1".into(), decide).await.err();
     assert!(matches!(refused, Some(CommandError::Store(_))), "{refused:?}");
     assert_eq!(rig.passed.0.lock().unwrap().len(), 0);
 }
@@ -427,7 +430,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         let session = SessionId::from("ses_1");
         let inspect = || {
             rig.sessions
-                .ask(&session, |reply| SessionCommand::Measure { reply })
+                .send_request(&session, |reply| SessionCommand::Measure { reply })
         };
         let began = std::time::Instant::now();
         assert_eq!(rig.load().await, (Vec::new(), Vec::new()));
@@ -445,7 +448,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
             title: "long".to_owned(),
             reply,
         };
-        rig.sessions.ask(&"ses_1".into(), rename).await.unwrap();
+        rig.sessions.send_request(&"ses_1".into(), rename).await.unwrap();
         let folded = inspect().await.unwrap();
         println!("shown after {shown:?}, written after {:?}", began.elapsed());
         assert_eq!(folded.seq, last + 1);
@@ -463,18 +466,18 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     let rename = async |id: &SessionId| {
         let title = format!("of {id}");
         rig.sessions
-            .ask(id, |reply| SessionCommand::Rename { title, reply })
+            .send_request(id, |reply| SessionCommand::Rename { title, reply })
             .await
             .unwrap();
     };
     while ids.len() < COUNT {
         let info = SessionInfo {
-            id: SessionId::fresh(),
+            id: SessionId::new_random(),
             folder: "/w".into(),
             cwd: "/w".into(),
             agent: None,
         };
-        let (id, _) = rig.sessions.create(info, ContentChoice::default());
+        let (id, _) = rig.sessions.create_session(info, ContentChoice::default());
         rename(&id).await;
         ids.push(id);
     }
@@ -484,16 +487,20 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
             .count()
     };
     tokio::time::sleep(IDLE - Duration::from_secs(1)).await;
-    assert_eq!((rig.sessions.live(), locks()), (COUNT, COUNT));
+    assert_eq!((rig.sessions.live_session_count(), locks()), (COUNT, COUNT));
     rename(&ids[7]).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!((rig.sessions.live(), locks()), (1, 1), "one was used meanwhile");
+    assert_eq!(
+        (rig.sessions.live_session_count(), locks()),
+        (1, 1),
+        "one was used meanwhile"
+    );
     tokio::time::sleep(IDLE).await;
-    assert_eq!((rig.sessions.live(), locks()), (0, 0));
+    assert_eq!((rig.sessions.live_session_count(), locks()), (0, 0));
     // They are there when they are wanted.
     rename(&ids[COUNT - 1]).await;
     let inspect = |reply| SessionCommand::Inspect { reply };
-    let found = rig.sessions.ask(&ids[COUNT - 1], inspect).await.unwrap();
+    let found = rig.sessions.send_request(&ids[COUNT - 1], inspect).await.unwrap();
     assert_eq!(found.title, Some(format!("of {}", ids[COUNT - 1])));
-    assert_eq!((found.seq, rig.sessions.live()), (2, 1));
+    assert_eq!((found.seq, rig.sessions.live_session_count()), (2, 1));
 }

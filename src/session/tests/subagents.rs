@@ -18,11 +18,11 @@ impl Tool for Stubborn {
     const NAME: &'static str = "stubborn";
     const DESCRIPTION: &'static str = "Never ends, whoever asks.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "stubborn".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
@@ -44,11 +44,11 @@ impl Tool for Until {
     const NAME: &'static str = "until";
     const DESCRIPTION: &'static str = "Waits.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "until".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 

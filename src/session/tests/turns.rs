@@ -46,11 +46,11 @@ impl Seen {
 }
 
 impl EventSink for Seen {
-    fn pass(&mut self, envelope: Envelope) {
+    fn publish_event(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
 
-    fn warn(&mut self, code: &str, message: &str) {
+    fn publish_warning(&mut self, code: &str, message: &str) {
         // Of a disk that fails because the test wants it.
         assert!(message.contains("the session store"), "{code}: {message}");
     }
@@ -64,7 +64,7 @@ struct Fixed {
 }
 
 impl ModelSource for Fixed {
-    fn resolve(&self, _: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+    fn resolve_model(&self, _: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let provider = self.model.clone();
         let info = ModelInfo {
             window: 200_000,
@@ -89,7 +89,7 @@ impl ModelSource for Fixed {
 }
 
 impl SettingsSource for Fixed {
-    fn profile(&self, _: &SessionInfo) -> TurnSettings {
+    fn turn_settings(&self, _: &SessionInfo) -> TurnSettings {
         TurnSettings {
             models: Arc::new(self.clone()),
             system: "test".into(),
@@ -118,7 +118,7 @@ impl SettingsSource for Fixed {
         self.mode
     }
 
-    fn workspace(&self, _: &SessionInfo) -> Arc<Workspace> {
+    fn open_workspace(&self, _: &SessionInfo) -> Arc<Workspace> {
         Arc::new(Workspace::new(Shared::new(&[], None)))
     }
 }
@@ -139,10 +139,10 @@ impl Desk {
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let seen = Seen::default();
-        let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
+        let (store, writer) = Store::start_inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
         let pool = ByteBudget::new(1 << 20);
         let services = Services {
-            ledger: ledger(&store),
+            ledger: build_ledger(&store),
             store,
             profiles: Arc::new(Fixed {
                 model,
@@ -170,12 +170,12 @@ impl Desk {
 
     pub(super) fn session(&self) -> SessionId {
         let info = SessionInfo {
-            id: SessionId::fresh(),
+            id: SessionId::new_random(),
             folder: "/nowhere".into(),
             cwd: "/nowhere".into(),
             agent: None,
         };
-        self.sessions.create(info, ContentChoice::default()).0
+        self.sessions.create_session(info, ContentChoice::default()).0
     }
 
     /// Posts a prompt without waiting for anything.
@@ -188,18 +188,18 @@ impl Desk {
         let content = vec![Block::Text(text.to_owned())];
         let posted = self
             .sessions
-            .post(session, SessionCommand::Prompt { content, reply });
+            .post_command(session, SessionCommand::Prompt { content, reply });
         posted.unwrap();
         answer
     }
 
     pub(super) async fn ask(&self, session: &SessionId, text: &str) -> TurnOutcome {
         let handle = self.post(session, text).await.unwrap().unwrap();
-        handle.outcome().await.unwrap()
+        handle.wait_for_outcome().await.unwrap()
     }
 
     pub(super) async fn end(self) {
-        self.sessions.end().await;
+        self.sessions.shut_down().await;
         drop(self.sessions);
         self.writer.await.unwrap();
     }
@@ -229,12 +229,12 @@ impl Tool for Bomb {
     const NAME: &'static str = "bomb";
     const DESCRIPTION: &'static str = "Panics.";
 
-    fn title(&self, input: &Place) -> String {
+    fn call_title(&self, input: &Place) -> String {
         bomb(input, "title");
         format!("bomb {}", input.at)
     }
 
-    fn effect(&self, input: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
         bomb(input, "effect");
         Ok(Effect {
             kind: crate::domain::EffectKind::Execute,
@@ -243,7 +243,7 @@ impl Tool for Bomb {
         })
     }
 
-    async fn preview(&self, input: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
         tokio::task::yield_now().await;
         bomb(input, "preview");
         Ok(Preview::default())
@@ -265,11 +265,11 @@ impl Tool for Endless {
     const NAME: &'static str = "endless";
     const DESCRIPTION: &'static str = "Never ends.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "endless".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
@@ -342,11 +342,11 @@ impl Tool for Fine {
     const NAME: &'static str = "fine";
     const DESCRIPTION: &'static str = "Works.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "fine".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
@@ -391,7 +391,7 @@ async fn a_cost_that_is_not_known_is_not_zero() {
     ] {
         if prompt == "five" {
             tokio::time::sleep(Duration::from_secs(2_000)).await;
-            assert_eq!(desk.sessions.live(), 0);
+            assert_eq!(desk.sessions.live_session_count(), 0);
         }
         assert_eq!(desk.ask(&session, prompt).await.end.cost, turn, "{prompt}");
         let told = desk.seen.all().into_iter().rev().find_map(|event| match event {
@@ -411,15 +411,15 @@ impl Tool for Unseen {
     const NAME: &'static str = "unseen";
     const DESCRIPTION: &'static str = "Cannot be previewed.";
 
-    fn title(&self, _: &Place) -> String {
+    fn call_title(&self, _: &Place) -> String {
         "unseen".to_owned()
     }
 
-    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
-        Ok(Effect::execute("unseen"))
+    fn predict_effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::from_command("unseen"))
     }
 
-    async fn preview(&self, _: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, _: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
         self.0.notify_one();
         std::future::pending().await
     }
@@ -439,8 +439,8 @@ async fn a_cancel_is_obeyed_while_a_preview_is_made() {
     let handle = desk.post(&session, "go").await.unwrap().unwrap();
     begun.notified().await;
     let start = crate::base::clock::now();
-    desk.sessions.cancel(&session, None);
-    let ended = handle.outcome().await.unwrap();
+    desk.sessions.cancel_turn(&session, None);
+    let ended = handle.wait_for_outcome().await.unwrap();
     assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
     assert!(
         start.elapsed() < Duration::from_millis(100),
@@ -461,14 +461,17 @@ async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
         let mut answers = Vec::new();
         loop {
             let (reply, answer) = oneshot::channel();
-            match desk.sessions.post(&session, SessionCommand::Inspect { reply }) {
+            match desk
+                .sessions
+                .post_command(&session, SessionCommand::Inspect { reply })
+            {
                 Ok(()) => answers.push(answer),
                 Err(refused) => break assert_eq!(refused, CommandError::Busy),
             }
         }
         assert!(answers.len() >= 256);
-        desk.sessions.cancel(&session, named.then_some(&handle.turn));
-        let ended = handle.outcome().await.unwrap();
+        desk.sessions.cancel_turn(&session, named.then_some(&handle.turn));
+        let ended = handle.wait_for_outcome().await.unwrap();
         assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
         for answer in answers {
             assert!(answer.await.unwrap().is_ok());
@@ -490,9 +493,9 @@ async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
     let effort = None;
     let posted = desk
         .sessions
-        .post(&session, SessionCommand::SetModel { model, effort, reply });
+        .post_command(&session, SessionCommand::SetModel { model, effort, reply });
     posted.unwrap();
-    handle.await.unwrap().unwrap().outcome().await.unwrap();
+    handle.await.unwrap().unwrap().wait_for_outcome().await.unwrap();
     set.await.unwrap().unwrap();
     let told = || {
         let models = desk.seen.all().into_iter().filter_map(|event| match event {
@@ -513,19 +516,19 @@ async fn a_cancel_means_the_prompt_before_it_and_not_the_one_after() {
     let (desk, begun) = endless();
     let session = desk.session();
     let first = desk.post(&session, "one");
-    desk.sessions.cancel(&session, None);
+    desk.sessions.cancel_turn(&session, None);
     let stale = first.await.unwrap().unwrap();
     let turn = stale.turn.clone();
-    let ended = stale.outcome().await.unwrap();
+    let ended = stale.wait_for_outcome().await.unwrap();
     assert_eq!(ended.end.reason, TerminalReason::AbortedStreaming);
     // With no turn, and with that of the past, it does nothing.
-    desk.sessions.cancel(&session, None);
+    desk.sessions.cancel_turn(&session, None);
     let second = desk.post(&session, "two");
-    desk.sessions.cancel(&session, Some(&turn));
+    desk.sessions.cancel_turn(&session, Some(&turn));
     let second = second.await.unwrap().unwrap();
     begun.notified().await;
-    desk.sessions.cancel(&session, None);
-    let ended = second.outcome().await.unwrap();
+    desk.sessions.cancel_turn(&session, None);
+    let ended = second.wait_for_outcome().await.unwrap();
     assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
     desk.end().await;
 }

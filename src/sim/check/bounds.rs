@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 
 impl Turn {
     /// Counts a decision; whether it is one too many.
-    pub(super) fn took(&mut self, transition: Transition, bounds: Bounds) -> Result<(), String> {
+    pub(super) fn count_transition(&mut self, transition: Transition, bounds: Bounds) -> Result<(), String> {
         use ContinueReason as Go;
         let Transition::Continue(reason) = transition else {
             return Ok(());

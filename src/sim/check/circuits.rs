@@ -36,7 +36,7 @@ impl Checker {
         };
         if state == CircuitState::Open || !fits {
             let failures = known.failures;
-            self.fail(format!(
+            self.record_violation(format!(
                 "R-PROV-5: {provider} is called, its circuit is {state:?} after {failures} failures in a row"
             ));
         }

@@ -30,7 +30,7 @@ pub(super) struct PolicyRecord {
 }
 
 impl PolicyRecord {
-    fn hooks(self, on: HookMoment) -> bool {
+    fn has_hooks(self, on: HookMoment) -> bool {
         let bit = match on {
             HookMoment::Prompt => 0,
             HookMoment::PreTool => 1,
@@ -42,18 +42,18 @@ impl PolicyRecord {
 
     /// Whether what was said may be held back, so that a turn ends well and gives it back.
     pub(super) fn holds_back(self) -> bool {
-        self.hooks(HookMoment::Prompt)
+        self.has_hooks(HookMoment::Prompt)
     }
 }
 
 impl Checker {
     /// A hook of the turn runs.
-    pub(in crate::sim) fn hooks(&mut self, session: &SessionId, turn: &TurnId) {
-        self.count("hook");
+    pub(in crate::sim) fn note_hook_run(&mut self, session: &SessionId, turn: &TurnId) {
+        self.count_case("hook");
         let seen = self.sessions.get_mut(session);
         if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
             known.hooks += 1;
-            known.met.enters(Phase::Hook);
+            known.met.enter_phase(Phase::Hook);
         }
     }
 
@@ -69,7 +69,7 @@ impl Checker {
 impl Checker {
     /// A hook changes a call's arguments.
     pub(in crate::sim) fn hook_changes(&mut self, call: &str, input: &serde_json::Value) {
-        self.note(format!("a hook changes {call} to {input}"));
+        self.log_line(format!("a hook changes {call} to {input}"));
         self.by_hook
             .insert(ToolCallId::from(call.to_owned()), input.clone());
     }
@@ -77,14 +77,18 @@ impl Checker {
 
 impl Turn {
     /// A continue of the loop.
-    pub(super) fn continues(&mut self, decision: Transition, manners: PolicyRecord) -> Result<(), String> {
+    pub(super) fn check_continue(
+        &mut self,
+        decision: Transition,
+        manners: PolicyRecord,
+    ) -> Result<(), String> {
         let Transition::Continue(reason) = decision else {
             return Ok(());
         };
         let wrong = match reason {
             ContinueReason::StopHookBlocking => {
                 self.objections += 1;
-                self.objections > OBJECTIONS || !manners.hooks(HookMoment::Stop)
+                self.objections > OBJECTIONS || !manners.has_hooks(HookMoment::Stop)
             }
             ContinueReason::Planning => {
                 let again = std::mem::replace(&mut self.planned, true);
@@ -114,7 +118,7 @@ impl Turn {
 
 impl Seen {
     /// A circuit changes.
-    pub(super) fn circuit(&mut self, turn: &TurnId, event: &Event) {
+    pub(super) fn track_circuit(&mut self, turn: &TurnId, event: &Event) {
         let Event::Circuit {
             subject: CircuitSubject::Tool,
             name,
@@ -137,7 +141,7 @@ impl Seen {
     }
 
     /// R-TOOL-4: what is asked of a tool whose circuit is open does not run.
-    pub(super) fn barred(
+    pub(super) fn check_open_circuit(
         &mut self,
         turn: &TurnId,
         update: &ToolCallUpdate,
@@ -188,14 +192,14 @@ impl Seen {
         ];
         let has = |policy| policies.contains(&policy);
         let failed = self.turns.get(turn).is_some_and(|known| known.failed);
-        let usual = end.reason.state(false);
+        let usual = end.reason.to_turn_state(false);
         let degrades = has(FailurePolicy::Degrade) && failed && end.state == usual.after_failure();
         let reason = match end.reason {
             TerminalReason::ToolFailed => has(FailurePolicy::Fail) && failed,
             TerminalReason::SubagentFailed => conducts.subagent_failure == FailurePolicy::Fail && failed,
             TerminalReason::JoinViolated => failed,
             TerminalReason::HookStopped => manners.hooks_at & 0b0111 != 0,
-            TerminalReason::StopHookPrevented => manners.hooks(HookMoment::Stop),
+            TerminalReason::StopHookPrevented => manners.has_hooks(HookMoment::Stop),
             _ => true,
         };
         let limited = matches!(

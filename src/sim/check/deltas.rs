@@ -9,7 +9,7 @@ use crate::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus,
 const LOST_MS: i64 = 260;
 
 impl Checker {
-    pub(super) fn delta(
+    pub(super) fn check_delta(
         &mut self,
         session: &SessionId,
         turn: Option<&TurnId>,
@@ -17,7 +17,7 @@ impl Checker {
     ) -> Result<(), String> {
         let degraded = self.degraded;
         let turn = turn.ok_or("a delta without its turn")?;
-        self.streams(session, turn, delta);
+        self.note_delta(session, turn, delta);
         let seen = self
             .sessions
             .get_mut(session)
@@ -31,7 +31,7 @@ impl Checker {
             } => {
                 let shown = seen.open_message(message, turn)?;
                 shown.degraded |= degraded;
-                add(&mut shown.text, *offset, text, message)?;
+                append_piece(&mut shown.text, *offset, text, message)?;
                 shown.trail.push((clock::wall_ms(), shown.text.len()));
             }
             Delta::Reasoning {
@@ -40,7 +40,7 @@ impl Checker {
                 text,
             } => {
                 let shown = seen.open_message(message, turn)?;
-                add(&mut shown.reasoning, *offset, text, message)?;
+                append_piece(&mut shown.reasoning, *offset, text, message)?;
             }
             Delta::ToolInput {
                 message, tool_call, ..
@@ -62,7 +62,7 @@ impl Checker {
     }
 }
 
-fn add(so_far: &mut String, offset: u64, piece: &str, message: &MessageId) -> Result<(), String> {
+fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &MessageId) -> Result<(), String> {
     if offset != so_far.len() as u64 {
         return Err(format!(
             "I5: a delta of {message} at {offset}, there are {}",
@@ -84,7 +84,12 @@ impl Seen {
     }
 
     /// A message is complete: it is what was shown. One that a crash has cut may have lost its last moment.
-    pub(super) fn completes(&mut self, turn: &TurnId, message: &Message, cut: bool) -> Result<(), String> {
+    pub(super) fn check_completed_message(
+        &mut self,
+        turn: &TurnId,
+        message: &Message,
+        cut: bool,
+    ) -> Result<(), String> {
         let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
         if shown.over.replace(Over::Done).is_some() {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::Checker;
 use super::conduct::PolicyRecord;
-use super::seen::{Asked, Call, Over, Seen, Turn, allows};
+use super::seen::{Asked, Call, Over, Seen, Turn, is_permission};
 use super::typed::{Kind, label_of};
-use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::clock;
 use crate::domain::{
     Approval, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode, ResolvedBy,
@@ -24,18 +24,18 @@ const CANCEL_MS: (i64, i64) = (100, 12_100);
 
 impl Checker {
     /// An event is shown.
-    pub(in crate::sim) fn pass(&mut self, envelope: &Envelope) {
+    pub(in crate::sim) fn check_event(&mut self, envelope: &Envelope) {
         let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
         let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
-        self.note(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
+        self.log_line(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
         if self.is_forked_now(&envelope.session) {
             return;
         }
         let checked = match (&envelope.event, envelope.seq) {
-            (Event::Delta(delta), None) => self.delta(&envelope.session, envelope.turn.as_ref(), delta),
+            (Event::Delta(delta), None) => self.check_delta(&envelope.session, envelope.turn.as_ref(), delta),
             (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
             (_, None) => Err("I6: a durable event has no number".to_owned()),
-            (event, Some(seq)) => self.durable(
+            (event, Some(seq)) => self.check_stored_event(
                 &envelope.session,
                 StoredEvent {
                     seq,
@@ -46,16 +46,16 @@ impl Checker {
             ),
         };
         if let Err(why) = checked {
-            self.fail(why);
+            self.record_violation(why);
         }
     }
 
     /// A warning of the store.
-    pub(in crate::sim) fn warn(&mut self, code: &str, message: &str) {
-        self.note(format!("warn {code} {message}"));
+    pub(in crate::sim) fn note_warning(&mut self, code: &str, message: &str) {
+        self.log_line(format!("warn {code} {message}"));
         if message.contains("keeping events in memory") {
             self.degraded = true;
-            self.count("store degraded");
+            self.count_case("store degraded");
             for seen in self.sessions.values_mut() {
                 seen.messages.values_mut().for_each(|shown| shown.degraded = true);
             }
@@ -64,7 +64,7 @@ impl Checker {
             self.failed_until = clock::wall_ms() + 1_000;
             if message.contains("did not fit into memory") {
                 (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
-                self.count("records lost, as warned");
+                self.count_case("records lost, as warned");
                 for seen in self.sessions.values_mut() {
                     seen.torn = true;
                     seen.rules.clear();
@@ -74,11 +74,11 @@ impl Checker {
                 seen.safe = seen.events.len();
             }
         } else {
-            self.fail(format!("I7: {code}: {message}"));
+            self.record_violation(format!("I7: {code}: {message}"));
         }
     }
 
-    pub(super) fn durable(&mut self, session: &SessionId, stored: StoredEvent) -> Verdictless {
+    pub(super) fn check_stored_event(&mut self, session: &SessionId, stored: StoredEvent) -> Verdictless {
         let seen = self
             .sessions
             .get_mut(session)
@@ -109,7 +109,7 @@ impl Checker {
                 ));
             }
         }
-        self.spends(session, &stored)?;
+        self.check_spending(session, &stored)?;
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -123,10 +123,10 @@ impl Checker {
             }
             Event::Message(message) => {
                 let turn = of_turn()?.clone();
-                self.message(session, &turn, message)?;
+                self.check_message(session, &turn, message)?;
             }
             Event::MessageRetracted { message, tool_calls } => {
-                seen.retracted(message, tool_calls, reloading)?
+                seen.check_retraction(message, tool_calls, reloading)?
             }
             // Only where the store has lost the record that settled it.
             Event::ToolCall(update) if seen.torn && stored.turn.is_none() => {
@@ -144,16 +144,16 @@ impl Checker {
                 if let Some(parent) = &update.parent {
                     seen.nested_call(of_turn()?, update, parent)?;
                 }
-                seen.barred(of_turn()?, update, self.manners)?;
+                seen.check_open_circuit(of_turn()?, update, self.manners)?;
                 seen.tool_call(of_turn()?, update)?;
                 self.joined_agents(session, update)?;
             }
             Event::Nested(nested) => {
                 let turn = of_turn()?;
                 seen.is_delegating(&nested.parent)?;
-                seen.circuit(turn, &nested.event);
+                seen.track_circuit(turn, &nested.event);
             }
-            Event::ApprovalRequested(approval) => seen.asked(of_turn()?, approval)?,
+            Event::ApprovalRequested(approval) => seen.check_approval_request(of_turn()?, approval)?,
             Event::ApprovalResolved {
                 approval,
                 decision,
@@ -161,15 +161,15 @@ impl Checker {
                 ..
             } => {
                 let timeouts = self.approvals_time_out;
-                seen.resolved(approval, decision, *by, timeouts, &self.folder_rules)?;
+                seen.check_approval_resolution(approval, decision, *by, timeouts, &self.folder_rules)?;
             }
             Event::InquiryRequested(inquiry) => {
                 of_turn()?;
-                seen.inquired(inquiry)?;
+                seen.check_inquiry(inquiry)?;
             }
             Event::InquiryResolved { inquiry, reply, by } => {
                 of_turn()?;
-                seen.replied(inquiry, reply, *by)?;
+                seen.check_reply(inquiry, reply, *by)?;
             }
             Event::Usage {
                 step,
@@ -188,12 +188,12 @@ impl Checker {
             Event::Transition { transition, .. } => {
                 let (bounds, manners) = (self.bounds, self.manners);
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
-                known.took(*transition, bounds)?;
-                known.continues(*transition, manners)?;
+                known.count_transition(*transition, bounds)?;
+                known.check_continue(*transition, manners)?;
             }
             Event::Compacted(compaction) => {
                 of_turn()?;
-                seen.compacted(compaction)?;
+                seen.check_compaction(compaction)?;
             }
             Event::SessionUpdated { mode, model, .. } => {
                 // Where the model that was asked until now is not known, none is.
@@ -222,7 +222,7 @@ impl Checker {
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..
-            } => seen.circuit(of_turn()?, &stored.event),
+            } => seen.track_circuit(of_turn()?, &stored.event),
             Event::Circuit {
                 subject: CircuitSubject::Provider,
                 name,
@@ -245,8 +245,8 @@ impl Checker {
             Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions(_) | Event::Delta(_) => {}
         }
         self.goes_on(session, &stored, was_cut);
-        if let Some(what) = met(&stored.event) {
-            self.count(what);
+        if let Some(what) = coverage_label(&stored.event) {
+            self.count_case(what);
         }
         let degraded = self.degraded;
         let Some(seen) = self.sessions.get_mut(session) else {
@@ -254,7 +254,7 @@ impl Checker {
         };
         seen.fold.apply(&stored);
         seen.comes_from_outside(&stored.event);
-        let told = seen.tells(&stored.event);
+        let told = seen.check_usage(&stored.event);
         if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
             && let Some(turn) = seen.turns.get_mut(&turn)
         {
@@ -302,16 +302,16 @@ impl Checker {
             (false, true) => " while the store fails",
             (false, false) => "",
         };
-        self.count(format!("end {}{how}", end.reason.name()));
+        self.count_case(format!("end {}{how}", end.reason.name()));
         self.count_many("steer given back", end.unused_steers.len());
         self.nothing_lost(turn)
     }
 
-    fn message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
+    fn check_message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
         if message.role == Role::User && !message.hidden {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
-            let kind = self.joined(session, turn, label)?;
-            self.count(format!("{kind:?} joined"));
+            let kind = self.check_joined_message(session, turn, label)?;
+            self.count_case(format!("{kind:?} joined"));
             let begins = kind == Kind::Prompt || self.begins_turn(session, turn, kind);
             if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
                 known.prompts += u32::from(begins);
@@ -319,7 +319,7 @@ impl Checker {
         }
         let reloading = self.reloading;
         match self.sessions.get_mut(session) {
-            Some(seen) => seen.said(turn, message, reloading),
+            Some(seen) => seen.check_user_message(turn, message, reloading),
             None => Ok(()),
         }
     }
@@ -404,7 +404,7 @@ impl Seen {
             .ok_or_else(|| format!("nobody asked for the call {}", update.id))?;
         let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
         call.turn = turn.clone();
-        if rank(call.status) >= rank(Some(update.status)) && !again && !self.torn {
+        if status_rank(call.status) >= status_rank(Some(update.status)) && !again && !self.torn {
             return Err(format!(
                 "{}: {:?} after {:?}",
                 update.id, update.status, call.status
@@ -431,7 +431,7 @@ impl Seen {
         Ok(())
     }
 
-    fn asked(&mut self, turn: &TurnId, approval: &Approval) -> Verdictless {
+    fn check_approval_request(&mut self, turn: &TurnId, approval: &Approval) -> Verdictless {
         let call = self
             .calls
             .get(&approval.tool_call)
@@ -442,13 +442,13 @@ impl Seen {
                 approval.id
             ));
         }
-        let effect = tools::declared(&approval.name, approval.cwd.as_ref());
+        let effect = tools::declared_effect(&approval.name, approval.cwd.as_ref());
         let modes = self.modes.iter().chain(&self.unconfirmed);
         let known = self.approvals.get(&approval.id);
         if known.is_none()
             && modes
                 .clone()
-                .all(|mode| may(*mode, &self.rules, self.foreign, &approval.name, &effect))
+                .all(|mode| policy_allows(*mode, &self.rules, self.foreign, &approval.name, &effect))
         {
             // It may have been granted a moment ago; then it is settled at once.
             self.granted = Some(approval.id.clone());
@@ -473,7 +473,7 @@ impl Seen {
         Ok(())
     }
 
-    fn resolved(
+    fn check_approval_resolution(
         &mut self,
         id: &crate::domain::ApprovalId,
         decision: &crate::domain::Decision,
@@ -488,12 +488,12 @@ impl Seen {
         if !std::mem::take(&mut asked.open) {
             return Err(format!("{id} is settled twice"));
         }
-        asked.allowed = allows(decision.kind);
-        let effect = tools::declared(&asked.name, crate::sim::FOLDER.as_ref());
+        asked.allowed = is_permission(decision.kind);
+        let effect = tools::declared_effect(&asked.name, crate::sim::FOLDER.as_ref());
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let ruled = if asked.allowed {
-            modes.any(|mode| may(*mode, &rules, self.foreign, &asked.name, &effect))
+            modes.any(|mode| policy_allows(*mode, &rules, self.foreign, &asked.name, &effect))
         } else {
             modes.any(|mode| *mode == Mode::Plan)
         };
@@ -578,12 +578,12 @@ impl Seen {
             self.only_the_next_asks()?;
         }
         self.state_fits(turn, end, manners)?;
-        self.fits(turn, end, was_cut, (ending, manners))?;
+        self.check_end_reason(turn, end, was_cut, (ending, manners))?;
         self.cancelled_in_time(turn)
     }
 
     /// Whether the reason is one that this end can have.
-    fn fits(
+    fn check_end_reason(
         &self,
         turn: &TurnId,
         end: &TurnEnd,
@@ -601,7 +601,7 @@ impl Seen {
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => cancelled,
             TerminalReason::Completed if self.turns.get(turn).is_some_and(|turn| turn.upkeep) => true,
             TerminalReason::Completed => {
-                let last = self.fold.history.messages().into_iter().next_back();
+                let last = self.fold.history.to_messages().into_iter().next_back();
                 let spoke = last.is_some_and(|item| {
                     item.message.role == Role::Assistant && !item.message.text().trim().is_empty()
                 });
@@ -612,7 +612,7 @@ impl Seen {
             }
             _ => true,
         };
-        let has_code = end.reason.code() == end.error.as_ref().map(|error| error.code);
+        let has_code = end.reason.to_error_code() == end.error.as_ref().map(|error| error.code);
         let softer = end.reason == TerminalReason::ModelError && end.error.is_some();
         // It has summed up at its limit.
         let limited = matches!(
@@ -644,7 +644,7 @@ impl Seen {
         Ok(())
     }
 
-    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
+    fn check_user_message(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
         if message.content.is_empty() {
             return Err(format!("{} is empty", message.id));
         }
@@ -657,7 +657,7 @@ impl Seen {
             return Err(format!("{} is cut and asks for tools", message.id));
         }
         let cut = reloading || self.cut.as_ref() == Some(turn);
-        self.completes(turn, message, cut)?;
+        self.check_completed_message(turn, message, cut)?;
         for (id, name, input) in message.tool_uses() {
             let call = Call {
                 turn: turn.clone(),
@@ -673,7 +673,7 @@ impl Seen {
         Ok(())
     }
 
-    fn retracted(
+    fn check_retraction(
         &mut self,
         id: &crate::domain::MessageId,
         tools: &[ToolCallId],
@@ -696,7 +696,7 @@ impl Seen {
 }
 
 /// What the coverage table counts.
-fn met(event: &Event) -> Option<String> {
+fn coverage_label(event: &Event) -> Option<String> {
     match event {
         Event::TurnStarted { resumes: Some(_), .. } => Some("turn resumed".to_owned()),
         Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
@@ -716,7 +716,13 @@ fn met(event: &Event) -> Option<String> {
 }
 
 /// Whether the policy lets a call run; `tainted`: content from outside has reached the model before (R-TOOL-7).
-pub(super) fn may(mode: Mode, rules: &[String], tainted: bool, tool: &str, effect: &Effect) -> bool {
+pub(super) fn policy_allows(
+    mode: Mode,
+    rules: &[String],
+    tainted: bool,
+    tool: &str,
+    effect: &Effect,
+) -> bool {
     let policy = Policy {
         mode,
         tainted,
@@ -727,10 +733,10 @@ pub(super) fn may(mode: Mode, rules: &[String], tainted: bool, tool: &str, effec
             .collect(),
         ..Policy::default()
     };
-    matches!(judge(&policy, tool, effect), Verdict::Allow { .. })
+    matches!(judge_tool_call(&policy, tool, effect), Verdict::Allow { .. })
 }
 
-fn rank(status: Option<ToolCallStatus>) -> u8 {
+fn status_rank(status: Option<ToolCallStatus>) -> u8 {
     match status {
         None => 0,
         Some(ToolCallStatus::Pending) => 1,

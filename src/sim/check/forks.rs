@@ -10,8 +10,8 @@ use crate::store::{SessionRow, StoredEvent};
 
 impl Checker {
     /// A fork is asked for: a session that nobody knows may be seen.
-    pub(in crate::sim) fn forks(&mut self, session: &SessionId, turn: Option<&TurnId>) {
-        self.note(format!("forks {session} at {turn:?}"));
+    pub(in crate::sim) fn begin_fork(&mut self, session: &SessionId, turn: Option<&TurnId>) {
+        self.log_line(format!("forks {session} at {turn:?}"));
         self.forking += 1;
     }
 
@@ -30,7 +30,7 @@ impl Checker {
         turn: Option<&TurnId>,
         refused: &CommandError,
     ) {
-        self.note(format!("the fork of {session} is refused: {refused:?}"));
+        self.log_line(format!("the fork of {session} is refused: {refused:?}"));
         self.forking -= 1;
         let running = |turn: &TurnId| {
             let seen = self.sessions.get(session);
@@ -43,23 +43,23 @@ impl Checker {
                 let seen = self.sessions.get(session);
                 self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
             }
-            _ => self.fair(session, Kind::Prompt, refused).is_ok(),
+            _ => self.check_refusal(session, Kind::Prompt, refused).is_ok(),
         };
         if !fair {
-            self.fail(format!("I1: the fork of {session} is refused: {refused:?}"));
+            self.record_violation(format!("I1: the fork of {session} is refused: {refused:?}"));
         }
     }
 
     /// It is made; what the store has of it.
-    pub(in crate::sim) fn forked(
+    pub(in crate::sim) fn check_fork(
         &mut self,
         files: &Files,
         session: &SessionId,
         fork: &SessionId,
         found: Option<(SessionRow, Vec<StoredEvent>)>,
     ) {
-        self.note(format!("{fork} is a fork of {session}"));
-        self.count("fork");
+        self.log_line(format!("{fork} is a fork of {session}"));
+        self.count_case("fork");
         self.forking -= 1;
         // What a store that fails has of it nobody knows.
         let whole = !self.degraded && !self.lost;
@@ -71,7 +71,7 @@ impl Checker {
             && !parent.torn
             && let Err(why) = parent.is_parent_of(&events)
         {
-            return self.fail(format!("{fork}, a fork of {session}: {why}"));
+            return self.record_violation(format!("{fork}, a fork of {session}: {why}"));
         }
         self.strays.remove(fork);
         let mut seen = Seen::new(row.mode);
@@ -79,14 +79,14 @@ impl Checker {
         seen.torn = parent.is_none_or(|parent| parent.torn);
         seen.cut_short = parent.is_none_or(|parent| parent.cut_short);
         for stored in &events {
-            seen.learn(stored);
+            seen.learn_event(stored);
         }
         seen.safe = seen.events.len();
         self.sessions.insert(fork.clone(), seen);
         if self.paused.contains(session) {
             self.paused.insert(fork.clone());
         }
-        let mut known = files.known();
+        let mut known = files.lock_known();
         let recorded = known.recorded.get(session).cloned();
         known.recorded.insert(fork.clone(), recorded.unwrap_or_default());
     }

@@ -6,7 +6,7 @@ use crate::domain::{Inquiry, InquiryId, InquiryReply, ResolvedBy, SessionId};
 use crate::session::CommandError;
 
 impl Seen {
-    pub(super) fn inquired(&mut self, inquiry: &Inquiry) -> Result<(), String> {
+    pub(super) fn check_inquiry(&mut self, inquiry: &Inquiry) -> Result<(), String> {
         match self.inquiries.get(&inquiry.id) {
             Some(known) if !known.open => Err(format!("{} is asked again after its end", inquiry.id)),
             Some(_) => Ok(()),
@@ -21,7 +21,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn replied(
+    pub(super) fn check_reply(
         &mut self,
         inquiry: &Inquiry,
         reply: &InquiryReply,
@@ -37,7 +37,9 @@ impl Seen {
             ResolvedBy::Person => {
                 known.sent.contains(reply) && known.accepted.as_ref().is_none_or(|first| first == reply)
             }
-            ResolvedBy::Rule | ResolvedBy::Cancel | ResolvedBy::NewPrompt => *reply == inquiry.unanswered(),
+            ResolvedBy::Rule | ResolvedBy::Cancel | ResolvedBy::NewPrompt => {
+                *reply == inquiry.default_reply()
+            }
             ResolvedBy::Timeout => false,
         };
         if fits {
@@ -53,13 +55,18 @@ impl Seen {
 
 impl Checker {
     /// The user answers an inquiry.
-    pub(in crate::sim) fn replies(&mut self, session: &SessionId, id: &InquiryId, reply: &InquiryReply) {
-        self.note(format!("answers {id} {reply:?}"));
+    pub(in crate::sim) fn note_reply_sent(
+        &mut self,
+        session: &SessionId,
+        id: &InquiryId,
+        reply: &InquiryReply,
+    ) {
+        self.log_line(format!("answers {id} {reply:?}"));
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        if let Some(inquiry) = seen.fold.inquiry(id) {
-            self.money.raises(session, inquiry, reply);
+        if let Some(inquiry) = seen.fold.open_inquiry(id) {
+            self.money.record_raise(session, inquiry, reply);
         }
         if let Some(known) = seen.inquiries.get_mut(id) {
             known.sent.push(reply.clone());
@@ -74,10 +81,10 @@ impl Checker {
         reply: InquiryReply,
         answer: &Result<(), CommandError>,
     ) {
-        self.note(format!("{id} is answered {answer:?}"));
+        self.log_line(format!("{id} is answered {answer:?}"));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || crate::base::clock::wall_ms() < self.failed_until;
-        let begins = self.begins(session);
+        let begins = self.has_prompt_in_flight(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
@@ -94,7 +101,7 @@ impl Checker {
             Err(_) => true,
         };
         if wrong {
-            return self.fail(format!("I1: the answer {answer:?} on {id}"));
+            return self.record_violation(format!("I1: the answer {answer:?} on {id}"));
         }
         if answer.is_ok() {
             known.accepted = Some(reply);

@@ -43,7 +43,7 @@ impl Checker {
         } else {
             "delegate"
         };
-        self.count(format!("{depth}: {join}"));
+        self.count_case(format!("{depth}: {join}"));
         for (state, times) in ChildState::ALL.into_iter().zip(ends) {
             self.count_many(
                 &format!("sub-agent {} in a call that is {join}", state.name()),
@@ -53,7 +53,7 @@ impl Checker {
         match (update.status, asked) {
             (ToolCallStatus::Completed | ToolCallStatus::Failed, Some(asked)) => {
                 let met = update.status == ToolCallStatus::Completed;
-                judge(&asked, ends, met).map_err(|why| format!("R-SUB: {}: {why}", update.id))
+                check_join(&asked, ends, met).map_err(|why| format!("R-SUB: {}: {why}", update.id))
             }
             _ => Ok(()),
         }
@@ -61,7 +61,7 @@ impl Checker {
 }
 
 /// Whether a call with this join, whose sub-agents ended so, is rightly `met` or not.
-fn judge(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<(), String> {
+fn check_join(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<(), String> {
     let all: usize = ends.iter().sum();
     let well = |(state, times): (ChildState, usize)| match state {
         ChildState::Completed | ChildState::Degraded => times,

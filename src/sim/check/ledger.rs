@@ -1,8 +1,8 @@
 //! What tools do: I8 (nothing of a turn after its end) and I9 (nothing before its decision).
 
 use super::Checker;
-use super::events::may;
-use super::seen::{InHand, Seen, allows};
+use super::events::policy_allows;
+use super::seen::{InHand, Seen, is_permission};
 use crate::base::sim_schedule;
 use crate::domain::{SessionId, ToolCallId, ToolCallStatus};
 use crate::sim::tools;
@@ -20,22 +20,22 @@ impl Checker {
         if sim_schedule::is_frozen() {
             return;
         }
-        self.note(format!("effect {call} {name} {how}"));
+        self.log_line(format!("effect {call} {name} {how}"));
         let hand = InHand {
             session: session.clone(),
             patient,
         };
         if self.in_hand.insert(call.clone(), hand).is_some() {
-            return self.fail(format!("{call} runs twice at once"));
+            return self.record_violation(format!("{call} runs twice at once"));
         }
         let Some(seen) = self.sessions.get(session) else {
-            return self.fail(format!("{call} of {session}, which is not there"));
+            return self.record_violation(format!("{call} of {session}, which is not there"));
         };
         let checked = seen
             .may_begin(call, (name, how), self.by_hook.get(call), &self.folder_rules)
             .and_then(|()| seen.is_alive(call));
         if let Err(why) = checked {
-            self.fail(why);
+            self.record_violation(why);
         }
     }
 
@@ -46,7 +46,7 @@ impl Checker {
         }
         let alive = self.sessions.get(session).map(|seen| seen.is_alive(call));
         if let Some(Err(why)) = alive {
-            self.fail(why);
+            self.record_violation(why);
         }
     }
 
@@ -67,14 +67,19 @@ impl Seen {
         folder_rules: &[String],
     ) -> Result<(), String> {
         let asked = || self.approvals.values().filter(|asked| asked.call == *call);
-        if asked().any(|asked| asked.accepted.as_ref().is_some_and(|first| !allows(first.kind))) {
+        if asked().any(|asked| {
+            asked
+                .accepted
+                .as_ref()
+                .is_some_and(|first| !is_permission(first.kind))
+        }) {
             return Err(format!("I9: {call} runs, which the user has denied"));
         }
-        let effect = tools::declared(name, super::super::FOLDER.as_ref());
+        let effect = tools::declared_effect(name, super::super::FOLDER.as_ref());
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let rules = [&self.rules_sent, folder_rules].concat();
         let tainted = self.calls.get(call).is_some_and(|call| call.tainted);
-        let by_policy = modes.any(|mode| may(*mode, &rules, tainted, name, &effect));
+        let by_policy = modes.any(|mode| policy_allows(*mode, &rules, tainted, name, &effect));
         if !by_policy && !asked().any(|asked| asked.allow_sent()) {
             return Err(format!("I9: {call} ({name}) runs and nobody has allowed it"));
         }

@@ -148,12 +148,12 @@ impl Checker {
     }
 
     /// A violation: remembered, and the world stands still.
-    pub(super) fn fail(&mut self, what: String) {
+    pub(super) fn record_violation(&mut self, what: String) {
         if self.failure.is_none() {
-            self.note(format!("VIOLATION {what}"));
+            self.log_line(format!("VIOLATION {what}"));
             self.failure = Some(what);
         }
-        sim_schedule::freeze();
+        sim_schedule::freeze_tasks();
     }
 
     pub(super) fn failure(&self) -> Option<&str> {
@@ -161,7 +161,7 @@ impl Checker {
     }
 
     /// Adds a line to the log, which is the world's fingerprint too.
-    pub(super) fn note(&mut self, line: String) {
+    pub(super) fn log_line(&mut self, line: String) {
         self.hash = line.as_bytes().chunks(8).fold(self.hash, |hash, word| {
             let mut bytes = [0; 8];
             bytes[..word.len()].copy_from_slice(word);
@@ -175,7 +175,7 @@ impl Checker {
         self.log.push_back(format!("{:>12} {line}", clock::wall_ms()));
     }
 
-    pub(super) fn log(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn log_lines(&self) -> impl Iterator<Item = &String> {
         self.log.iter()
     }
 
@@ -184,13 +184,13 @@ impl Checker {
         (self.hash, self.lines)
     }
 
-    pub(super) fn count(&mut self, what: impl Into<String>) {
+    pub(super) fn count_case(&mut self, what: impl Into<String>) {
         *self.counts.entry(what.into()).or_default() += 1;
     }
 
     fn count_many(&mut self, what: &str, times: usize) {
         for _ in 0..times {
-            self.count(what);
+            self.count_case(what);
         }
     }
 
@@ -207,7 +207,7 @@ impl Checker {
     }
 
     /// Turns that have ended.
-    pub(super) fn turns(&self) -> u64 {
+    pub(super) fn ended_turns(&self) -> u64 {
         self.turns
     }
 
@@ -224,18 +224,18 @@ impl Checker {
         self.ending
     }
 
-    pub(super) fn ends(&mut self) {
+    pub(super) fn begin_shutdown(&mut self) {
         self.ending = true;
     }
 
     /// A session was made, with this mode.
-    pub(super) fn made(&mut self, session: &SessionId, mode: Mode) {
+    pub(super) fn add_session(&mut self, session: &SessionId, mode: Mode) {
         self.sessions.insert(session.clone(), Seen::new(mode));
     }
 
     /// A session's deletion is asked for: from now on it may be unknown.
-    pub(super) fn deletes(&mut self, session: &SessionId) {
-        self.note(format!("deletes {session}"));
+    pub(super) fn begin_delete(&mut self, session: &SessionId) {
+        self.log_line(format!("deletes {session}"));
         self.deleting.insert(session.clone());
     }
 
@@ -243,17 +243,17 @@ impl Checker {
     pub(super) fn delete_answered(&mut self, session: &SessionId, is_gone: bool) {
         self.deleting.remove(session);
         if is_gone {
-            self.deleted(session);
+            self.forget_session(session);
         }
     }
 
-    fn deleted(&mut self, session: &SessionId) {
+    fn forget_session(&mut self, session: &SessionId) {
         self.sessions.remove(session);
-        self.count("session gone");
+        self.count_case("session gone");
         self.typed.retain(|_, typed| typed.session != *session);
     }
 
-    pub(super) fn sessions(&self) -> Vec<SessionId> {
+    pub(super) fn session_ids(&self) -> Vec<SessionId> {
         self.sessions.keys().cloned().collect()
     }
 
@@ -288,7 +288,7 @@ impl Checker {
     }
 
     /// Turns that have no end yet.
-    pub(super) fn running(&self) -> BTreeSet<TurnId> {
+    pub(super) fn running_turns(&self) -> BTreeSet<TurnId> {
         self.sessions
             .values()
             .filter_map(|seen| seen.fold.open_turn.clone())

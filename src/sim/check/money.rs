@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::Checker;
 use super::typed::{Kind, label_of};
 use crate::base::clock;
-use crate::context::estimate;
+use crate::context::estimate_message_tokens;
 use crate::domain::{
     Cost, Event, Inquiry, InquiryReply, LimitName, RequestSubject, SessionId, ToolCallStatus, TurnId, Usage,
 };
@@ -53,12 +53,12 @@ impl Money {
     }
 
     /// Events were lost, as the store said.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn note_lost_events(&mut self) {
         self.lost = true;
     }
 
     /// A person raises a limit.
-    pub(super) fn raises(&mut self, session: &SessionId, inquiry: &Inquiry, reply: &InquiryReply) {
+    pub(super) fn record_raise(&mut self, session: &SessionId, inquiry: &Inquiry, reply: &InquiryReply) {
         let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
             return;
         };
@@ -71,16 +71,24 @@ impl Money {
     }
 
     /// What a call will cost at least: its messages.
-    pub(super) fn about(&self, request: &Request) -> Cost {
-        let input = request.messages.iter().map(|item| item.tokens(estimate)).sum();
+    pub(super) fn least_cost(&self, request: &Request) -> Cost {
+        let input = request
+            .messages
+            .iter()
+            .map(|item| item.estimated_tokens(estimate_message_tokens))
+            .sum();
         let usage = Usage {
             input,
             ..Usage::default()
         };
-        if self.priced { PRICE.cost(&usage) } else { Cost(0) }
+        if self.priced {
+            PRICE.calculate_cost(&usage)
+        } else {
+            Cost(0)
+        }
     }
 
-    fn raised(&self, limit: LimitName, session: Option<&SessionId>) -> Cost {
+    fn raised_amount(&self, limit: LimitName, session: Option<&SessionId>) -> Cost {
         let raised = self.raised.get(&(limit, session.cloned()));
         raised.copied().unwrap_or_default()
     }
@@ -88,7 +96,7 @@ impl Money {
 
 impl Checker {
     /// Takes in what an event says of money and of the turn's limits.
-    pub(super) fn spends(&mut self, session: &SessionId, stored: &StoredEvent) -> Result<(), String> {
+    pub(super) fn check_spending(&mut self, session: &SessionId, stored: &StoredEvent) -> Result<(), String> {
         if let Event::Usage {
             step_cost: Some(cost),
             provider,
@@ -155,7 +163,7 @@ impl Checker {
     }
 
     /// A call has come to its end, whichever.
-    pub(in crate::sim) fn lands(&mut self, provider: &str, about: Cost) {
+    pub(in crate::sim) fn settle_call(&mut self, provider: &str, about: Cost) {
         if let Some(held) = self.money.flights.get_mut(provider) {
             held.0 = held.0.saturating_sub(about.0);
         }
@@ -190,7 +198,7 @@ impl Checker {
             Some(_) | None => Ok(()),
         };
         let budgets = &self.money.budgets;
-        let raised = |limit, session| self.money.raised(limit, session);
+        let raised = |limit, session| self.money.raised_amount(limit, session);
         if !seen.torn {
             over(
                 "the session",

@@ -24,7 +24,7 @@ impl Checker {
         };
         let met = &mut known.met;
         if degraded {
-            met.fault(Fault::Disk);
+            met.add_fault(Fault::Disk);
         }
         match &stored.event {
             // Of a hook that takes long.
@@ -43,68 +43,69 @@ impl Checker {
                 ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
                 ToolCallStatus::Failed => {
                     met.phase = tools;
-                    met.fault(Fault::Tool);
+                    met.add_fault(Fault::Tool);
                 }
             },
             Event::ApprovalResolved { decision, by, .. }
                 if decision.kind == DecisionKind::Deny && *by == ResolvedBy::Person =>
             {
-                met.fault(Fault::Denied);
+                met.add_fault(Fault::Denied);
             }
             Event::Transition {
                 transition: decision @ Transition::Continue(_),
                 ..
-            } => self.coverage.decided(*decision, met),
+            } => self.coverage.record_decision(*decision, met),
             Event::Transition {
                 transition: Transition::Terminal(reason),
                 ..
-            } => met.closes(*reason),
+            } => met.note_closing(*reason),
             Event::TurnEnded(end) => {
                 if was_cut {
-                    met.fault(Fault::Crashed);
+                    met.add_fault(Fault::Crashed);
                 }
                 if ending {
-                    met.fault(Fault::Ended);
+                    met.add_fault(Fault::Ended);
                 }
-                met.ended(end.reason);
-                self.coverage.decided(Transition::Terminal(end.reason), met);
+                met.note_end(end.reason);
+                self.coverage
+                    .record_decision(Transition::Terminal(end.reason), met);
             }
             _ => {}
         }
     }
 
     /// A delta of a turn's message.
-    pub(super) fn streams(&mut self, session: &SessionId, turn: &TurnId, delta: &Delta) {
+    pub(super) fn note_delta(&mut self, session: &SessionId, turn: &TurnId, delta: &Delta) {
         if matches!(delta, Delta::ToolOutput { .. }) {
             return;
         }
-        if let Some(met) = self.met(session, Some(turn)) {
+        if let Some(met) = self.met_of_turn(session, Some(turn)) {
             met.phase = Phase::Streaming;
         }
     }
 
     /// A provider is asked by the session's running turn.
-    pub(super) fn asks(&mut self, session: &SessionId) {
-        if let Some(met) = self.met(session, None) {
-            met.enters(Phase::Asking);
+    pub(super) fn note_provider_call(&mut self, session: &SessionId) {
+        if let Some(met) = self.met_of_turn(session, None) {
+            met.enter_phase(Phase::Asking);
         }
     }
 
     /// A provider is asked for notes by the session's running turn.
-    pub(super) fn compacts(&mut self, session: &SessionId) {
-        if let Some(met) = self.met(session, None) {
+    pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
+        if let Some(met) = self.met_of_turn(session, None) {
             met.phase = Phase::Compacting;
         }
     }
 
     /// Something befalls the session's running turn.
-    pub(in crate::sim) fn befalls(&mut self, session: &SessionId, fault: Fault) {
-        if let Some(met) = self.met(session, None) {
-            met.fault(fault);
+    pub(in crate::sim) fn note_fault(&mut self, session: &SessionId, fault: Fault) {
+        if let Some(met) = self.met_of_turn(session, None) {
+            met.add_fault(fault);
         }
     }
 
-    fn met(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut Met> {
+    fn met_of_turn(&mut self, session: &SessionId, turn: Option<&TurnId>) -> Option<&mut Met> {
         let seen = self.sessions.get_mut(session)?;
         let turn = turn.or(seen.fold.open_turn.as_ref())?;
         Some(&mut seen.turns.get_mut(turn)?.met)

@@ -12,7 +12,7 @@ const PATIENCE_MS: i64 = 2_000;
 
 impl Checker {
     /// Labels and keys of what waits, as far as the user knows.
-    pub(in crate::sim) fn waiting(&self, session: &SessionId) -> Vec<(u64, String)> {
+    pub(in crate::sim) fn waiting_prompts(&self, session: &SessionId) -> Vec<(u64, String)> {
         let of = |(label, typed): (&u64, &super::typed::Typed)| match &typed.answered {
             Some(Answered::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
                 Some((*label, key.clone()))
@@ -25,26 +25,28 @@ impl Checker {
 
     /// The user takes a prompt out of the queue, or puts another text in its place: until that is answered, who
     /// knows. Whether that was known before.
-    pub(in crate::sim) fn unqueues(&mut self, label: u64) -> bool {
-        self.note(format!("takes #{label} out of the queue"));
+    pub(in crate::sim) fn begin_unqueue(&mut self, label: u64) -> bool {
+        self.log_line(format!("takes #{label} out of the queue"));
         let typed = self.typed.get_mut(&label);
         typed.is_some_and(|typed| !std::mem::replace(&mut typed.excused, true))
     }
 
     /// That is answered.
-    pub(in crate::sim) fn unqueued(
+    pub(in crate::sim) fn check_unqueue(
         &mut self,
         session: &SessionId,
         (label, was_known): (u64, bool),
         answer: &Result<QueueReply, CommandError>,
     ) {
-        self.note(format!("#{label} out of the queue: {answer:?}"));
+        self.log_line(format!("#{label} out of the queue: {answer:?}"));
         let Some(typed) = self.typed.get_mut(&label) else {
             return;
         };
         let settled = typed.is_settled();
         match answer {
-            Ok(_) if settled => self.fail(format!("I16: #{label} is said, and was taken out of the queue")),
+            Ok(_) if settled => {
+                self.record_violation(format!("I16: #{label} is said, and was taken out of the queue"))
+            }
             Ok(_) => typed.removed = true,
             Err(CommandError::UnknownPrompt(_)) if !settled => {
                 // It is on its way; or was lost, which is seen when the store is. Or it was taken out before, and a
@@ -60,7 +62,7 @@ impl Checker {
 
     /// The user asks for what waits.
     pub(in crate::sim) fn sends_now(&mut self, session: &SessionId) {
-        self.note(format!("sends now, in {session}"));
+        self.log_line(format!("sends now, in {session}"));
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.sent_now = true;
         }
@@ -68,8 +70,8 @@ impl Checker {
 
     /// An action on the queue is refused.
     pub(in crate::sim) fn queue_refused(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.fair(session, Kind::Queued, refused) {
-            self.fail(why);
+        if let Err(why) = self.check_refusal(session, Kind::Queued, refused) {
+            self.record_violation(why);
         }
     }
 
@@ -82,7 +84,7 @@ impl Checker {
 
     /// What waits is shown.
     pub(super) fn queue_shown(&mut self, session: &SessionId, queue: &PromptQueue) -> Result<(), String> {
-        self.count("queue shown");
+        self.count_case("queue shown");
         for prompt in &queue.prompts {
             let label =
                 label_of(&[Block::Text(prompt.text.clone())]).ok_or("I16: nobody typed what waits")?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Asked, Call, Inquired, Over, Seen, allows};
+use super::seen::{Asked, Call, Inquired, Over, Seen, is_permission};
 use super::spent::Tokens;
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
@@ -22,7 +22,7 @@ pub(in crate::sim) struct Found {
 
 impl Checker {
     /// A new life begins with what the store holds.
-    pub(in crate::sim) fn reloads(&mut self, files: &Files, mut found: BTreeMap<SessionId, Found>) {
+    pub(in crate::sim) fn check_restart(&mut self, files: &Files, mut found: BTreeMap<SessionId, Found>) {
         let lost = std::mem::take(&mut self.lost);
         let lossy = std::mem::take(&mut self.degraded) || lost;
         self.lossy |= lossy;
@@ -37,17 +37,17 @@ impl Checker {
         for typed in self.typed.values_mut() {
             typed.excused |= typed.answered.is_none() || lossy;
         }
-        for session in self.sessions() {
+        for session in self.session_ids() {
             if let Some(seen) = self.sessions.get_mut(&session) {
                 seen.compactions = 0;
                 seen.cut_short |= lossy;
             }
             let checked = match found.remove(&session) {
-                Some(found) => self.reload(&session, found, lossy, lost),
-                None => self.gone(&session),
+                Some(found) => self.check_reloaded_session(&session, found, lossy, lost),
+                None => self.check_missing_session(&session),
             };
             if let Err(why) = checked {
-                return self.fail(format!("after a crash: {session}: {why}"));
+                return self.record_violation(format!("after a crash: {session}: {why}"));
             }
         }
         // Of an answer that a crash has cut nobody tells any more.
@@ -62,12 +62,12 @@ impl Checker {
         if cut {
             self.strays.extend(found.into_keys());
         } else if let Some(session) = found.keys().next() {
-            self.fail(format!("{session} is stored and nobody made it"));
+            self.record_violation(format!("{session} is stored and nobody made it"));
         }
     }
 
     /// A quiet moment: everything that was shown is stored, and nothing else.
-    pub(in crate::sim) fn compare(&mut self, found: &BTreeMap<SessionId, Found>) {
+    pub(in crate::sim) fn compare_with_store(&mut self, found: &BTreeMap<SessionId, Found>) {
         if self.degraded || self.lost {
             return;
         }
@@ -87,25 +87,31 @@ impl Checker {
                 None => Err("I7: it is not stored".to_owned()),
             };
             if let Err(why) = checked {
-                return self.fail(format!("at rest: {session}: {why}"));
+                return self.record_violation(format!("at rest: {session}: {why}"));
             }
         }
     }
 
-    fn gone(&mut self, session: &SessionId) -> Result<(), String> {
+    fn check_missing_session(&mut self, session: &SessionId) -> Result<(), String> {
         let deleted = self.deleting.contains(session);
         if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
             return Err("I7: the session is lost".to_owned());
         }
         if !deleted {
             // What it cost is lost with it, where it cost anything.
-            self.money.lost();
+            self.money.note_lost_events();
         }
-        self.deleted(session);
+        self.forget_session(session);
         Ok(())
     }
 
-    fn reload(&mut self, session: &SessionId, found: Found, lossy: bool, lost: bool) -> Result<(), String> {
+    fn check_reloaded_session(
+        &mut self,
+        session: &SessionId,
+        found: Found,
+        lossy: bool,
+        lost: bool,
+    ) -> Result<(), String> {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -117,8 +123,8 @@ impl Checker {
             .for_each(|cancel| cancel.at = clock::wall_ms());
         let torn = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
         if torn {
-            self.relearn(session, &found);
-            return self.reload(session, found, lossy, false);
+            self.relearn_session(session, &found);
+            return self.check_reloaded_session(session, found, lossy, false);
         }
         if found.events.len() < seen.safe {
             return Err(format!(
@@ -129,11 +135,11 @@ impl Checker {
         }
         seen.is_stored(&found)?;
         if found.events.len() < shown {
-            self.relearn(session, &found);
+            self.relearn_session(session, &found);
         } else {
             for stored in &found.events[shown..] {
-                self.note(format!("stored unseen: {session} {stored:?}"));
-                self.durable(session, stored.clone())?;
+                self.log_line(format!("stored unseen: {session} {stored:?}"));
+                self.check_stored_event(session, stored.clone())?;
             }
         }
         self.is_kept(session, &found, lossy)?;
@@ -239,7 +245,7 @@ impl Checker {
             }
         }
         for what in std::mem::take(&mut seen.confirmed) {
-            if !lossy && !seen.events.iter().any(|stored| says(&stored.event, &what)) {
+            if !lossy && !seen.events.iter().any(|stored| confirms(&stored.event, &what)) {
                 return Err(format!("I16: {what} was confirmed and is lost"));
             }
         }
@@ -247,11 +253,11 @@ impl Checker {
     }
 
     /// What was shown after the store had failed is lost: learns the session anew.
-    fn relearn(&mut self, session: &SessionId, found: &Found) {
+    fn relearn_session(&mut self, session: &SessionId, found: &Found) {
         let events = &found.events;
-        self.note(format!("{session} has {} events left", events.len()));
-        self.count("events lost, as warned");
-        self.money.lost();
+        self.log_line(format!("{session} has {} events left", events.len()));
+        self.count_case("events lost, as warned");
+        self.money.note_lost_events();
         let Some(old) = self.sessions.remove(session) else {
             return;
         };
@@ -270,7 +276,7 @@ impl Checker {
         seen.messages = old.messages;
         seen.messages.values_mut().for_each(|shown| shown.over = None);
         for stored in events {
-            seen.learn(stored);
+            seen.learn_event(stored);
             self.learn_typed(stored);
         }
         for (id, asked) in old.approvals {
@@ -378,7 +384,7 @@ impl Seen {
     }
 
     /// Takes an event in without a check.
-    pub(super) fn learn(&mut self, stored: &StoredEvent) {
+    pub(super) fn learn_event(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
             let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
@@ -451,7 +457,7 @@ impl Seen {
                 approval, decision, ..
             } => {
                 if let Some(asked) = self.approvals.get_mut(approval) {
-                    (asked.open, asked.allowed) = (false, allows(decision.kind));
+                    (asked.open, asked.allowed) = (false, is_permission(decision.kind));
                 }
             }
             Event::InquiryRequested(inquiry) => {
@@ -475,7 +481,7 @@ impl Seen {
 }
 
 /// Whether an event says what was confirmed.
-fn says(event: &Event, what: &str) -> bool {
+fn confirms(event: &Event, what: &str) -> bool {
     let Event::SessionUpdated { title, mode, .. } = event else {
         return false;
     };

@@ -14,47 +14,52 @@ use crate::sim::model::is_childs;
 
 impl Checker {
     /// A provider is asked; what that costs at least, until it lands.
-    pub(in crate::sim) fn asked(&mut self, session: &SessionId, request: &Request, provider: &str) -> Cost {
+    pub(in crate::sim) fn check_request(
+        &mut self,
+        session: &SessionId,
+        request: &Request,
+        provider: &str,
+    ) -> Cost {
         if sim_schedule::is_frozen() {
             return Cost(0);
         }
-        let about = self.money.about(request);
+        let about = self.money.least_cost(request);
         if let Err(why) = self.may_spend(session, provider, (request, about)) {
-            self.fail(why);
+            self.record_violation(why);
         }
         self.takes_off(provider, about);
-        self.sent(session, request);
+        self.check_history_sent(session, request);
         about
     }
 
-    fn sent(&mut self, session: &SessionId, request: &Request) {
-        self.note(format!("request {session} {} messages", request.messages.len()));
+    fn check_history_sent(&mut self, session: &SessionId, request: &Request) {
+        self.log_line(format!("request {session} {} messages", request.messages.len()));
         if is_childs(request) {
             return self.sent_by_child(request);
         }
-        self.asks(session);
+        self.note_provider_call(session);
         if request.tools.is_empty() && *request.system != *SUMMARY_SYSTEM {
             // At a limit: a summary, of the history as a text.
-            self.count("summary at a limit");
+            self.count_case("summary at a limit");
             if !matches!(&request.messages[..], [item] if item.message.role == Role::User) {
-                self.fail("a summary is asked for with more than a text".to_owned());
+                self.record_violation("a summary is asked for with more than a text".to_owned());
             }
             return;
         }
         if *request.system == *SUMMARY_SYSTEM {
-            self.compacts(session);
+            self.note_compaction_call(session);
             let asks = matches!(&request.messages[..], [item] if item.message.role == Role::User);
             if !asks || !request.tools.is_empty() {
-                self.fail("notes are asked for with more than a transcript".to_owned());
+                self.record_violation("notes are asked for with more than a transcript".to_owned());
             }
             return;
         }
         let Some(seen) = self.sessions.get_mut(session) else {
-            return self.fail(format!("a request of {session}, which is not there"));
+            return self.record_violation(format!("a request of {session}, which is not there"));
         };
         // Where records were lost, what stood between two messages of the model may be gone.
-        let mut checked = valid(&request.messages, self.paused.contains(session) || seen.torn);
-        let again = same(&request.messages, &seen.last_sent);
+        let mut checked = check_history(&request.messages, self.paused.contains(session) || seen.torn);
+        let again = is_same_history(&request.messages, &seen.last_sent);
         seen.last_sent.clone_from(&request.messages);
         if !again {
             seen.sent.push_back(request.messages.clone());
@@ -62,16 +67,16 @@ impl Checker {
         }
         if let Err(why) = checked {
             let messages: Vec<&Message> = request.messages.iter().map(|item| &item.message).collect();
-            self.note(format!("{messages:?}"));
-            self.fail(format!("I4: {why}"));
+            self.log_line(format!("{messages:?}"));
+            self.record_violation(format!("I4: {why}"));
         }
     }
 
     /// A sub-agent asks: what it sends is a valid history, or one that is told as a text.
     fn sent_by_child(&mut self, request: &Request) {
-        self.count("request of a sub-agent");
-        if let Err(why) = valid(&request.messages, true) {
-            self.fail(format!("I4: a sub-agent: {why}"));
+        self.count_case("request of a sub-agent");
+        if let Err(why) = check_history(&request.messages, true) {
+            self.record_violation(format!("I4: a sub-agent: {why}"));
         }
     }
 
@@ -86,7 +91,9 @@ impl Seen {
     /// beginning, unless it was made smaller since.
     pub(super) fn match_sent(&mut self) -> Result<(), String> {
         while let Some(sent) = self.sent.front() {
-            if self.fold.history.open_calls().next().is_some() || !same(&self.fold.history.messages(), sent) {
+            if self.fold.history.open_calls().next().is_some()
+                || !is_same_history(&self.fold.history.to_messages(), sent)
+            {
                 return Ok(());
             }
             if !self.torn && !begins_with(sent, &self.matched) {
@@ -100,7 +107,7 @@ impl Seen {
     /// At a turn's end all that it sent is matched. The next turn may have asked before the end is shown: what it sent
     /// goes on where the history ends now.
     pub(super) fn only_the_next_asks(&self) -> Result<(), String> {
-        let history = self.fold.history.messages();
+        let history = self.fold.history.to_messages();
         let of_next = |sent: &Vec<Arc<Item>>| sent.len() > history.len() && begins_with(sent, &history);
         match self.sent.iter().find(|sent| !of_next(sent)) {
             None => Ok(()),
@@ -113,10 +120,10 @@ impl Seen {
     }
 
     /// What a compaction does to the history: it keeps its first message and its last six, and says what it is.
-    pub(super) fn compacted(&mut self, compaction: &Compaction) -> Result<(), String> {
+    pub(super) fn check_compaction(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
-        let before = self.fold.history.messages();
-        let after = compact::applied(&before, compaction);
+        let before = self.fold.history.to_messages();
+        let after = compact::apply_to_copy(&before, compaction);
         let counts = (
             compaction.messages_before as usize,
             compaction.messages_after as usize,
@@ -139,7 +146,7 @@ impl Seen {
         };
         let n = 6.min(before.len().saturating_sub(1));
         if self.torn || ids(&before, n) == ids(&after, n) {
-            valid(&after, true).or_else(|why| {
+            check_history(&after, true).or_else(|why| {
                 if self.torn {
                     Ok(())
                 } else {
@@ -152,7 +159,7 @@ impl Seen {
     }
 }
 
-fn same(a: &[Arc<Item>], b: &[Arc<Item>]) -> bool {
+fn is_same_history(a: &[Arc<Item>], b: &[Arc<Item>]) -> bool {
     a.len() == b.len() && begins_with(a, b)
 }
 
@@ -168,7 +175,7 @@ fn begins_with(items: &[Arc<Item>], start: &[Arc<Item>]) -> bool {
 }
 
 /// I4 and R-LOOP-4, strictly.
-fn valid(items: &[Arc<Item>], pauses: bool) -> Result<(), String> {
+fn check_history(items: &[Arc<Item>], pauses: bool) -> Result<(), String> {
     let mut due: Vec<ToolCallId> = Vec::new();
     let (mut ids, mut calls, mut labels) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut before = None;
@@ -182,7 +189,7 @@ fn valid(items: &[Arc<Item>], pauses: bool) -> Result<(), String> {
         }
         match message.role {
             Role::Tool => {
-                results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?
+                check_results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?
             }
             _ if !due.is_empty() => return Err(format!("the calls before message {at} have no results")),
             Role::Assistant if before == Some(Role::Assistant) && !pauses => {
@@ -213,7 +220,7 @@ fn valid(items: &[Arc<Item>], pauses: bool) -> Result<(), String> {
     }
 }
 
-fn results(message: &Message, due: &[ToolCallId]) -> Result<(), String> {
+fn check_results(message: &Message, due: &[ToolCallId]) -> Result<(), String> {
     let mut got = Vec::new();
     for block in &message.content {
         match block {

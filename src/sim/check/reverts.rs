@@ -43,7 +43,7 @@ impl Checker {
         pick: u64,
     ) -> Option<TurnId> {
         let seen = self.sessions.get(session)?;
-        let known = files.known();
+        let known = files.lock_known();
         let calls = known
             .changed
             .iter()
@@ -57,13 +57,13 @@ impl Checker {
     }
 
     /// A revert is answered.
-    pub(in crate::sim) fn reverted(
+    pub(in crate::sim) fn check_revert(
         &mut self,
         files: &Files,
         asked: Asked,
         answer: &Result<RevertReply, CommandError>,
     ) {
-        self.note(format!(
+        self.log_line(format!(
             "revert of {} (dry {}, redo {}): {answer:?}",
             asked.turn, asked.dry_run, asked.redo
         ));
@@ -73,10 +73,10 @@ impl Checker {
             Err(CommandError::NothingToRedo(_)) if asked.redo => Ok(()),
             // Its records are among those that a failing store has lost.
             Err(CommandError::UnknownTurn(_)) if self.is_torn(&asked.session) => Ok(()),
-            Err(refused) => self.fair(&asked.session, Kind::Steer, refused),
+            Err(refused) => self.check_refusal(&asked.session, Kind::Steer, refused),
         };
         if let Err(why) = checked {
-            self.fail(why);
+            self.record_violation(why);
         }
     }
 
@@ -86,7 +86,7 @@ impl Checker {
 
     fn revert_made(&mut self, files: &Files, asked: Asked, reply: &RevertReply) -> Result<(), String> {
         let what = if asked.redo { "redo" } else { "revert" };
-        self.count(format!("{what} of {} files", reply.files.len()));
+        self.count_case(format!("{what} of {} files", reply.files.len()));
         self.count_many("conflict of a revert", reply.conflicts.len());
         let Some(seen) = self.sessions.get_mut(&asked.session) else {
             return Ok(());
@@ -95,7 +95,7 @@ impl Checker {
         if !asked.alone {
             return Ok(());
         }
-        let known = files.known();
+        let known = files.lock_known();
         let recorded = known.recorded.get(&asked.session);
         for (path, before) in &asked.before {
             let after = asked.after.get(path).cloned().flatten();
@@ -132,11 +132,11 @@ impl Checker {
                 (true, _) => None,
                 // Of what a failing store did not write before a crash nothing is known.
                 (false, _) if seen.cut_short => None,
-                (false, _) => seen.before(&asked.turn, path, &known.changed)?,
+                (false, _) => seen.content_before(&asked.turn, path, &known.changed)?,
             };
             if wanted
                 .as_ref()
-                .is_some_and(|wanted| !is(wanted.as_deref(), now.as_deref()))
+                .is_some_and(|wanted| !is_content(wanted.as_deref(), now.as_deref()))
             {
                 return Err(format!(
                     "R-SESS-3: {path} is {now:?} after a {what}, and should be {wanted:?}"
@@ -161,11 +161,11 @@ impl Checker {
         recorded: &[(SessionId, Vec<FileChange>)],
         lossy: bool,
     ) {
-        let known = files.known();
-        for (path, content) in files.contents() {
+        let known = files.lock_known();
+        for (path, content) in files.current_contents() {
             let Some(content) = content else { continue };
             if !known.written.contains(&content) {
-                return self.fail(format!("R-SESS-3: {} holds {content:?}", path.display()));
+                return self.record_violation(format!("R-SESS-3: {} holds {content:?}", path.display()));
             }
             let hash = hash::sha256(content.as_bytes());
             let by = known
@@ -177,7 +177,7 @@ impl Checker {
             let kept = recorded.iter().find(|(id, _)| id == session);
             let Some((_, changes)) = kept else { continue };
             if !lossy && !changes.iter().any(|change| is_hash(&change.after, &hash)) {
-                return self.fail(format!(
+                return self.record_violation(format!(
                     "R-SESS-3: what {call} of {session} has written to {} is not recorded: {changes:?}; done was {:?}",
                     path.display(),
                     known.changed
@@ -188,7 +188,7 @@ impl Checker {
 }
 
 /// Whether `now` is what was wanted.
-fn is(wanted: Option<&str>, now: Option<&str>) -> bool {
+fn is_content(wanted: Option<&str>, now: Option<&str>) -> bool {
     match wanted {
         Some(hash) if hash.starts_with("hash ") => {
             now.is_some_and(|now| hash[5..] == hash::sha256(now.as_bytes()))
@@ -204,7 +204,7 @@ fn is_hash(state: &FileState, hash: &str) -> bool {
 impl Seen {
     /// What `path` was before the first change that `turn` or a later one has made of it: a hash, or nothing; none where
     /// that is not known.
-    fn before(
+    fn content_before(
         &self,
         turn: &TurnId,
         path: &str,

@@ -237,12 +237,12 @@ impl Seen {
 impl Asked {
     /// A decision to allow was sent.
     pub(super) fn allow_sent(&self) -> bool {
-        self.sent.iter().any(|decision| allows(decision.kind))
+        self.sent.iter().any(|decision| is_permission(decision.kind))
     }
 }
 
 /// Whether it lets the call run.
-pub(super) fn allows(kind: DecisionKind) -> bool {
+pub(super) fn is_permission(kind: DecisionKind) -> bool {
     match kind {
         DecisionKind::Allow | DecisionKind::AllowSession | DecisionKind::AllowAlways => true,
         DecisionKind::Deny => false,

@@ -20,7 +20,7 @@ impl Checker {
         if sim_schedule::is_frozen() {
             return;
         }
-        self.note(format!("{session} is counted {usage:?}"));
+        self.log_line(format!("{session} is counted {usage:?}"));
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.tokens.counted += usage;
         }
@@ -37,7 +37,7 @@ impl Seen {
     }
 
     /// No more is told than was counted.
-    pub(super) fn tells(&mut self, event: &Event) -> Result<(), String> {
+    pub(super) fn check_usage(&mut self, event: &Event) -> Result<(), String> {
         let Event::Usage { step, .. } = event else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
 //! What the user said and was answered: I1 (every command has its one answer) and I16 (nothing is lost).
 
 use super::Checker;
-use super::seen::{Cancel, allows};
+use super::seen::{Cancel, is_permission};
 use crate::base::clock;
 use crate::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
 use crate::session::{CommandError, PartialMessage, SessionSnapshot, SessionState, TurnOutcome};
@@ -59,7 +59,7 @@ pub(super) fn label_of(content: &[Block]) -> Option<u64> {
 
 impl Checker {
     /// The user types; the content is to be sent.
-    pub(in crate::sim) fn types(&mut self, session: &SessionId, kind: Kind) -> (u64, Vec<Block>) {
+    pub(in crate::sim) fn label_input(&mut self, session: &SessionId, kind: Kind) -> (u64, Vec<Block>) {
         self.labels += 1;
         let label = self.labels;
         let typed = Typed {
@@ -72,9 +72,9 @@ impl Checker {
             removed: false,
         };
         self.typed.insert(label, typed);
-        self.note(format!("types #{label} {kind:?} in {session}"));
+        self.log_line(format!("types #{label} {kind:?} in {session}"));
         if kind == Kind::Steer {
-            self.befalls(session, Fault::Steered);
+            self.note_fault(session, Fault::Steered);
         }
         let mut content = vec![Block::Text(format!("#{label} please"))];
         if label.is_multiple_of(self.pictures) {
@@ -87,12 +87,12 @@ impl Checker {
     }
 
     /// It is answered.
-    pub(in crate::sim) fn answered(&mut self, label: u64, answer: Answered) {
-        self.note(format!("#{label} is answered {answer:?}"));
+    pub(in crate::sim) fn record_answer(&mut self, label: u64, answer: Answered) {
+        self.log_line(format!("#{label} is answered {answer:?}"));
         if let Answered::Refused(refused) = &answer {
             let name = format!("{refused:?}");
             let name = name.split(['(', ' ']).next().unwrap_or_default();
-            self.count(format!("refused {name}"));
+            self.count_case(format!("refused {name}"));
         }
         let Some(typed) = self.typed.get_mut(&label) else {
             return;
@@ -108,17 +108,22 @@ impl Checker {
             Answered::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
                 Err(format!("I16: #{label} was refused and is there"))
             }
-            Answered::Refused(refused) => self.fair(&session, kind, refused),
-            Answered::Accepted(turn) => self.settled(&session, turn),
+            Answered::Refused(refused) => self.check_refusal(&session, kind, refused),
+            Answered::Accepted(turn) => self.check_all_settled(&session, turn),
             Answered::Unheard | Answered::Waits(_) => Ok(()),
         };
         if let Err(why) = checked {
-            self.fail(why);
+            self.record_violation(why);
         }
     }
 
     /// Whether a refusal can be.
-    pub(super) fn fair(&self, session: &SessionId, kind: Kind, refused: &CommandError) -> Result<(), String> {
+    pub(super) fn check_refusal(
+        &self,
+        session: &SessionId,
+        kind: Kind,
+        refused: &CommandError,
+    ) -> Result<(), String> {
         let fair = match refused {
             CommandError::Ending => self.ending,
             CommandError::TurnRunning(_) => kind == Kind::Prompt,
@@ -149,7 +154,12 @@ impl Checker {
     }
 
     /// What was typed is in the history now.
-    pub(super) fn joined(&mut self, session: &SessionId, turn: &TurnId, label: u64) -> Result<Kind, String> {
+    pub(super) fn check_joined_message(
+        &mut self,
+        session: &SessionId,
+        turn: &TurnId,
+        label: u64,
+    ) -> Result<Kind, String> {
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
         let in_vain = |turn: &TurnId| {
             self.sessions
@@ -193,7 +203,7 @@ impl Checker {
     }
 
     /// What was accepted for a turn that has ended is somewhere.
-    pub(super) fn settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
+    pub(super) fn check_all_settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
         let turns = self.sessions.get(session).map(|seen| &seen.turns);
         match turns.and_then(|turns| turns.get(turn)) {
             Some(known) if known.ended => self.nothing_lost(turn),
@@ -213,12 +223,12 @@ impl Checker {
     }
 
     /// The user cancels.
-    pub(in crate::sim) fn cancels(&mut self, session: &SessionId, turn: Option<&TurnId>) {
-        self.note(format!("cancels {session} {turn:?}"));
-        self.count("cancel");
+    pub(in crate::sim) fn note_cancel(&mut self, session: &SessionId, turn: Option<&TurnId>) {
+        self.log_line(format!("cancels {session} {turn:?}"));
+        self.count_case("cancel");
         let hits = turn.is_none() || self.open_turn(session).as_ref() == turn;
         if hits {
-            self.befalls(session, Fault::Cancelled);
+            self.note_fault(session, Fault::Cancelled);
         }
         let patient = self
             .in_hand
@@ -236,12 +246,17 @@ impl Checker {
     }
 
     /// The user decides.
-    pub(in crate::sim) fn decides(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
-        self.note(format!("decides {} {decision:?}", approval.id));
+    pub(in crate::sim) fn note_decision(
+        &mut self,
+        session: &SessionId,
+        approval: &Approval,
+        decision: &Decision,
+    ) {
+        self.log_line(format!("decides {} {decision:?}", approval.id));
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
+        if decision.kind != crate::domain::DecisionKind::Allow && is_permission(decision.kind) {
             let rule = decision.rule.clone().or_else(|| approval.rule.clone());
             for rules in [&mut self.folder_rules, &mut seen.rules_sent] {
                 rules.extend(rule.clone().filter(|rule| !rules.contains(rule)));
@@ -253,17 +268,17 @@ impl Checker {
     }
 
     /// A decision is answered: the first that is accepted stands.
-    pub(in crate::sim) fn decided(
+    pub(in crate::sim) fn check_decision_answer(
         &mut self,
         session: &SessionId,
         approval: &Approval,
         decision: Decision,
         answer: &Result<(), CommandError>,
     ) {
-        self.note(format!("{} is answered {answer:?}", approval.id));
+        self.log_line(format!("{} is answered {answer:?}", approval.id));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || clock::wall_ms() < self.failed_until;
-        let begins = self.begins(session);
+        let begins = self.has_prompt_in_flight(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
@@ -282,7 +297,7 @@ impl Checker {
             Err(_) => true,
         };
         if wrong {
-            return self.fail(format!("I1: the answer {answer:?} on {}", approval.id));
+            return self.record_violation(format!("I1: the answer {answer:?} on {}", approval.id));
         }
         if answer.is_ok() {
             asked.accepted = Some(decision);
@@ -290,7 +305,7 @@ impl Checker {
     }
 
     /// A prompt is on its way: what an interrupted turn left open is settled before its turn is seen.
-    pub(super) fn begins(&self, session: &SessionId) -> bool {
+    pub(super) fn has_prompt_in_flight(&self, session: &SessionId) -> bool {
         let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
         compacts
             || self.typed.values().any(|typed| {
@@ -315,7 +330,7 @@ impl Checker {
 
     /// The user sends a mode.
     pub(in crate::sim) fn sends_mode(&mut self, session: &SessionId, mode: Mode) {
-        self.note(format!("sends the mode {mode}"));
+        self.log_line(format!("sends the mode {mode}"));
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.modes.push(mode);
             seen.unconfirmed.push(mode);
@@ -323,19 +338,19 @@ impl Checker {
     }
 
     /// A change of the session's data is answered.
-    pub(in crate::sim) fn changed(
+    pub(in crate::sim) fn check_change_answer(
         &mut self,
         session: &SessionId,
         what: &str,
         answer: &Result<(), CommandError>,
     ) {
-        self.note(format!("{what} is answered {answer:?}"));
+        self.log_line(format!("{what} is answered {answer:?}"));
         let fair = match answer {
             Ok(()) => true,
-            Err(refused) => self.fair(session, Kind::Prompt, refused).is_ok(),
+            Err(refused) => self.check_refusal(session, Kind::Prompt, refused).is_ok(),
         };
         if !fair {
-            return self.fail(format!("I1: {what} is refused: {answer:?}"));
+            return self.record_violation(format!("I1: {what} is refused: {answer:?}"));
         }
         if answer.is_ok()
             && let Some(seen) = self.sessions.get_mut(session)
@@ -345,7 +360,7 @@ impl Checker {
     }
 
     /// A prompt is answered at its turn's end, after the end was shown (R-WIRE-1).
-    pub(in crate::sim) fn outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
+    pub(in crate::sim) fn check_outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
         let Some(seen) = self.sessions.get(session) else {
             return;
         };
@@ -354,7 +369,7 @@ impl Checker {
                 && matches!(&stored.event, Event::TurnEnded(end) if *end == outcome.end)
         });
         if !shown {
-            self.fail(format!(
+            self.record_violation(format!(
                 "R-WIRE-1: the outcome of {} comes before its end",
                 outcome.turn
             ));
@@ -362,7 +377,7 @@ impl Checker {
     }
 
     /// A session is shown to one more client: what it is told is what was shown to the others.
-    pub(in crate::sim) fn loaded(
+    pub(in crate::sim) fn check_snapshot(
         &mut self,
         session: &SessionId,
         snapshot: &SessionSnapshot,
@@ -377,7 +392,7 @@ impl Checker {
         }
         let Some(events) = seen.events.get(..snapshot.seq as usize) else {
             let known = seen.events.len();
-            return self.fail(format!(
+            return self.record_violation(format!(
                 "I6: {session} is loaded at {}, shown are {known}",
                 snapshot.seq
             ));
@@ -403,14 +418,14 @@ impl Checker {
             shown.is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
         });
         if !fits || !partial_fits {
-            self.fail(format!("{session} is loaded as {snapshot:?} with {partial:?}"));
+            self.record_violation(format!("{session} is loaded as {snapshot:?} with {partial:?}"));
         }
     }
 
     /// A session is not shown.
     pub(in crate::sim) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.fair(session, Kind::Prompt, refused) {
-            self.fail(why);
+        if let Err(why) = self.check_refusal(session, Kind::Prompt, refused) {
+            self.record_violation(why);
         }
     }
 }

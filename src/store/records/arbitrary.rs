@@ -19,11 +19,11 @@ fn id<T: From<String> + std::fmt::Debug>() -> impl Strategy<Value = T> {
     "[a-z]{1,4}_[0-9a-z]{1,8}".prop_map(T::from)
 }
 
-fn shared() -> impl Strategy<Value = Arc<str>> {
+fn arb_shared_text() -> impl Strategy<Value = Arc<str>> {
     text().prop_map(Arc::from)
 }
 
-fn json() -> impl Strategy<Value = Arc<Value>> {
+fn arb_json() -> impl Strategy<Value = Arc<Value>> {
     // Floats of few digits: serde_json may read long ones back one step off.
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -42,7 +42,7 @@ fn json() -> impl Strategy<Value = Arc<Value>> {
     .prop_map(Arc::new)
 }
 
-fn usage() -> impl Strategy<Value = Usage> {
+fn arb_usage() -> impl Strategy<Value = Usage> {
     any::<[u64; 4]>().prop_map(|[input, output, cache_read, cache_write]| Usage {
         input,
         output,
@@ -51,11 +51,11 @@ fn usage() -> impl Strategy<Value = Usage> {
     })
 }
 
-fn cost() -> impl Strategy<Value = Option<Cost>> {
+fn arb_cost() -> impl Strategy<Value = Option<Cost>> {
     of(any::<u64>().prop_map(Cost))
 }
 
-fn error() -> impl Strategy<Value = AgentError> {
+fn arb_error() -> impl Strategy<Value = AgentError> {
     let classes = [ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal];
     let words = (
         select(&ErrorCode::ALL[..]),
@@ -94,13 +94,13 @@ fn error() -> impl Strategy<Value = AgentError> {
     )
 }
 
-fn image() -> impl Strategy<Value = ImageData> {
-    (text(), shared()).prop_map(|(media_type, data)| ImageData { media_type, data })
+fn arb_image() -> impl Strategy<Value = ImageData> {
+    (text(), arb_shared_text()).prop_map(|(media_type, data)| ImageData { media_type, data })
 }
 
-fn result() -> impl Strategy<Value = Arc<ToolResult>> {
+fn arb_tool_result() -> impl Strategy<Value = Arc<ToolResult>> {
     let full = (text(), any::<u64>()).prop_map(|(name, bytes)| ContentRef { name, bytes });
-    (text(), vec(image(), 0..2), any::<bool>(), of(full)).prop_map(|(text, images, is_error, full)| {
+    (text(), vec(arb_image(), 0..2), any::<bool>(), of(full)).prop_map(|(text, images, is_error, full)| {
         Arc::new(ToolResult {
             text,
             images,
@@ -110,7 +110,7 @@ fn result() -> impl Strategy<Value = Arc<ToolResult>> {
     })
 }
 
-fn reference() -> impl Strategy<Value = Reference> {
+fn arb_reference() -> impl Strategy<Value = Reference> {
     let kinds = [
         ReferenceKind::File,
         ReferenceKind::Selection,
@@ -126,7 +126,7 @@ fn reference() -> impl Strategy<Value = Reference> {
     })
 }
 
-fn signature() -> impl Strategy<Value = Signature> {
+fn arb_signature() -> impl Strategy<Value = Signature> {
     (text(), of(text())).prop_map(|(value, origin)| Signature {
         value,
         origin: origin.map(Into::into),
@@ -134,39 +134,43 @@ fn signature() -> impl Strategy<Value = Signature> {
 }
 
 fn provider_call() -> impl Strategy<Value = ProviderCall> {
-    (of(text()), of(json()), text()).prop_map(|(id, extra, origin)| ProviderCall {
+    (of(text()), of(arb_json()), text()).prop_map(|(id, extra, origin)| ProviderCall {
         id,
         extra,
         origin: origin.into(),
     })
 }
 
-fn block() -> impl Strategy<Value = Block> {
+fn arb_block() -> impl Strategy<Value = Block> {
     prop_oneof![
         text().prop_map(Block::Text),
-        (text(), of(signature()), any::<bool>()).prop_map(|(text, signature, redacted)| Block::Reasoning {
-            text,
-            signature,
-            redacted
+        (text(), of(arb_signature()), any::<bool>()).prop_map(|(text, signature, redacted)| {
+            Block::Reasoning {
+                text,
+                signature,
+                redacted,
+            }
         }),
-        (id(), text(), json(), of(provider_call())).prop_map(|(id, name, input, attached)| Block::ToolUse {
-            id,
-            name,
-            input,
-            attached: attached.map(Arc::new)
+        (id(), text(), arb_json(), of(provider_call())).prop_map(|(id, name, input, attached)| {
+            Block::ToolUse {
+                id,
+                name,
+                input,
+                attached: attached.map(Arc::new),
+            }
         }),
-        (id(), result()).prop_map(|(id, result)| Block::ToolResult { id, result }),
-        image().prop_map(Block::Image),
-        reference().prop_map(Block::Reference),
+        (id(), arb_tool_result()).prop_map(|(id, result)| Block::ToolResult { id, result }),
+        arb_image().prop_map(Block::Image),
+        arb_reference().prop_map(Block::Reference),
     ]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn arb_message() -> impl Strategy<Value = Message> {
     let roles = [Role::User, Role::Assistant, Role::Tool];
     (
         id(),
         select(roles.to_vec()),
-        vec(block(), 1..4),
+        vec(arb_block(), 1..4),
         any::<bool>(),
         any::<bool>(),
     )
@@ -190,10 +194,10 @@ fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
         ToolCallStatus::Cancelled,
     ];
     let location = (text(), of(any::<u32>())).prop_map(|(uri, line)| Location { uri, line });
-    let first = (id(), text(), text(), select(statuses.to_vec()), of(json()));
+    let first = (id(), text(), text(), select(statuses.to_vec()), of(arb_json()));
     let more = (
-        of(result()),
-        of(shared()),
+        of(arb_tool_result()),
+        of(arb_shared_text()),
         vec(location, 0..3),
         of(any::<u64>()),
         (of(any::<i32>()), of(id())),
@@ -217,7 +221,7 @@ fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
     )
 }
 
-fn compacted() -> impl Strategy<Value = Event> {
+fn arb_compacted() -> impl Strategy<Value = Event> {
     let summary =
         (id(), text(), id(), id(), any::<bool>()).prop_map(|(message, text, from, until, digest)| Summary {
             message,
@@ -248,10 +252,16 @@ fn compacted() -> impl Strategy<Value = Event> {
     )
 }
 
-fn approval() -> impl Strategy<Value = Approval> {
+fn arb_approval() -> impl Strategy<Value = Approval> {
     let risks = [Risk::Low, Risk::Medium, Risk::High];
-    let first = (id(), id(), text(), json(), text());
-    let more = (text(), of(shared()), select(risks.to_vec()), text(), of(text()));
+    let first = (id(), id(), text(), arb_json(), text());
+    let more = (
+        text(),
+        of(arb_shared_text()),
+        select(risks.to_vec()),
+        text(),
+        of(text()),
+    );
     (first, more).prop_map(
         |((id, tool_call, name, input, title), (cwd, diff, risk, why, rule))| Approval {
             id,
@@ -268,7 +278,7 @@ fn approval() -> impl Strategy<Value = Approval> {
     )
 }
 
-fn limit() -> impl Strategy<Value = RequestSubject> {
+fn arb_limit_subject() -> impl Strategy<Value = RequestSubject> {
     let amounts = (any::<u64>(), any::<u64>());
     (
         select(&LimitName::ALL[..]),
@@ -289,7 +299,7 @@ fn limit() -> impl Strategy<Value = RequestSubject> {
         })
 }
 
-fn question() -> impl Strategy<Value = RequestSubject> {
+fn arb_question_subject() -> impl Strategy<Value = RequestSubject> {
     let choice = (text(), text()).prop_map(|(value, label)| Choice { value, label });
     let field = (text(), text(), vec(choice, 0..3), any::<[bool; 3]>()).prop_map(
         |(name, label, choices, [several, free, required])| QuestionField {
@@ -311,12 +321,16 @@ fn question() -> impl Strategy<Value = RequestSubject> {
     })
 }
 
-fn inquiry() -> impl Strategy<Value = Arc<Inquiry>> {
-    (id(), prop_oneof![limit(), question()], of(id()))
+fn arb_inquiry() -> impl Strategy<Value = Arc<Inquiry>> {
+    (
+        id(),
+        prop_oneof![arb_limit_subject(), arb_question_subject()],
+        of(id()),
+    )
         .prop_map(|(id, subject, parent)| Arc::new(Inquiry { id, subject, parent }))
 }
 
-fn reply() -> impl Strategy<Value = InquiryReply> {
+fn arb_reply() -> impl Strategy<Value = InquiryReply> {
     prop_oneof![
         any::<u64>().prop_map(InquiryReply::Raise),
         Just(InquiryReply::Accept),
@@ -326,31 +340,31 @@ fn reply() -> impl Strategy<Value = InquiryReply> {
     ]
 }
 
-fn decision() -> impl Strategy<Value = Decision> {
+fn arb_decision() -> impl Strategy<Value = Decision> {
     let kinds = [
         DecisionKind::Allow,
         DecisionKind::AllowSession,
         DecisionKind::AllowAlways,
         DecisionKind::Deny,
     ];
-    (select(kinds.to_vec()), of(text()), of(json()), of(text())).prop_map(|(kind, feedback, input, rule)| {
-        Decision {
+    (select(kinds.to_vec()), of(text()), of(arb_json()), of(text())).prop_map(
+        |(kind, feedback, input, rule)| Decision {
             kind,
             feedback,
             input,
             rule,
-        }
-    })
+        },
+    )
 }
 
 fn turn_end() -> impl Strategy<Value = TurnEnd> {
     (
         select(TerminalReason::ALL),
         select(&TurnState::ALL[..]),
-        usage(),
-        cost(),
-        of(error()),
-        vec(vec(block(), 0..2), 0..2),
+        arb_usage(),
+        arb_cost(),
+        of(arb_error()),
+        vec(vec(arb_block(), 0..2), 0..2),
     )
         .prop_map(|(reason, state, usage, cost, error, unused_steers)| TurnEnd {
             reason,
@@ -362,7 +376,7 @@ fn turn_end() -> impl Strategy<Value = TurnEnd> {
         })
 }
 
-fn retry() -> impl Strategy<Value = Event> {
+fn arb_retry() -> impl Strategy<Value = Event> {
     (
         text(),
         text(),
@@ -370,7 +384,7 @@ fn retry() -> impl Strategy<Value = Event> {
         any::<u32>(),
         any::<u64>(),
         any::<i64>(),
-        error(),
+        arb_error(),
         text(),
     )
         .prop_map(
@@ -387,7 +401,7 @@ fn retry() -> impl Strategy<Value = Event> {
         )
 }
 
-fn circuit() -> impl Strategy<Value = Event> {
+fn arb_circuit() -> impl Strategy<Value = Event> {
     let subjects = vec![CircuitSubject::Provider, CircuitSubject::Tool];
     let states = vec![CircuitState::Closed, CircuitState::Open, CircuitState::HalfOpen];
     (select(subjects), text(), select(states), of(any::<i64>())).prop_map(|(subject, name, state, until)| {
@@ -400,10 +414,10 @@ fn circuit() -> impl Strategy<Value = Event> {
     })
 }
 
-fn spent() -> impl Strategy<Value = Event> {
+fn arb_usage_event() -> impl Strategy<Value = Event> {
     (
-        [usage(), usage(), usage()],
-        [cost(), cost(), cost()],
+        [arb_usage(), arb_usage(), arb_usage()],
+        [arb_cost(), arb_cost(), arb_cost()],
         any::<[u64; 2]>(),
         of(text()),
     )
@@ -429,7 +443,7 @@ fn spent() -> impl Strategy<Value = Event> {
         )
 }
 
-fn transition() -> impl Strategy<Value = Transition> {
+fn arb_transition() -> impl Strategy<Value = Transition> {
     prop_oneof![
         select(ContinueReason::ALL).prop_map(Transition::Continue),
         select(TerminalReason::ALL).prop_map(Transition::Terminal),
@@ -437,7 +451,7 @@ fn transition() -> impl Strategy<Value = Transition> {
 }
 
 /// Any durable event.
-pub(crate) fn event() -> BoxedStrategy<Event> {
+pub(crate) fn arb_event() -> BoxedStrategy<Event> {
     let settlers = [
         ResolvedBy::Person,
         ResolvedBy::Rule,
@@ -479,12 +493,12 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         )
             .prop_map(|(by, resumes)| Event::TurnStarted { by, resumes }),
         turn_end().prop_map(Event::TurnEnded),
-        message().prop_map(|message| Event::Message(Arc::new(message))),
+        arb_message().prop_map(|message| Event::Message(Arc::new(message))),
         (id(), vec(id(), 0..3))
             .prop_map(|(message, tool_calls)| Event::MessageRetracted { message, tool_calls }),
         tool_call().prop_map(Event::ToolCall),
-        approval().prop_map(Event::ApprovalRequested),
-        (id(), id(), decision(), select(settlers.to_vec())).prop_map(
+        arb_approval().prop_map(Event::ApprovalRequested),
+        (id(), id(), arb_decision(), select(settlers.to_vec())).prop_map(
             |(approval, tool_call, decision, by)| Event::ApprovalResolved {
                 approval,
                 tool_call,
@@ -492,17 +506,18 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
                 by
             }
         ),
-        inquiry().prop_map(Event::InquiryRequested),
-        (inquiry(), reply(), select(settlers.to_vec()))
+        arb_inquiry().prop_map(Event::InquiryRequested),
+        (arb_inquiry(), arb_reply(), select(settlers.to_vec()))
             .prop_map(|(inquiry, reply, by)| Event::InquiryResolved { inquiry, reply, by }),
         vec(item, 0..3).prop_map(Event::Plan),
-        (transition(), of(text())).prop_map(|(transition, detail)| Event::Transition { transition, detail }),
-        retry(),
+        (arb_transition(), of(text()))
+            .prop_map(|(transition, detail)| Event::Transition { transition, detail }),
+        arb_retry(),
         (text(), of(any::<i64>())).prop_map(|(why, until)| Event::Wait { why, until }),
-        compacted(),
+        arb_compacted(),
         (text(), text(), text()).prop_map(|(from, to, why)| Event::ModelSwitched { from, to, why }),
-        circuit(),
-        spent(),
+        arb_circuit(),
+        arb_usage_event(),
         (text(), text()).prop_map(|(code, message)| Event::Warning { code, message }),
         (of(text()), of(select(&Mode::ALL[..])), of(text()), of(text())).prop_map(
             |(title, mode, model, effort)| Event::SessionUpdated {
@@ -529,7 +544,7 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
 }
 
 /// Any pending value.
-pub(crate) fn pending() -> impl Strategy<Value = PendingEvent> {
+pub(crate) fn arb_pending() -> impl Strategy<Value = PendingEvent> {
     prop_oneof![
         (id(), any::<u64>(), of(id()), text(), text()).prop_map(
             |(message, before, turn, text, reasoning)| {
@@ -542,14 +557,14 @@ pub(crate) fn pending() -> impl Strategy<Value = PendingEvent> {
                 }
             }
         ),
-        (id(), of(id()), vec(block(), 0..3)).prop_map(|(key, turn, content)| PendingEvent::Steer {
+        (id(), of(id()), vec(arb_block(), 0..3)).prop_map(|(key, turn, content)| PendingEvent::Steer {
             key,
             turn,
             content
         }),
-        (id(), vec(block(), 0..3)).prop_map(|(key, content)| PendingEvent::Queued { key, content }),
-        (id(), decision()).prop_map(|(approval, decision)| PendingEvent::Decision { approval, decision }),
-        (of(id()), approval(), any::<u64>(), any::<i64>()).prop_map(|(turn, approval, seq, at_ms)| {
+        (id(), vec(arb_block(), 0..3)).prop_map(|(key, content)| PendingEvent::Queued { key, content }),
+        (id(), arb_decision()).prop_map(|(approval, decision)| PendingEvent::Decision { approval, decision }),
+        (of(id()), arb_approval(), any::<u64>(), any::<i64>()).prop_map(|(turn, approval, seq, at_ms)| {
             PendingEvent::Approval(OpenApproval {
                 approval,
                 seq,
@@ -557,7 +572,7 @@ pub(crate) fn pending() -> impl Strategy<Value = PendingEvent> {
                 at_ms,
             })
         }),
-        (of(id()), inquiry(), any::<u64>(), any::<i64>()).prop_map(|(turn, inquiry, seq, at_ms)| {
+        (of(id()), arb_inquiry(), any::<u64>(), any::<i64>()).prop_map(|(turn, inquiry, seq, at_ms)| {
             PendingEvent::Inquiry(OpenInquiry {
                 inquiry,
                 seq,
@@ -565,6 +580,6 @@ pub(crate) fn pending() -> impl Strategy<Value = PendingEvent> {
                 at_ms,
             })
         }),
-        (id(), reply()).prop_map(|(inquiry, reply)| PendingEvent::Reply { inquiry, reply }),
+        (id(), arb_reply()).prop_map(|(inquiry, reply)| PendingEvent::Reply { inquiry, reply }),
     ]
 }

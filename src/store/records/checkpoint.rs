@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
-use super::event::{json, parse};
+use super::event::{parse, to_json};
 use super::parts::Text;
 use super::words::EnumName;
 use crate::domain::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
@@ -53,7 +53,7 @@ struct FileDiffRecord {
 
 /// The JSON of a change; its path is a column.
 pub(in crate::store) fn encode_change(change: &FileChange) -> Result<String, RecordError> {
-    json(&ChangeRecord {
+    to_json(&ChangeRecord {
         before: (&change.before).into(),
         was: None,
         after: (&change.after).into(),

@@ -12,7 +12,8 @@ use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
 use super::instructions::InstructionsRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
-    ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
+    ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord,
+    deserialize_present,
 };
 use super::queue::QueueRecord;
 use super::words::EnumName;
@@ -26,26 +27,28 @@ use crate::domain::{
 pub(in crate::store) const TURN_ENDED: &str = "turn_ended";
 
 /// The row of an event: its kind and its JSON. None for a delta, which is never stored.
-pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, String)>, RecordError> {
+pub(in crate::store) fn encode_event(event: &Event) -> Result<Option<(&'static str, String)>, RecordError> {
     let (kind, json) = match event {
         Event::TurnStarted { by, resumes } => (
             "turn_started",
-            json(&TurnStartedRecord {
+            to_json(&TurnStartedRecord {
                 by: Some(EnumName(*by)),
                 resumes: resumes.as_ref().map(ToString::to_string),
             })?,
         ),
-        Event::TurnEnded(end) => (TURN_ENDED, json(&TurnEndedRecord::from(end))?),
-        Event::Message(message) => ("message", json(&MessageRecord::from(message.as_ref()))?),
+        Event::TurnEnded(end) => (TURN_ENDED, to_json(&TurnEndedRecord::from(end))?),
+        Event::Message(message) => ("message", to_json(&MessageRecord::from(message.as_ref()))?),
         Event::MessageRetracted { message, tool_calls } => (
             "message_retracted",
-            json(&MessageRetractedRecord {
+            to_json(&MessageRetractedRecord {
                 message: message.to_string(),
                 tool_calls: tool_calls.iter().map(ToString::to_string).collect(),
             })?,
         ),
-        Event::ToolCall(update) => ("tool_call", json(&ToolCallRecord::from(update))?),
-        Event::ApprovalRequested(approval) => ("approval_requested", json(&ApprovalRecord::from(approval))?),
+        Event::ToolCall(update) => ("tool_call", to_json(&ToolCallRecord::from(update))?),
+        Event::ApprovalRequested(approval) => {
+            ("approval_requested", to_json(&ApprovalRecord::from(approval))?)
+        }
         Event::ApprovalResolved {
             approval,
             tool_call,
@@ -53,19 +56,20 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             by,
         } => (
             "approval_resolved",
-            json(&ApprovalResolvedRecord {
+            to_json(&ApprovalResolvedRecord {
                 approval: approval.to_string(),
                 tool_call: tool_call.to_string(),
                 decision: decision.into(),
                 by: EnumName(*by),
             })?,
         ),
-        Event::InquiryRequested(inquiry) => {
-            ("inquiry_requested", json(&InquiryRecord::from(inquiry.as_ref()))?)
-        }
+        Event::InquiryRequested(inquiry) => (
+            "inquiry_requested",
+            to_json(&InquiryRecord::from(inquiry.as_ref()))?,
+        ),
         Event::InquiryResolved { inquiry, reply, by } => (
             "inquiry_resolved",
-            json(&InquiryResolvedRecord {
+            to_json(&InquiryResolvedRecord {
                 inquiry: inquiry.as_ref().into(),
                 reply: reply.into(),
                 by: EnumName(*by),
@@ -73,13 +77,13 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         ),
         Event::Plan(items) => (
             "plan",
-            json(&PlanRecord {
+            to_json(&PlanRecord {
                 items: items.iter().map(Into::into).collect(),
             })?,
         ),
         Event::Transition { transition, detail } => (
             "transition",
-            json(&TransitionRecord {
+            to_json(&TransitionRecord {
                 to: (*transition).into(),
                 detail: detail.clone(),
             })?,
@@ -95,7 +99,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             next,
         } => (
             "retry",
-            json(&RetryRecord {
+            to_json(&RetryRecord {
                 provider: provider.clone(),
                 model: model.clone(),
                 attempt: *attempt,
@@ -108,15 +112,15 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         ),
         Event::Wait { why, until } => (
             "wait",
-            json(&WaitRecord {
+            to_json(&WaitRecord {
                 why: why.clone(),
                 until: *until,
             })?,
         ),
-        Event::Compacted(compaction) => ("compacted", json(&CompactedRecord::from(compaction.as_ref()))?),
+        Event::Compacted(compaction) => ("compacted", to_json(&CompactedRecord::from(compaction.as_ref()))?),
         Event::ModelSwitched { from, to, why } => (
             "model_switched",
-            json(&ModelSwitchedRecord {
+            to_json(&ModelSwitchedRecord {
                 from: from.clone(),
                 to: to.clone(),
                 why: why.clone(),
@@ -129,7 +133,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             until,
         } => (
             "circuit",
-            json(&CircuitRecord {
+            to_json(&CircuitRecord {
                 subject: EnumName(*subject),
                 name: name.clone(),
                 state: EnumName(*state),
@@ -148,7 +152,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             provider,
         } => (
             "usage",
-            json(&UsageEventRecord {
+            to_json(&UsageEventRecord {
                 step: (*step).into(),
                 turn: (*turn).into(),
                 session: (*session).into(),
@@ -162,7 +166,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         ),
         Event::Warning { code, message } => (
             "warning",
-            json(&WarningRecord {
+            to_json(&WarningRecord {
                 code: code.clone(),
                 message: message.clone(),
             })?,
@@ -174,18 +178,18 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             effort,
         } => (
             "session_updated",
-            json(&SessionUpdatedRecord {
+            to_json(&SessionUpdatedRecord {
                 title: title.clone(),
                 mode: mode.map(EnumName),
                 model: model.clone(),
                 effort: effort.clone(),
             })?,
         ),
-        Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
-        Event::TurnDiff(diff) => ("turn_diff", json(&TurnDiffRecord::from(diff.as_ref()))?),
-        Event::Instructions(files) => ("instructions", json(&InstructionsRecord::from(&files[..]))?),
+        Event::QueueChanged(queue) => ("queue_changed", to_json(&QueueRecord::from(queue))?),
+        Event::TurnDiff(diff) => ("turn_diff", to_json(&TurnDiffRecord::from(diff.as_ref()))?),
+        Event::Instructions(files) => ("instructions", to_json(&InstructionsRecord::from(&files[..]))?),
         Event::Nested(nested) => {
-            let Some((kind, event)) = encode(&nested.event)? else {
+            let Some((kind, event)) = encode_event(&nested.event)? else {
                 return Ok(None);
             };
             let record = NestedRecord {
@@ -193,7 +197,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 kind: kind.to_owned(),
                 event: parse(&event)?,
             };
-            ("nested", json(&record)?)
+            ("nested", to_json(&record)?)
         }
         Event::Delta(_) => return Ok(None),
     };
@@ -201,7 +205,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
 }
 
 /// The event of a row.
-pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordError> {
+pub(in crate::store) fn decode_event(kind: &str, text: &str) -> Result<Event, RecordError> {
     Ok(match kind {
         "turn_started" => {
             let TurnStartedRecord { by, resumes } = parse(text)?;
@@ -309,14 +313,14 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
             let NestedRecord { parent, kind, event } = parse(text)?;
             Event::Nested(Box::new(SubagentEvent {
                 parent: parent.into(),
-                event: decode(&kind, &json(&event)?)?,
+                event: decode_event(&kind, &to_json(&event)?)?,
             }))
         }
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }
 
-pub(super) fn json<T: Serialize>(record: &T) -> Result<String, RecordError> {
+pub(super) fn to_json<T: Serialize>(record: &T) -> Result<String, RecordError> {
     Ok(serde_json::to_string(record)?)
 }
 
@@ -410,7 +414,7 @@ struct ToolCallRecord {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
+        deserialize_with = "deserialize_present"
     )]
     input: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::off;
+use super::parts::is_false;
 use super::words::EnumName;
 use crate::domain::{
     AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, QuestionField,
@@ -56,11 +56,11 @@ struct FieldRecord {
     label: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     choices: Vec<ChoiceRecord>,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     several: bool,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     free: bool,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     required: bool,
 }
 

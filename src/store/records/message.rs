@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::{Json, Text, off, present};
+use super::parts::{Json, Text, deserialize_present, is_false};
 use super::words::EnumName;
 use crate::domain::{
     Block, ContentRef, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature,
@@ -16,9 +16,9 @@ pub(super) struct MessageRecord {
     id: String,
     role: EnumName<Role>,
     content: Vec<BlockRecord>,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     incomplete: bool,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     hidden: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) enum BlockRecord {
         /// Who gave the signature; records of old do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Text>,
-        #[serde(default, skip_serializing_if = "off")]
+        #[serde(default, skip_serializing_if = "is_false")]
         redacted: bool,
     },
     ToolUse {
@@ -172,7 +172,7 @@ pub(super) struct ProviderCallRecord {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
+        deserialize_with = "deserialize_present"
     )]
     extra: Option<Json>,
     origin: Text,
@@ -274,7 +274,7 @@ pub(super) struct ToolResultRecord {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     images: Vec<ImageRecord>,
-    #[serde(default, skip_serializing_if = "off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     is_error: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     full: Option<ContentRefRecord>,

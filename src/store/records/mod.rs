@@ -20,7 +20,7 @@ pub(crate) mod arbitrary;
 mod tests;
 
 pub(super) use checkpoint::{decode_change, encode_change};
-pub(super) use event::{TURN_ENDED, decode, encode};
+pub(super) use event::{TURN_ENDED, decode_event, encode_event};
 pub(super) use pending::{decode_pending, encode_pending};
 pub(super) use words::Worded;
 

@@ -15,7 +15,7 @@ use crate::domain::{
 
 /// Whether a flag can be left out.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-pub(super) fn off(flag: &bool) -> bool {
+pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
@@ -36,7 +36,9 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 /// Present JSON, `null` included; an absent field is none.
-pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
@@ -162,7 +164,7 @@ pub(super) struct DecisionRecord {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
+        deserialize_with = "deserialize_present"
     )]
     input: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

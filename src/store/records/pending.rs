@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
-use super::event::{json, parse};
+use super::event::{parse, to_json};
 use super::inquiry::{InquiryRecord, ReplyRecord};
 use super::message::BlockRecord;
 use super::parts::{ApprovalRecord, DecisionRecord};
@@ -62,7 +62,7 @@ pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String,
             turn,
             text,
             reasoning,
-        } => json(&PartialRecord {
+        } => to_json(&PartialRecord {
             turn: turn.as_ref().map(ToString::to_string),
             text: text.clone(),
             reasoning: reasoning.clone(),
@@ -71,30 +71,30 @@ pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String,
             key: _,
             turn,
             content,
-        } => json(&SteerRecord {
+        } => to_json(&SteerRecord {
             turn: turn.as_ref().map(ToString::to_string),
             content: content.iter().map(Into::into).collect(),
         }),
-        PendingEvent::Queued { key: _, content } => json(&QueuedRecord {
+        PendingEvent::Queued { key: _, content } => to_json(&QueuedRecord {
             content: content.iter().map(Into::into).collect(),
         }),
         PendingEvent::Decision {
             approval: _,
             decision,
-        } => json(&DecisionRecord::from(decision)),
-        PendingEvent::Approval(open) => json(&OpenApprovalRecord {
+        } => to_json(&DecisionRecord::from(decision)),
+        PendingEvent::Approval(open) => to_json(&OpenApprovalRecord {
             turn: open.turn.as_ref().map(ToString::to_string),
             seq: open.seq,
             at_ms: open.at_ms,
             approval: (&open.approval).into(),
         }),
-        PendingEvent::Inquiry(open) => json(&OpenInquiryRecord {
+        PendingEvent::Inquiry(open) => to_json(&OpenInquiryRecord {
             turn: open.turn.as_ref().map(ToString::to_string),
             seq: open.seq,
             at_ms: open.at_ms,
             inquiry: open.inquiry.as_ref().into(),
         }),
-        PendingEvent::Reply { inquiry: _, reply } => json(&ReplyRecord::from(reply)),
+        PendingEvent::Reply { inquiry: _, reply } => to_json(&ReplyRecord::from(reply)),
     }
 }
 

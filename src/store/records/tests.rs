@@ -12,24 +12,24 @@ use crate::store::rows::PendingEvent;
 
 proptest! {
     #[test]
-    fn every_event_comes_back_as_it_was(event in arbitrary::event()) {
-        let (kind, text) = encode(&event).unwrap().unwrap();
-        prop_assert_eq!(decode(kind, &text).unwrap(), event);
+    fn every_event_comes_back_as_it_was(event in arbitrary::arb_event()) {
+        let (kind, text) = encode_event(&event).unwrap().unwrap();
+        prop_assert_eq!(decode_event(kind, &text).unwrap(), event);
     }
 
     #[test]
-    fn every_pending_value_comes_back_as_it_was(value in arbitrary::pending()) {
+    fn every_pending_value_comes_back_as_it_was(value in arbitrary::arb_pending()) {
         let text = encode_pending(&value).unwrap();
         let key = value.key();
-        prop_assert_eq!(decode_pending(key.kind.word(), &key.key, &text).unwrap(), value);
+        prop_assert_eq!(decode_pending(key.kind.as_word(), &key.key, &text).unwrap(), value);
     }
 
     /// What is cut anywhere is reported, never read as something else, and never a panic.
     #[test]
-    fn torn_records_are_errors(event in arbitrary::event(), at in any::<prop::sample::Index>()) {
-        let (kind, text) = encode(&event).unwrap().unwrap();
-        let torn = crate::base::text::prefix(&text, at.index(text.len()));
-        prop_assert!(decode(kind, torn).is_err());
+    fn torn_records_are_errors(event in arbitrary::arb_event(), at in any::<prop::sample::Index>()) {
+        let (kind, text) = encode_event(&event).unwrap().unwrap();
+        let torn = crate::base::text::prefix_within(&text, at.index(text.len()));
+        prop_assert!(decode_event(kind, torn).is_err());
     }
 }
 
@@ -40,21 +40,21 @@ fn deltas_are_not_stored() {
         offset: 0,
         text: "x".into(),
     });
-    assert!(encode(&delta).unwrap().is_none());
+    assert!(encode_event(&delta).unwrap().is_none());
 }
 
 #[test]
 fn records_of_other_versions() {
     let newer = r#"{"why": "x", "until": 3, "new_field": {"a": [1]}}"#;
     assert_eq!(
-        decode("wait", newer).unwrap(),
+        decode_event("wait", newer).unwrap(),
         Event::Wait {
             why: "x".into(),
             until: Some(3)
         }
     );
     let older = r#"{"id": "msg_1", "role": "user", "content": [{"text": "hi"}]}"#;
-    assert!(matches!(decode("message", older), Ok(Event::Message(_))));
+    assert!(matches!(decode_event("message", older), Ok(Event::Message(_))));
     for (kind, text, why) in [
         ("hologram", "{}", "unknown kind `hologram`"),
         (
@@ -64,7 +64,7 @@ fn records_of_other_versions() {
         ),
         ("wait", "", "EOF while parsing a value at line 1 column 0"),
     ] {
-        assert_eq!(decode(kind, text).unwrap_err().to_string(), why);
+        assert_eq!(decode_event(kind, text).unwrap_err().to_string(), why);
     }
 }
 
@@ -73,12 +73,12 @@ fn records_of_other_versions() {
 fn golden_records() {
     let mut text = String::new();
     for event in samples() {
-        let (kind, json) = encode(&event).unwrap().unwrap();
+        let (kind, json) = encode_event(&event).unwrap().unwrap();
         writeln!(text, "{kind} {json}").unwrap();
-        assert_eq!(decode(kind, &json).unwrap(), event);
+        assert_eq!(decode_event(kind, &json).unwrap(), event);
     }
     for pending in pending_samples() {
-        let kind = pending.key().kind.word();
+        let kind = pending.key().kind.as_word();
         writeln!(text, "pending {kind} {}", encode_pending(&pending).unwrap()).unwrap();
     }
     insta::assert_snapshot!(text);
@@ -88,7 +88,7 @@ fn golden_records() {
 #[test]
 fn golden_words() {
     fn all<T: Worded + Copy>(values: &[T]) -> String {
-        let words: Vec<_> = values.iter().map(Worded::word).collect();
+        let words: Vec<_> = values.iter().map(Worded::as_word).collect();
         assert!(words.iter().all(|word| T::from_word(word).is_some()));
         words.join(" ")
     }
@@ -478,10 +478,10 @@ fn a_turn_of_the_first_days_tells_by_what_it_resumes_who_asked() {
         (r#"{"resumes":"turn_0"}"#, TurnTrigger::Resume),
         (r#"{"by":"prompt"}"#, TurnTrigger::Prompt),
     ] {
-        let Ok(Event::TurnStarted { by, .. }) = decode("turn_started", json) else {
+        let Ok(Event::TurnStarted { by, .. }) = decode_event("turn_started", json) else {
             panic!("{json}");
         };
         assert_eq!(by, asker, "{json}");
     }
-    assert!(decode("turn_started", r#"{"by":"nobody"}"#).is_err());
+    assert!(decode_event("turn_started", r#"{"by":"nobody"}"#).is_err());
 }

@@ -12,7 +12,7 @@ use crate::domain::{
 /// An enum that is a word on disk.
 pub(in crate::store) trait Worded: Sized {
     /// The word.
-    fn word(&self) -> &'static str;
+    fn as_word(&self) -> &'static str;
     /// The value of that word.
     fn from_word(word: &str) -> Option<Self>;
 }
@@ -23,7 +23,7 @@ pub(super) struct EnumName<T>(pub(super) T);
 
 impl<T: Worded> Serialize for EnumName<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.word())
+        serializer.serialize_str(self.0.as_word())
     }
 }
 
@@ -40,7 +40,7 @@ impl<'de, T: Worded> Deserialize<'de> for EnumName<T> {
 macro_rules! words {
     ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
         impl Worded for $name {
-            fn word(&self) -> &'static str {
+            fn as_word(&self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
             fn from_word(word: &str) -> Option<Self> {
@@ -54,7 +54,7 @@ macro_rules! words {
 macro_rules! named {
     ($($name:ident),*) => {
         $(impl Worded for $name {
-            fn word(&self) -> &'static str {
+            fn as_word(&self) -> &'static str {
                 self.name()
             }
             fn from_word(word: &str) -> Option<Self> {

@@ -39,7 +39,7 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
     let page = rig
         .store
         .reader
-        .events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), Window::Tail, 9)
         .await
         .unwrap();
     assert_eq!(seqs(&page), [1, 2, 3]);
@@ -108,7 +108,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
     let page = rig
         .store
         .reader
-        .events(&"ses_1".into(), Window::Tail, 99)
+        .read_events(&"ses_1".into(), Window::Tail, 99)
         .await
         .unwrap();
     let expected: Vec<_> = (1..=30).chain([32, 33]).collect();
@@ -133,7 +133,7 @@ async fn what_later_records_stand_on_is_never_lost() {
     let settled = Event::ApprovalResolved {
         approval: "appr_1".into(),
         tool_call: "call_1".into(),
-        decision: Decision::of(DecisionKind::Deny),
+        decision: Decision::from_kind(DecisionKind::Deny),
         by: ResolvedBy::Cancel,
     };
     rig.send(append("ses_2", 2, settled)).await;
@@ -142,7 +142,10 @@ async fn what_later_records_stand_on_is_never_lost() {
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let reader = &rig.store.reader;
-    let page = reader.events(&"ses_2".into(), Window::Tail, 9).await.unwrap();
+    let page = reader
+        .read_events(&"ses_2".into(), Window::Tail, 9)
+        .await
+        .unwrap();
     assert_eq!(seqs(&page), [2, 3]);
 }
 
@@ -173,7 +176,13 @@ async fn a_folder_that_cannot_be_used_is_a_warning_too() {
     assert!(rig.seen.take()[0].starts_with("!store: opening "));
     std::fs::remove_dir(rig.folder.path().join("store.db")).unwrap();
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
-    let row = rig.store.reader.session(&"ses_1".into()).await.unwrap().unwrap();
+    let row = rig
+        .store
+        .reader
+        .read_session(&"ses_1".into())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(row.last_seq, 1);
 }
 
@@ -194,10 +203,17 @@ async fn a_file_that_is_no_database_loses_nothing_that_fits() {
     ))))
     .await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
-    assert!(rig.store.reader.session(&"ses_1".into()).await.is_err());
+    assert!(rig.store.reader.read_session(&"ses_1".into()).await.is_err());
     std::fs::remove_file(&path).unwrap();
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
-    assert!(rig.store.reader.session(&"ses_1".into()).await.unwrap().is_some());
+    assert!(
+        rig.store
+            .reader
+            .read_session(&"ses_1".into())
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +222,12 @@ async fn a_newer_store_is_refused() {
     rig.create(&["ses_1"]).await;
     rig.database().pragma_update(None, "user_version", 99).unwrap();
     let again = Rig::in_folder(rig.kill());
-    let error = again.store.reader.session(&"ses_1".into()).await.unwrap_err();
+    let error = again
+        .store
+        .reader
+        .read_session(&"ses_1".into())
+        .await
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -248,7 +269,7 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
             known: VERSION
         })
     );
-    assert!(rig.store.writes.delete("ses_1".into()).await.is_err());
+    assert!(rig.store.writes.delete_session("ses_1".into()).await.is_err());
     let seen = rig.seen.take();
     assert_eq!(seen[0], "stored 1");
     assert!(
@@ -282,7 +303,7 @@ async fn a_store_that_another_process_holds() {
     let page = rig
         .store
         .reader
-        .events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), Window::Tail, 9)
         .await
         .unwrap();
     assert_eq!(seqs(&page), [1, 2]);
@@ -326,5 +347,8 @@ async fn pieces_are_kept_until_their_message_is() {
     assert_eq!(rig.seen.take().len(), 2, "one warning, and the message");
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
-    assert_eq!(rig.store.reader.pending(&"ses_1".into()).await.unwrap().0, []);
+    assert_eq!(
+        rig.store.reader.read_pending(&"ses_1".into()).await.unwrap().0,
+        []
+    );
 }

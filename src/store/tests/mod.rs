@@ -35,7 +35,7 @@ pub(super) struct Witness {
 }
 
 impl EventSink for Witness {
-    fn pass(&mut self, envelope: Envelope) {
+    fn publish_event(&mut self, envelope: Envelope) {
         let word = match (&envelope.event, envelope.seq) {
             (Event::Delta(delta), _) => format!("+{}", delta.text()),
             (_, Some(seq)) => {
@@ -48,7 +48,7 @@ impl EventSink for Witness {
         self.seen.push(word);
     }
 
-    fn warn(&mut self, code: &str, message: &str) {
+    fn publish_warning(&mut self, code: &str, message: &str) {
         self.seen.push(format!("!{code}: {message}"));
     }
 }
@@ -57,7 +57,7 @@ fn is_stored(database: &Path, session: &SessionId, seq: u64) -> bool {
     let Ok(connection) = Connection::open(database) else {
         return false;
     };
-    let Ok(Some(num)) = apply::number(&connection, session) else {
+    let Ok(Some(num)) = apply::find_session_number(&connection, session) else {
         return false;
     };
     connection
@@ -97,7 +97,7 @@ impl Rig {
             seen: seen.clone(),
             database: folder.path().join("store.db"),
         };
-        let (store, driver) = Store::inline(folder.path().to_owned(), Box::new(witness), Some(hook));
+        let (store, driver) = Store::start_inline(folder.path().to_owned(), Box::new(witness), Some(hook));
         Self {
             folder,
             store,
@@ -121,7 +121,7 @@ impl Rig {
     }
 
     pub(super) async fn barrier(&self) -> StoreHealth {
-        self.store.writes.barrier().await.unwrap()
+        self.store.writes.flush_writes().await.unwrap()
     }
 
     /// Makes the sessions.

@@ -12,9 +12,9 @@ async fn nothing_is_there_before_anything_was_written() {
         reader.list_sessions(SessionQuery::default()).await.unwrap(),
         SessionPage::default()
     );
-    assert_eq!(reader.load(&id, Window::Tail, 200).await.unwrap(), None);
-    assert_eq!(reader.event(&id, 1).await.unwrap(), None);
-    assert_eq!(reader.trust("/w").await.unwrap(), None);
+    assert_eq!(reader.load_session(&id, Window::Tail, 200).await.unwrap(), None);
+    assert_eq!(reader.read_event(&id, 1).await.unwrap(), None);
+    assert_eq!(reader.read_trust("/w").await.unwrap(), None);
     assert!(!rig.folder.path().join("store.db").exists());
 }
 
@@ -47,7 +47,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     let loaded = rig
         .store
         .reader
-        .load(&id, Window::Tail, 10)
+        .load_session(&id, Window::Tail, 10)
         .await
         .unwrap()
         .unwrap();
@@ -58,15 +58,15 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     assert_eq!(loaded.page.skipped[1].why, "unknown kind `hologram`");
     assert_eq!(loaded.skipped[0].record, "wish 1");
     assert_eq!(
-        Skipped::warning(&"ses_1".into(), &loaded.skipped).unwrap(),
+        Skipped::format_warning(&"ses_1".into(), &loaded.skipped).unwrap(),
         "session ses_1: skipped one unreadable record (first: wish 1: unknown kind `wish`)"
     );
     assert!(matches!(
-        rig.store.reader.event(&id, 2).await.unwrap(),
+        rig.store.reader.read_event(&id, 2).await.unwrap(),
         Some(Err(_))
     ));
     assert!(matches!(
-        rig.store.reader.event(&id, 3).await.unwrap(),
+        rig.store.reader.read_event(&id, 3).await.unwrap(),
         Some(Ok(_))
     ));
 }
@@ -96,7 +96,7 @@ async fn a_turns_events() {
     let page = rig
         .store
         .reader
-        .turn(&"ses_1".into(), &"turn_1".into())
+        .read_turn(&"ses_1".into(), &"turn_1".into())
         .await
         .unwrap();
     assert_eq!(seqs(&page), [1, 3]);
@@ -125,7 +125,7 @@ proptest! {
             let reader = &rig.store.reader;
             let (mut forward, mut after) = (Vec::new(), 0);
             loop {
-                let page = reader.events(&id, Window::After(after), limit).await.unwrap();
+                let page = reader.read_events(&id, Window::After(after), limit).await.unwrap();
                 assert!(page.events.len() <= limit);
                 assert_eq!(page.more_before, after > 0);
                 forward.extend(seqs(&page));
@@ -138,7 +138,7 @@ proptest! {
             assert_eq!(forward, all);
             let (mut backward, mut window) = (Vec::new(), Window::Tail);
             loop {
-                let page = reader.events(&id, window, limit).await.unwrap();
+                let page = reader.read_events(&id, window, limit).await.unwrap();
                 assert_eq!(page.more_after, window != Window::Tail);
                 backward.splice(0..0, seqs(&page));
                 assert_eq!(page.more_before, (backward.len() as u64) < count);
@@ -338,19 +338,19 @@ async fn grants_and_trust() {
     rig.barrier().await;
     let reader = &rig.store.reader;
     let workspace = [grant("g_1", GrantScope::Workspace, 1)];
-    assert_eq!(reader.grants("/w", None).await.unwrap(), workspace);
+    assert_eq!(reader.list_grants("/w", None).await.unwrap(), workspace);
     assert_eq!(
-        reader.grants("/w", Some(&id)).await.unwrap(),
+        reader.list_grants("/w", Some(&id)).await.unwrap(),
         [
             grant("g_1", GrantScope::Workspace, 1),
             grant("g_2", GrantScope::Session, 2)
         ]
     );
-    assert_eq!(reader.grants("/other", None).await.unwrap(), []);
-    assert_eq!(reader.trust("/w").await.unwrap(), Some(false));
+    assert_eq!(reader.list_grants("/other", None).await.unwrap(), []);
+    assert_eq!(reader.read_trust("/w").await.unwrap(), Some(false));
     rig.send(StoreWrite::RevokeGrant { id: "g_1".into() }).await;
     rig.barrier().await;
-    assert_eq!(reader.grants("/w", None).await.unwrap(), []);
+    assert_eq!(reader.list_grants("/w", None).await.unwrap(), []);
 }
 
 /// A page costs what it holds, however long the session: all ways to page go along a key.

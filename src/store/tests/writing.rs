@@ -82,7 +82,7 @@ async fn what_was_passed_is_there_after_a_kill() {
     let page = again
         .store
         .reader
-        .events(&"ses_1".into(), Window::Tail, 100)
+        .read_events(&"ses_1".into(), Window::Tail, 100)
         .await
         .unwrap();
     assert_eq!(seqs(&page), (1..=10).collect::<Vec<_>>());
@@ -105,7 +105,7 @@ async fn what_is_queued_is_written_when_all_handles_go() {
     let row = again
         .store
         .reader
-        .session(&"ses_1".into())
+        .read_session(&"ses_1".into())
         .await
         .unwrap()
         .unwrap();
@@ -169,7 +169,7 @@ async fn events_keep_the_sessions_row() {
         ..SessionRow::new(id.clone(), "/w", "/w", 1_000)
     };
     assert_eq!(
-        rig.store.reader.session(&id).await.unwrap(),
+        rig.store.reader.read_session(&id).await.unwrap(),
         Some(expected.clone())
     );
     let end = Event::TurnEnded(TurnEnd {
@@ -197,7 +197,7 @@ async fn events_keep_the_sessions_row() {
         open_turn: None,
         ..expected
     };
-    assert_eq!(rig.store.reader.session(&id).await.unwrap(), Some(expected));
+    assert_eq!(rig.store.reader.read_session(&id).await.unwrap(), Some(expected));
 }
 
 fn question() -> Approval {
@@ -234,7 +234,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     };
     let decision = PendingEvent::Decision {
         approval: "appr_1".into(),
-        decision: Decision::of(DecisionKind::Allow),
+        decision: Decision::from_kind(DecisionKind::Allow),
     };
     for pending in [
         partial("msg_1", 0, "a"),
@@ -267,7 +267,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         turn: Some("turn_1".into()),
         at_ms: 2_001,
     });
-    let (pending, skipped) = rig.store.reader.pending(&id).await.unwrap();
+    let (pending, skipped) = rig.store.reader.read_pending(&id).await.unwrap();
     let expected = vec![
         partial("msg_1", 0, "a"),
         steer,
@@ -282,7 +282,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     let resolved = Event::ApprovalResolved {
         approval: "appr_1".into(),
         tool_call: "call_1".into(),
-        decision: Decision::of(DecisionKind::Allow),
+        decision: Decision::from_kind(DecisionKind::Allow),
         by: ResolvedBy::Person,
     };
     rig.send(append("ses_1", 2, resolved)).await;
@@ -294,7 +294,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     };
     rig.send(StoreWrite::Append {
         envelope: envelope("ses_1", 4, retracted),
-        drops: vec![PendingKey::steer("1")],
+        drops: vec![PendingKey::for_steer("1")],
         puts: vec![partial("msg_3", 0, "new")],
         done: None,
     })
@@ -303,7 +303,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     let loaded = rig
         .store
         .reader
-        .load(&id, Window::Tail, 10)
+        .load_session(&id, Window::Tail, 10)
         .await
         .unwrap()
         .unwrap();
@@ -313,12 +313,12 @@ async fn pending_rows_live_until_an_event_settles_them() {
     for message in ["msg_3", "msg_12"] {
         rig.send(StoreWrite::Drop {
             session: id.clone(),
-            key: PendingKey::partial(&message.into()),
+            key: PendingKey::for_partial(&message.into()),
         })
         .await;
     }
     rig.barrier().await;
-    assert_eq!(rig.store.reader.pending(&id).await.unwrap().0, []);
+    assert_eq!(rig.store.reader.read_pending(&id).await.unwrap().0, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,12 +349,12 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
             session: Some(session.clone()),
         })
         .await;
-        let mut spool = rig.store.content.spool(&session, "out").unwrap();
-        spool.append("text").unwrap();
+        let mut spool = rig.store.content.open_spool(&session, "out").unwrap();
+        spool.append_text("text").unwrap();
         spool.finish().unwrap();
     }
-    rig.store.writes.delete("ses_1".into()).await.unwrap();
-    rig.store.writes.delete("never".into()).await.unwrap();
+    rig.store.writes.delete_session("ses_1".into()).await.unwrap();
+    rig.store.writes.delete_session("never".into()).await.unwrap();
     rig.seen.take();
     rig.send(append("ses_1", 3, note("late"))).await;
     rig.send(StoreWrite::Put {
@@ -382,11 +382,18 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
     assert_eq!(counts, [1, 2, 1, 1, 2], "what is left is the other session's");
     assert!(!rig.folder.path().join("content/ses_1").exists());
     assert!(rig.folder.path().join("content/ses_2/out").exists());
-    assert!(rig.store.writes.delete("../x".into()).await.is_err());
+    assert!(rig.store.writes.delete_session("../x".into()).await.is_err());
     rig.set_fault(Some(WriteFault::DiskFull));
-    assert!(rig.store.writes.delete("ses_2".into()).await.is_err());
+    assert!(rig.store.writes.delete_session("ses_2".into()).await.is_err());
     rig.set_fault(None);
-    assert!(rig.store.reader.session(&"ses_2".into()).await.unwrap().is_some());
+    assert!(
+        rig.store
+            .reader
+            .read_session(&"ses_2".into())
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -409,7 +416,7 @@ async fn an_event_that_is_there_already_is_not_stored_twice() {
     let page = rig
         .store
         .reader
-        .events(&"ses_1".into(), Window::Tail, 9)
+        .read_events(&"ses_1".into(), Window::Tail, 9)
         .await
         .unwrap();
     assert_eq!(page.events[0].event, note("first"));
@@ -445,15 +452,15 @@ async fn two_servers_write_one_store() {
         }
     }
     for (at, (store, thread)) in servers.into_iter().enumerate() {
-        assert_eq!(store.writes.barrier().await.unwrap(), StoreHealth::Ok);
+        assert_eq!(store.writes.flush_writes().await.unwrap(), StoreHealth::Ok);
         let page = store
             .reader
-            .events(&format!("ses_{at}").into(), Window::Tail, 1_000)
+            .read_events(&format!("ses_{at}").into(), Window::Tail, 1_000)
             .await
             .unwrap();
         assert_eq!(page.events.len(), 300);
         drop(store);
-        assert!(thread.ended().await);
+        assert!(thread.wait_until_ended().await);
         let seen = seen[at].take();
         assert_eq!(seen.len(), 300);
         assert!(seen.iter().all(|word| word.starts_with("stored")), "{seen:?}");
@@ -466,7 +473,7 @@ proptest! {
     /// Whatever is sent in whatever groups: it is passed on in the order sent and read back as it was.
     #[test]
     fn events_come_back_as_they_were(
-        events in prop::collection::vec(records::arbitrary::event(), 1..40),
+        events in prop::collection::vec(records::arbitrary::arb_event(), 1..40),
         group in 1_usize..10,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -482,7 +489,7 @@ proptest! {
             rig.barrier().await;
             let expected: Vec<_> = (1..=events.len()).map(|seq| format!("stored {seq}")).collect();
             assert_eq!(rig.seen.take(), expected);
-            let mut walk = rig.store.reader.walk(&"ses_1".into(), 0);
+            let mut walk = rig.store.reader.walk_events(&"ses_1".into(), 0);
             let mut read = Vec::new();
             while let Some(page) = walk.next().await.unwrap() {
                 assert_eq!(page.skipped, []);
@@ -590,7 +597,7 @@ async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
         rig.send(write).await;
         stored.await.unwrap();
         rig.barrier().await;
-        let changes = rig.store.reader.changes(&"ses_1".into()).await.unwrap();
+        let changes = rig.store.reader.read_changes(&"ses_1".into()).await.unwrap();
         let changes: Vec<FileChange> = changes.into_iter().map(|(_, change)| change).collect();
         assert_eq!(changes, found);
     }

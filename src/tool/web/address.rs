@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// What an address is when it is no public one; none when it is.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => v4(address),
-        IpAddr::V6(address) => v6(address),
+        IpAddr::V4(address) => classify_ipv4(address),
+        IpAddr::V6(address) => classify_ipv6(address),
     }
 }
 
@@ -15,7 +15,7 @@ const PRIVATE: &str = "in a private network";
 const LINK: &str = "a link-local address, where clouds keep credentials";
 const NOWHERE: &str = "not a public address";
 
-fn v4(address: Ipv4Addr) -> Option<&'static str> {
+fn classify_ipv4(address: Ipv4Addr) -> Option<&'static str> {
     match address.octets() {
         [0 | 127, ..] => Some(HERE),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Some(PRIVATE),
@@ -27,11 +27,11 @@ fn v4(address: Ipv4Addr) -> Option<&'static str> {
     }
 }
 
-fn v6(address: Ipv6Addr) -> Option<&'static str> {
+fn classify_ipv6(address: Ipv6Addr) -> Option<&'static str> {
     let inner = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();
-        v4(Ipv4Addr::new(a, b, c, d))
+        classify_ipv4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Some(HERE),

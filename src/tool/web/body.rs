@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
-use crate::base::error_chain::innermost;
+use crate::base::error_chain::innermost_message;
 
 /// Most bytes of an answer that are looked at, unpacked.
 pub(in crate::tool) const MAX_BODY: usize = 5 << 20;
@@ -46,7 +46,7 @@ impl Body {
             Some(String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase())
         };
         let content_type = header(CONTENT_TYPE).unwrap_or_default();
-        let mut unpacker = Unpacker::of(header(CONTENT_ENCODING).as_deref())?;
+        let mut unpacker = Unpacker::from_encoding(header(CONTENT_ENCODING).as_deref())?;
         let media_type = content_type
             .split(';')
             .next()
@@ -71,7 +71,7 @@ impl Body {
                 if error.is_timeout() {
                     "the response stalled".to_owned()
                 } else {
-                    format!("the response broke off: {}", innermost(&error))
+                    format!("the response broke off: {}", innermost_message(&error))
                 }
             })?;
             let Some(piece) = piece else { break };
@@ -80,11 +80,21 @@ impl Body {
                 break;
             }
         }
-        let bytes = unpacker.finish()?;
-        Ok(Self::of(&bytes, media_type, charset(&content_type), cut))
+        let bytes = unpacker.into_bytes()?;
+        Ok(Self::from_bytes(
+            &bytes,
+            media_type,
+            parse_charset(&content_type),
+            cut,
+        ))
     }
 
-    fn of(bytes: &[u8], mut media_type: String, charset: Option<&'static Encoding>, cut: bool) -> Self {
+    fn from_bytes(
+        bytes: &[u8],
+        mut media_type: String,
+        charset: Option<&'static Encoding>,
+        cut: bool,
+    ) -> Self {
         if media_type.is_empty() {
             media_type = looks_like(bytes).to_owned();
         }
@@ -92,8 +102,12 @@ impl Body {
         let text = match &kind {
             Kind::Other(_) => String::new(),
             Kind::Html | Kind::Text => {
-                let said = charset.or_else(|| (kind == Kind::Html).then(|| declared(bytes)).flatten());
-                decode(bytes, said, cut)
+                let said = charset.or_else(|| {
+                    (kind == Kind::Html)
+                        .then(|| find_declared_charset(bytes))
+                        .flatten()
+                });
+                decode_text(bytes, said, cut)
             }
         };
         Self {
@@ -143,14 +157,14 @@ fn looks_like(bytes: &[u8]) -> &'static str {
 }
 
 /// The encoding that a `Content-Type` names.
-fn charset(content_type: &str) -> Option<&'static Encoding> {
+fn parse_charset(content_type: &str) -> Option<&'static Encoding> {
     let at = content_type.find("charset=")?;
     let label = content_type[at + "charset=".len()..].split(';').next()?;
     Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
 }
 
 /// The encoding that a page itself names near its start.
-fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
+fn find_declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(PRESCAN)]).to_ascii_lowercase();
     let at = start.find("charset")?;
     let label = start[at + "charset".len()..].trim_start().strip_prefix('=')?;
@@ -160,7 +174,7 @@ fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
 }
 
 /// As text: a byte order mark before what was said, that before what it looks like.
-fn decode(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
+fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
     let (bytes, marked) = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => (&bytes[length..], Some(encoding)),
         None => (bytes, None),
@@ -206,7 +220,7 @@ impl Write for Bounded {
 }
 
 impl Unpacker {
-    fn of(encoding: Option<&str>) -> Result<Self, String> {
+    fn from_encoding(encoding: Option<&str>) -> Result<Self, String> {
         match encoding.map(str::trim) {
             None | Some("" | "identity") => Ok(Self::Plain(Bounded::default())),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(
@@ -238,7 +252,7 @@ impl Unpacker {
         }
     }
 
-    fn finish(self) -> Result<Vec<u8>, String> {
+    fn into_bytes(self) -> Result<Vec<u8>, String> {
         match self {
             Self::Plain(into) => Ok(into.bytes),
             Self::Gzip(mut decoder) if decoder.get_ref().full => {
@@ -264,7 +278,7 @@ mod tests {
     }
 
     fn unpacked(encoding: &str, pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), String> {
-        let mut unpacker = Unpacker::of(Some(encoding))?;
+        let mut unpacker = Unpacker::from_encoding(Some(encoding))?;
         let mut cut = false;
         for piece in pieces {
             if !unpacker.push(piece)? {
@@ -272,7 +286,7 @@ mod tests {
                 break;
             }
         }
-        Ok((unpacker.finish()?, cut))
+        Ok((unpacker.into_bytes()?, cut))
     }
 
     #[test]
@@ -323,10 +337,10 @@ mod tests {
         ] {
             let content_type = content_type.to_ascii_lowercase();
             let media_type = content_type.split(';').next().unwrap().to_owned();
-            let body = Body::of(bytes, media_type, charset(&content_type), false);
+            let body = Body::from_bytes(bytes, media_type, parse_charset(&content_type), false);
             assert_eq!(body.text, want, "{content_type}");
         }
-        let cut = Body::of(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
+        let cut = Body::from_bytes(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
         assert!(
             cut.text.starts_with("gr") && !cut.text.contains('Ã'),
             "{}",
@@ -352,7 +366,7 @@ mod tests {
                 Kind::Other("application/octet-stream".to_owned()),
             ),
         ] {
-            let body = Body::of(bytes, media_type.to_owned(), None, false);
+            let body = Body::from_bytes(bytes, media_type.to_owned(), None, false);
             assert_eq!(body.kind, kind, "{media_type}");
         }
     }

@@ -16,8 +16,8 @@ use tokio::sync::OnceCell;
 use url::{Host, Url};
 
 use super::address::not_public;
-use crate::base::error_chain::{find, innermost};
-use crate::base::text::{one_line, reveal};
+use crate::base::error_chain::{find, innermost_message};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::base::tls::{self, TlsError};
 use crate::config::NetworkSettings;
 
@@ -101,8 +101,8 @@ impl Web {
     pub(in crate::tool) async fn get(&self, url: &Url) -> Result<Fetched, FetchError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS {
-            let response = self.ask(&url).await?;
-            let Some(next) = redirect(&url, &response)? else {
+            let response = self.send_request(&url).await?;
+            let Some(next) = parse_redirect(&url, &response)? else {
                 return Ok(Fetched::Answer { url, response });
             };
             if !same_site(&url, &next) {
@@ -113,11 +113,11 @@ impl Web {
         Err(FetchError::Redirects(url))
     }
 
-    async fn ask(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
+    async fn send_request(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
         let client = if self.is_named(url) {
             self.open.get_or_try_init(|| self.build(None)).await?
         } else {
-            self.judge(url).await?;
+            self.check_public_host(url).await?;
             let guard = Guard {
                 proxies: self.proxy_hosts(),
             };
@@ -142,7 +142,7 @@ impl Web {
     }
 
     /// What the guard does not see: a host that is an address already, and the names that a proxy looks up.
-    async fn judge(&self, url: &Url) -> Result<(), FetchError> {
+    async fn check_public_host(&self, url: &Url) -> Result<(), FetchError> {
         let private = |what| FetchError::Private {
             host: url.host_str().unwrap_or_default().to_owned(),
             what,
@@ -192,7 +192,7 @@ impl Web {
 
 fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Client, FetchError> {
     let mut builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls::client(network.ca_file.as_deref())?)
+        .tls_backend_preconfigured(tls::build_client_config(network.ca_file.as_deref())?)
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
@@ -206,7 +206,7 @@ fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Cli
     if let Some(guard) = guard {
         builder = builder.dns_resolver(Arc::new(guard));
     }
-    let wrong = |error: reqwest::Error| FetchError::Client(innermost(&error.without_url()));
+    let wrong = |error: reqwest::Error| FetchError::Client(innermost_message(&error.without_url()));
     // A proxy means itself by these.
     let without = format!(
         "localhost,127.0.0.0/8,::1,{}",
@@ -225,7 +225,7 @@ fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Cli
 }
 
 /// Where a response redirects to.
-fn redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>, FetchError> {
+fn parse_redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>, FetchError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
@@ -233,7 +233,7 @@ fn redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>, Fetc
         return Ok(None);
     };
     let written = String::from_utf8_lossy(location.as_bytes()).into_owned();
-    let wrong = || FetchError::Location(url.clone(), one_line(&reveal(&written), 200));
+    let wrong = || FetchError::Location(url.clone(), one_line(&reveal_hidden_characters(&written), 200));
     let mut next = url.join(&written).map_err(|_| wrong())?;
     next.set_fragment(None);
     let readable = matches!(next.scheme(), "http" | "https")
@@ -271,7 +271,7 @@ fn is_local_name(name: &str) -> bool {
 /// Looks names up, and leaves out addresses that are not public.
 #[derive(Debug)]
 struct Guard {
-    /// Proxies are the person's own choice. An address of the web may not name one: see [`Web::judge`].
+    /// Proxies are the person's own choice. An address of the web may not name one: see [`Web::check_public_host`].
     proxies: Vec<String>,
 }
 
@@ -317,7 +317,7 @@ fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
             format!("connecting to {host} took longer than {} s", CONNECT.as_secs())
         }
         (None, true) => format!("{host} did not answer for {} s", PIECE.as_secs()),
-        (None, false) => format!("no answer from {host}: {}", innermost(error)),
+        (None, false) => format!("no answer from {host}: {}", innermost_message(error)),
     })
 }
 

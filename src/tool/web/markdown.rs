@@ -42,7 +42,7 @@ pub(in crate::tool) struct Page {
 }
 
 /// What `html`, found at `url`, says; what follows once `stop` says so is left out.
-pub(in crate::tool) fn page(html: &str, url: &Url, stop: impl Fn() -> bool) -> Page {
+pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> Page {
     let writer = RefCell::new(Writer::new(url.clone()));
     let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
     let input = BufferQueue::default();
@@ -55,7 +55,7 @@ pub(in crate::tool) fn page(html: &str, url: &Url, stop: impl Fn() -> bool) -> P
         (rest, cut) = (after, stop());
     }
     tokenizer.end();
-    let page = tokenizer.sink.0.into_inner().finish();
+    let page = tokenizer.sink.0.into_inner().into_page();
     Page { cut, ..page }
 }
 
@@ -67,7 +67,7 @@ impl TokenSink for Sink {
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let mut writer = self.0.borrow_mut();
         match token {
-            Token::TagToken(tag) => writer.tag(&tag),
+            Token::TagToken(tag) => writer.handle_tag(&tag),
             Token::CharacterTokens(text) => {
                 writer.text(&text);
                 TokenSinkResult::Continue
@@ -138,10 +138,10 @@ impl Writer {
         }
     }
 
-    fn finish(mut self) -> Page {
+    fn into_page(mut self) -> Page {
         self.end_code();
         self.end_table();
-        self.block();
+        self.end_paragraph();
         let (start, end) = self.main;
         let end = end.unwrap_or(self.out.len());
         let main = start.map_or("", |start| self.out[start.min(end)..end].trim());
@@ -170,14 +170,14 @@ impl Writer {
         }
     }
 
-    fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+    fn handle_tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name: &str = &tag.name;
         let starts = tag.kind == TagKind::StartTag;
         match self.is_left_out(tag, name, starts) {
             true => {}
             false if self.line.is_full() || self.out.len() > MAX_OUT => {}
             false if starts => self.start(tag, name),
-            false => self.end(name),
+            false => self.end_element(name),
         }
         // What the parser must not read tags in.
         let raw = match name {
@@ -218,46 +218,46 @@ impl Writer {
         match name {
             "title" => self.in_title = true,
             "base" => {
-                let base = attribute(tag, "href").and_then(|href| self.base.join(href).ok());
+                let base = find_attribute(tag, "href").and_then(|href| self.base.join(href).ok());
                 if let Some(base) = base.filter(|base| base.as_str().len() <= MAX_ADDRESS) {
                     self.base = base;
                 }
             }
             "br" => self.line.line_break(),
             "hr" => {
-                self.block();
-                self.put("---");
+                self.end_paragraph();
+                self.write_block("---");
             }
-            "img" => self.image(tag),
+            "img" => self.write_image(tag),
             "a" => {
-                let to = attribute(tag, "href").and_then(|href| self.target(href));
+                let to = find_attribute(tag, "href").and_then(|href| self.resolve_link(href));
                 self.line.begin_link(to);
             }
             "main" => {
-                self.block();
+                self.end_paragraph();
                 self.main.0.get_or_insert(self.out.len());
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                self.block();
-                self.lead = heading(name);
+                self.end_paragraph();
+                self.lead = to_heading_marker(name);
             }
-            "pre" | "xmp" => self.begin_code(language(tag)),
+            "pre" | "xmp" => self.begin_code(find_code_language(tag)),
             "blockquote" => {
-                self.block();
-                self.enter(Around::Quote);
+                self.end_paragraph();
+                self.enter_container(Around::Quote);
             }
             "ul" | "menu" => {
-                self.block();
-                self.enter(Around::List(None));
+                self.end_paragraph();
+                self.enter_container(Around::List(None));
             }
             "ol" => {
-                self.block();
-                let first = attribute(tag, "start").and_then(|start| start.trim().parse().ok());
-                self.enter(Around::List(Some(first.unwrap_or(1))));
+                self.end_paragraph();
+                let first = find_attribute(tag, "start").and_then(|start| start.trim().parse().ok());
+                self.enter_container(Around::List(Some(first.unwrap_or(1))));
             }
             "li" => self.begin_item(),
             "dd" => {
-                self.block();
+                self.end_paragraph();
                 self.lead = ": ";
             }
             "table" => self.begin_table(),
@@ -271,18 +271,18 @@ impl Writer {
                 self.end_cell();
                 match &mut self.table {
                     Some(table) => table.begin_cell(),
-                    None => self.block(),
+                    None => self.end_paragraph(),
                 }
             }
-            _ => match Mark::of(name) {
-                Some(mark) => self.line.begin(mark),
-                None if is_block(name) => self.block(),
+            _ => match Mark::from_element(name) {
+                Some(mark) => self.line.begin_mark(mark),
+                None if is_block(name) => self.end_paragraph(),
                 None => {}
             },
         }
     }
 
-    fn end(&mut self, name: &str) {
+    fn end_element(&mut self, name: &str) {
         if self.code.is_some() {
             return match name {
                 "pre" | "xmp" | "body" | "html" => self.end_code(),
@@ -295,19 +295,19 @@ impl Writer {
             "a" => self.line.end_link(),
             "br" => self.line.line_break(),
             "main" => {
-                self.block();
+                self.end_paragraph();
                 if self.main.0.is_some() {
                     self.main.1.get_or_insert(self.out.len());
                 }
             }
-            "blockquote" => self.leave(|around| matches!(around, Around::Quote)),
-            "ul" | "ol" | "menu" => self.leave(|around| matches!(around, Around::List(_))),
+            "blockquote" => self.leave_container(|around| matches!(around, Around::Quote)),
+            "ul" | "ol" | "menu" => self.leave_container(|around| matches!(around, Around::List(_))),
             "li" => self.end_item(),
             "table" => self.end_table(),
             "td" | "th" | "tr" => self.end_cell(),
-            _ => match Mark::of(name) {
-                Some(mark) => self.line.end(mark),
-                None if is_block(name) => self.block(),
+            _ => match Mark::from_element(name) {
+                Some(mark) => self.line.end_mark(mark),
+                None if is_block(name) => self.end_paragraph(),
                 None => {}
             },
         }
@@ -320,7 +320,7 @@ impl Writer {
         if self.table.is_some() {
             self.spread_table();
         }
-        self.block();
+        self.end_paragraph();
         self.code = Some(Code {
             language,
             text: String::new(),
@@ -331,7 +331,7 @@ impl Writer {
         let Some(code) = &mut self.code else { return };
         match name {
             "br" => code.text.push('\n'),
-            "code" if code.language.is_empty() => code.language = language(tag),
+            "code" if code.language.is_empty() => code.language = find_code_language(tag),
             name if is_block(name) => self.code_line(),
             _ => {}
         }
@@ -354,7 +354,7 @@ impl Writer {
             return;
         }
         let fence = "`".repeat(longest_run(text).max(2) + 1);
-        self.put(&format!("{fence}{}\n{text}\n{fence}", code.language));
+        self.write_block(&format!("{fence}{}\n{text}\n{fence}", code.language));
     }
 
     // ---- tables ----
@@ -364,7 +364,7 @@ impl Writer {
             self.inner_tables += 1;
             return;
         }
-        self.block();
+        self.end_paragraph();
         self.table = Some(Table::default());
     }
 
@@ -375,8 +375,8 @@ impl Writer {
                 let text = self.line.take();
                 table.end_cell(&text);
             }
-            Some(_) => self.line.gap(),
-            None => self.block(),
+            Some(_) => self.line.add_blank(),
+            None => self.end_paragraph(),
         }
     }
 
@@ -387,9 +387,9 @@ impl Writer {
         }
         self.end_cell();
         if let Some(table) = self.table.take() {
-            let text = table.finish();
+            let text = table.into_markdown();
             if !text.is_empty() {
-                self.put(&text);
+                self.write_block(&text);
             }
         }
     }
@@ -399,23 +399,23 @@ impl Writer {
         self.end_cell();
         self.inner_tables = 0;
         if let Some(table) = self.table.take() {
-            for cell in table.cells() {
-                self.put(&cell);
+            for cell in table.into_cells() {
+                self.write_block(&cell);
             }
         }
     }
 
     // ---- lists and quotations ----
 
-    fn enter(&mut self, around: Around) {
+    fn enter_container(&mut self, around: Around) {
         if self.around.len() < MAX_DEPTH && self.table.is_none() {
             self.around.push(around);
         }
     }
 
     /// Leaves the innermost one that fits, and all within it.
-    fn leave(&mut self, fits: impl Fn(&Around) -> bool) {
-        self.block();
+    fn leave_container(&mut self, fits: impl Fn(&Around) -> bool) {
+        self.end_paragraph();
         if let Some(at) = self.around.iter().rposition(fits) {
             self.around.truncate(at);
         }
@@ -439,7 +439,7 @@ impl Writer {
             _ => "- ".to_owned(),
         };
         let indent = marker.len();
-        self.enter(Around::Item {
+        self.enter_container(Around::Item {
             marker: Some(marker),
             indent,
         });
@@ -447,7 +447,7 @@ impl Writer {
 
     /// Items need no end: the next one, or the list's end, ends them.
     fn end_item(&mut self) {
-        self.block();
+        self.end_paragraph();
         let of_list = self
             .around
             .iter()
@@ -462,22 +462,22 @@ impl Writer {
     // ---- blocks ----
 
     /// Ends the paragraph.
-    fn block(&mut self) {
+    fn end_paragraph(&mut self) {
         if self.table.is_some() {
-            return self.line.gap();
+            return self.line.add_blank();
         }
         let text = self.line.take();
         let lead = std::mem::take(&mut self.lead);
         if !text.is_empty() {
             match lead {
-                "" => self.put(&text),
-                lead => self.put(&format!("{lead}{}", text.replace('\n', " "))),
+                "" => self.write_block(&text),
+                lead => self.write_block(&format!("{lead}{}", text.replace('\n', " "))),
             }
         }
     }
 
     /// Writes a block, each line behind what it stands in.
-    fn put(&mut self, text: &str) {
+    fn write_block(&mut self, text: &str) {
         if self.out.len() > MAX_OUT {
             return;
         }
@@ -488,7 +488,7 @@ impl Writer {
         if !self.out.is_empty() {
             self.out.push('\n');
             if !(self.tight && begins_item) {
-                let prefix = self.prefix(true);
+                let prefix = self.take_line_prefix(true);
                 self.out.push_str(prefix.trim_end());
                 self.out.push('\n');
             }
@@ -497,7 +497,7 @@ impl Writer {
             if number > 0 {
                 self.out.push('\n');
             }
-            let prefix = self.prefix(false);
+            let prefix = self.take_line_prefix(false);
             if line.is_empty() {
                 self.out.push_str(prefix.trim_end())
             } else {
@@ -512,7 +512,7 @@ impl Writer {
     }
 
     /// What stands before a line; markers of items only before their first. `between`: of the empty line before it.
-    fn prefix(&mut self, between: bool) -> String {
+    fn take_line_prefix(&mut self, between: bool) -> String {
         let mut prefix = String::new();
         for around in &mut self.around {
             match around {
@@ -530,7 +530,7 @@ impl Writer {
     // ---- addresses ----
 
     /// Where a link leads; none for what leads nowhere else.
-    fn target(&self, href: &str) -> Option<String> {
+    fn resolve_link(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') || href.len() > MAX_ADDRESS {
             return None;
@@ -539,19 +539,19 @@ impl Writer {
         matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
     }
 
-    fn image(&mut self, tag: &Tag) {
-        let alt = attribute(tag, "alt").map(str::trim).unwrap_or_default();
+    fn write_image(&mut self, tag: &Tag) {
+        let alt = find_attribute(tag, "alt").map(str::trim).unwrap_or_default();
         if alt.is_empty() {
             return;
         }
-        match attribute(tag, "src").and_then(|src| self.target(src)) {
+        match find_attribute(tag, "src").and_then(|src| self.resolve_link(src)) {
             Some(src) => self.line.push(&format!("![{alt}]({src})")),
             None => self.line.push(alt),
         }
     }
 }
 
-fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+fn find_attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     let found = tag
         .attrs
         .iter()
@@ -617,12 +617,14 @@ fn is_hidden(tag: &Tag, name: &str) -> bool {
             | "blockquote"
     );
     let styled = || {
-        let style = attribute(tag, "style").unwrap_or_default();
+        let style = find_attribute(tag, "style").unwrap_or_default();
         let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
         let style = style.to_ascii_lowercase();
         style.contains("display:none") || style.contains("visibility:hidden")
     };
-    ends && (attribute(tag, "hidden").is_some() || attribute(tag, "aria-hidden") == Some("true") || styled())
+    ends && (find_attribute(tag, "hidden").is_some()
+        || find_attribute(tag, "aria-hidden") == Some("true")
+        || styled())
 }
 
 fn is_block(name: &str) -> bool {
@@ -669,7 +671,7 @@ fn is_block(name: &str) -> bool {
     )
 }
 
-fn heading(name: &str) -> &'static str {
+fn to_heading_marker(name: &str) -> &'static str {
     match name {
         "h1" => "# ",
         "h2" => "## ",
@@ -681,8 +683,8 @@ fn heading(name: &str) -> &'static str {
 }
 
 /// The language that a highlighter's class names.
-fn language(tag: &Tag) -> String {
-    let class = attribute(tag, "class").unwrap_or_default();
+fn find_code_language(tag: &Tag) -> String {
+    let class = find_attribute(tag, "class").unwrap_or_default();
     let named = |word: &str| {
         let name = word
             .strip_prefix("language-")

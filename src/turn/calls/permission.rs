@@ -13,9 +13,9 @@ use super::super::hooks::Objection;
 use super::super::redact;
 use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, Stopped};
 use super::super::tool_guard::{self, PreToolOutcome};
-use super::{HALTED, ToolRun, broken, guarded, prepare, tool_context};
+use super::{HALTED, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
 use crate::approval::command_files;
-use crate::base::spawn::{blocking, panic_text};
+use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{Effect, EffectKind, Event, Risk, ToolCallStatus};
 use crate::tool::{PreparedCall, Preview, ToolError};
 use crate::workspace::checkpoint;
@@ -35,7 +35,7 @@ impl Permission {
 
 /// Asks the hooks before the person, so that people approve what runs. What a hook changed is checked like what the
 /// model wrote. A call that an earlier turn has asked about was judged then.
-pub(super) async fn hooked(
+pub(super) async fn run_permission_hooks(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
@@ -43,22 +43,22 @@ pub(super) async fn hooked(
     if call.carried {
         return Ok((Permission::Granted(prepared), None));
     }
-    let (input, by) = match tool_guard::before(cx, call).await? {
+    let (input, by) = match tool_guard::run_pre_tool_hooks(cx, call).await? {
         PreToolOutcome::GoOn(None) => return Ok((Permission::Granted(prepared), None)),
         PreToolOutcome::GoOn(Some(changed)) => changed,
         PreToolOutcome::Blocked(objection) => {
-            let why = format!("Blocked: {}", tool_guard::said(&objection));
+            let why = format!("Blocked: {}", tool_guard::format_objection(&objection));
             return Ok((Permission::Refused(ToolCallStatus::Denied, why), None));
         }
         PreToolOutcome::Ended(objection) => {
-            let why = format!("Not run: {}", tool_guard::said(&objection));
+            let why = format!("Not run: {}", tool_guard::format_objection(&objection));
             return Ok((Permission::Refused(ToolCallStatus::Denied, why), Some(objection)));
         }
     };
     let by = by.join("`, `");
     call.note = Some(format!("[the hook `{by}` changed the arguments to: {input}]"));
     call.input = Ok(Arc::new(input));
-    let permission = match prepare(cx, call) {
+    let permission = match prepare_call(cx, call) {
         Ok(prepared) => Permission::Granted(prepared),
         Err(why) => Permission::Invalid(why),
     };
@@ -66,18 +66,21 @@ pub(super) async fn hooked(
 }
 
 /// Rules first, then a person where they say so.
-pub(super) async fn permission(
+pub(super) async fn request_permission(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<Permission, Stopped> {
-    let effect = match effect(cx, call, prepared.as_ref()).await {
+    let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
-    let judgement = match (cx.port.judge(&call.name, effect.clone(), open).await?, &unkept) {
+    let judgement = match (
+        cx.port.judge_effect(&call.name, effect.clone(), open).await?,
+        &unkept,
+    ) {
         // R-ERR-2: without its old content an edit cannot be taken back.
         (Judgement::Allow, Some(why)) => Judgement::Ask {
             why: format!("its old content cannot be kept, so the change could not be reverted: {why}"),
@@ -87,10 +90,10 @@ pub(super) async fn permission(
         (judgement, _) => judgement,
     };
     match judgement {
-        Judgement::Allow => Ok(grant(call, prepared, effect)),
+        Judgement::Allow => Ok(grant_permission(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
         Judgement::Ask { why, risk, rule } => {
-            let preview = match preview(cx, call, &effect, prepared.as_ref()).await? {
+            let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
                 // What cannot be previewed cannot be done: an edit that does not apply, say.
                 Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
@@ -109,7 +112,7 @@ pub(super) async fn permission(
                 insists: unkept.is_some(),
             };
             call.unkept = unkept.is_some();
-            ask(cx, call, prepared, preview, question).await
+            ask_for_approval(cx, call, prepared, preview, question).await
         }
     }
 }
@@ -120,13 +123,13 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
         return None;
     }
     let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
-    let kept = blocking(move || {
+    let kept = run_blocking(move || {
         for path in paths {
             path.to_str().ok_or("its name is not UTF-8")?;
             // What cannot be read is the call's own failure.
-            let found = checkpoint::look(&path);
+            let found = checkpoint::inspect_file(&path);
             let bytes = found.ok().and_then(|found| found.bytes).unwrap_or_default();
-            checkpoints.keep(&bytes)?;
+            checkpoints.store_content(&bytes)?;
         }
         Ok::<(), String>(())
     });
@@ -136,7 +139,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
 /// What the person who is asked is shown. An error is for the model, and may quote the file or its neighbours:
 /// of what may not be read without asking, the person is asked without a preview, and the call itself says
 /// what is wrong once it is allowed (R-SEC, I9).
-async fn preview(
+async fn build_preview(
     cx: &TurnContext,
     call: &ToolRun,
     effect: &Effect,
@@ -145,13 +148,13 @@ async fn preview(
     let context = tool_context(cx, call, None);
     let shown = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
-        shown = guarded(prepared.preview(&context)) => shown,
+        shown = catch_tool_panic(prepared.preview_change(&context)) => shown,
     };
     let why = match shown {
-        Ok(preview) => return Ok(Ok(redact::preview(&cx.redactor, preview))),
+        Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(Stopped),
         Err(ToolError::Reported(why)) => why,
-        Err(ToolError::Internal(why)) => broken(call, &why),
+        Err(ToolError::Internal(why)) => internal_error_message(call, &why),
     };
     if effect.secret || effect.outside {
         tracing::debug!(tool = call.name, "asking without a preview, which failed");
@@ -160,33 +163,33 @@ async fn preview(
     Ok(Err(why))
 }
 
-async fn ask(
+async fn ask_for_approval(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
     preview: Preview,
     question: ApprovalQuestion,
 ) -> Result<Permission, Stopped> {
-    let mut waiting = call.update(ToolCallStatus::AwaitingApproval);
+    let mut waiting = call.to_update(ToolCallStatus::AwaitingApproval);
     waiting.diff = preview.diff;
     waiting.locations = preview.locations;
     if call.note.is_some() {
         // What a hook changed is what the person is asked about.
         waiting.input = call.input.as_ref().ok().cloned();
     }
-    cx.port.emit(Event::ToolCall(waiting)).await?;
+    cx.port.emit_event(Event::ToolCall(waiting)).await?;
     let approved = question.effect.clone();
-    match cx.port.question(question).await? {
-        ApprovalOutcome::Allow { input: None } => match effect(cx, call, prepared.as_ref()).await {
+    match cx.port.request_approval(question).await? {
+        ApprovalOutcome::Allow { input: None } => match resolve_effect(cx, call, prepared.as_ref()).await {
             // A link swapped while the person was reading, say: what was approved is no longer what would be.
             Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
                 "the files of this call changed while it awaited approval; read them again".to_owned(),
             )),
-            Ok(now) => Ok(grant(call, prepared, now)),
+            Ok(now) => Ok(grant_permission(call, prepared, now)),
             Err(refused) => Ok(refused),
         },
-        ApprovalOutcome::Allow { input: Some(edited) } => edit(cx, call, edited).await,
+        ApprovalOutcome::Allow { input: Some(edited) } => apply_edited_arguments(cx, call, edited).await,
         ApprovalOutcome::Deny { feedback } => {
             let why = match feedback {
                 Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
@@ -198,35 +201,43 @@ async fn ask(
 }
 
 /// The person changed the arguments: they are checked like the model's, and a rule that denies still does.
-async fn edit(cx: &TurnContext, call: &mut ToolRun, edited: Arc<Value>) -> Result<Permission, Stopped> {
+async fn apply_edited_arguments(
+    cx: &TurnContext,
+    call: &mut ToolRun,
+    edited: Arc<Value>,
+) -> Result<Permission, Stopped> {
     call.input = Ok(edited);
-    let prepared = match prepare(cx, call) {
+    let prepared = match prepare_call(cx, call) {
         Ok(prepared) => prepared,
         Err(why) => return Ok(Permission::Invalid(why)),
     };
-    let effect = match effect(cx, call, prepared.as_ref()).await {
+    let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.port.judge(&call.name, effect.clone(), None).await? {
-        Judgement::Allow | Judgement::Ask { .. } => Ok(grant(call, prepared, effect)),
+    match cx.port.judge_effect(&call.name, effect.clone(), None).await? {
+        Judgement::Allow | Judgement::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
     }
 }
 
 /// What runs is held to the paths that were judged.
-fn grant(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
+fn grant_permission(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
     call.judged = Some(effect.paths.into());
     Permission::Granted(prepared)
 }
 
-async fn effect(cx: &TurnContext, call: &ToolRun, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+async fn resolve_effect(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: &dyn PreparedCall,
+) -> Result<Effect, Permission> {
     let mut effect = declared_effect(cx, call, prepared)?;
     if effect.kind == EffectKind::Execute
         && let Some(files) = command_files(&effect.subject)
     {
         let context = tool_context(cx, call, None);
-        let found = blocking(move || context.workspace.look_up_files(&context.cwd, &files));
+        let found = run_blocking(move || context.workspace.look_up_files(&context.cwd, &files));
         // Without findings nothing in the line is free.
         effect.findings = found.await.ok();
     }
@@ -239,11 +250,11 @@ fn declared_effect(
     prepared: &dyn PreparedCall,
 ) -> Result<Effect, Permission> {
     let context = tool_context(cx, call, None);
-    std::panic::catch_unwind(AssertUnwindSafe(|| prepared.effect(&context)))
+    std::panic::catch_unwind(AssertUnwindSafe(|| prepared.predict_effect(&context)))
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
         .map_err(|error| {
             let why = match error {
-                ToolError::Internal(why) => broken(call, &why),
+                ToolError::Internal(why) => internal_error_message(call, &why),
                 ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
             };
             Permission::Refused(ToolCallStatus::Failed, why)

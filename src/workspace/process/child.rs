@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    fn status(&self) -> Option<ExitStatus> {
+    fn exit_status(&self) -> Option<ExitStatus> {
         match self {
             Self::Running => None,
             Self::Ended(status) | Self::Gone { status, .. } => Some(*status),
@@ -192,7 +192,7 @@ async fn watch_over(
         // The helper may have died without a word (SIGKILL).
         helper.kill_session().await;
     }
-    let swept = helper.settle(overdue.is_cancelled()).await;
+    let swept = helper.wait_for_cleanup(overdue.is_cancelled()).await;
     state.send_replace(State::Gone {
         status: status.unwrap_or(ExitStatus::Unknown),
         left: if orphans::are_adopted() {
@@ -221,7 +221,7 @@ impl Process {
     }
 
     /// What is known of the command, as it changes.
-    pub(super) fn state(&self) -> watch::Receiver<State> {
+    pub(super) fn subscribe_state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
@@ -230,17 +230,17 @@ impl Process {
         self.pid
     }
 
-    /// Waits for the command itself. Its descendants are being killed then; see [`Process::gone`].
+    /// Waits for the command itself. Its descendants are being killed then; see [`Process::wait_until_gone`].
     pub async fn wait(&self) -> ExitStatus {
         let mut state = self.state.clone();
-        match state.wait_for(|state| state.status().is_some()).await {
-            Ok(state) => state.status().unwrap_or(ExitStatus::Unknown),
+        match state.wait_for(|state| state.exit_status().is_some()).await {
+            Ok(state) => state.exit_status().unwrap_or(ExitStatus::Unknown),
             Err(_) => ExitStatus::Unknown,
         }
     }
 
     /// Waits until the command and all that descends from it are gone.
-    pub async fn gone(&self) -> Ending {
+    pub async fn wait_until_gone(&self) -> Ending {
         let mut state = self.state.clone();
         match state.wait_for(|state| state.gone_at().is_some()).await.as_deref() {
             Ok(State::Gone { status, left, .. }) => Ending {
@@ -256,22 +256,22 @@ impl Process {
 
     /// SIGINT to the command's group and every descendant.
     pub fn interrupt(&self) {
-        self.stage(Stage::Interrupt);
+        self.send_stage(Stage::Interrupt);
     }
 
     /// SIGTERM to the command's group and every descendant, also to stopped ones.
     pub fn terminate(&self) {
-        self.stage(Stage::Terminate);
+        self.send_stage(Stage::Terminate);
     }
 
-    /// SIGKILL to every descendant until none is left; see [`Process::gone`].
+    /// SIGKILL to every descendant until none is left; see [`Process::wait_until_gone`].
     pub fn kill(&self) {
-        self.stage(Stage::Kill);
+        self.send_stage(Stage::Kill);
     }
 
-    fn stage(&self, stage: Stage) {
+    fn send_stage(&self, stage: Stage) {
         // A full socket is impossible with so few bytes, a closed one means that all is over.
-        let _ = send(&*self.control, &[stage.byte()], SendFlags::DONTWAIT);
+        let _ = send(&*self.control, &[stage.to_byte()], SendFlags::DONTWAIT);
     }
 
     /// Stops the command in stages and returns when nobody is left; `hurry` (a second cancel) kills
@@ -291,25 +291,25 @@ impl Process {
             if let Some(stage) = stage
                 && !hurry.is_cancelled()
             {
-                self.stage(stage);
+                self.send_stage(stage);
             }
             tokio::select! {
                 biased;
-                ending = self.gone() => return ending,
+                ending = self.wait_until_gone() => return ending,
                 () = hurry.cancelled() => break,
                 () = tokio::time::sleep(limit) => {}
             }
         }
         self.kill();
         for limit in [HELPER_ANSWERS, AFTER_KILL - HELPER_ANSWERS] {
-            if let Ok(ending) = tokio::time::timeout(limit, self.gone()).await {
+            if let Ok(ending) = tokio::time::timeout(limit, self.wait_until_gone()).await {
                 return ending;
             }
             if orphans::are_adopted() {
                 self.overdue.cancel();
             }
         }
-        let status = self.state.borrow().status().unwrap_or(ExitStatus::Unknown);
+        let status = self.state.borrow().exit_status().unwrap_or(ExitStatus::Unknown);
         Ending { status, gone: false }
     }
 }
@@ -324,7 +324,7 @@ impl Drop for Process {
 impl Child {
     /// Runs the command to its end and keeps up to `limit` bytes of each stream. Dropping the future
     /// kills the command.
-    pub async fn collect(self, limit: usize) -> Collected {
+    pub async fn collect_output(self, limit: usize) -> Collected {
         let Self {
             process,
             mut output,
@@ -341,7 +341,7 @@ impl Child {
             kept.extend_from_slice(&chunk.bytes[..room]);
             cut |= room < chunk.bytes.len();
         }
-        let Ending { status, .. } = process.gone().await;
+        let Ending { status, .. } = process.wait_until_gone().await;
         Collected {
             status,
             stdout,

@@ -37,7 +37,7 @@ pub enum Stdin {
 
 impl Command {
     /// A program (looked for in the absolute entries of PATH) and its arguments, or a whole `argv`, in the directory `/`.
-    pub fn argv<I>(argv: I) -> Self
+    pub fn from_argv<I>(argv: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<OsString>,
@@ -55,11 +55,11 @@ impl Command {
     }
 
     /// A script for `bash -c`, or `sh -c` where there is no bash.
-    pub fn shell(script: impl Into<OsString>) -> Self {
+    pub fn from_script(script: impl Into<OsString>) -> Self {
         let command = Self {
             shell: true,
             ours: true,
-            ..Self::argv([OsString::from("bash"), "-c".into(), script.into()])
+            ..Self::from_argv([OsString::from("bash"), "-c".into(), script.into()])
         };
         // With it `cd src` may lead to another folder than the one that rules looked at.
         command.env_remove("CDPATH")
@@ -67,7 +67,7 @@ impl Command {
 
     /// Runs it in this directory (default `/`).
     #[must_use]
-    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+    pub fn current_dir(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = cwd.into();
         self
     }
@@ -119,11 +119,11 @@ impl Command {
 
     /// Whether its words name git, also in quotes. A program that it runs may still start one by itself.
     pub fn names_git(&self) -> bool {
-        self.names("git")
+        self.has_argument_containing("git")
     }
 
     /// Whether its words hold this text, also in quotes.
-    pub(in crate::workspace) fn names(&self, text: &str) -> bool {
+    pub(in crate::workspace) fn has_argument_containing(&self, text: &str) -> bool {
         self.argv.iter().any(|word| {
             let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
             word.contains(text)
@@ -131,7 +131,7 @@ impl Command {
     }
 
     /// The program's name, for messages.
-    pub(super) fn program(&self) -> String {
+    pub(super) fn program_name(&self) -> String {
         self.argv
             .first()
             .map_or_else(String::new, |program| program.to_string_lossy().into_owned())
@@ -142,7 +142,7 @@ impl Command {
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
-            .field("program", &self.program())
+            .field("program", &self.program_name())
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()
     }

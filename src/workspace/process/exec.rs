@@ -39,7 +39,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     let outcome = match args.next() {
         Some(_) => Err(io::Error::other("takes no arguments")),
-        None => run(),
+        None => run_exec_helper(),
     };
     match outcome {
         Ok(0) => 0,
@@ -55,20 +55,20 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
 }
 
 /// How many processes are left.
-fn run() -> io::Result<u32> {
+fn run_exec_helper() -> io::Result<u32> {
     // Away from any terminal, and sole owner of every process group that comes to be below us.
     setsid()?;
     let server = Server {
         fd: rustix::stdio::stdin(),
     };
-    let (request, stdio) = server.receive()?;
+    let (request, stdio) = server.receive_request()?;
     let inbox = Inbox::new()?;
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
 
     match start(&request, stdio) {
         Ok(main) => {
-            server.report(&Report::Started(main.as_raw_nonzero().get().unsigned_abs()));
+            server.send_report(&Report::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
             let left = Keeper {
                 server,
@@ -76,11 +76,11 @@ fn run() -> io::Result<u32> {
                 family: ProcessTree { root, main },
                 main_alive: true,
             }
-            .keep();
-            server.report(&Report::Gone(left));
+            .supervise_command();
+            server.send_report(&Report::Gone(left));
             return Ok(left);
         }
-        Err((why, text)) => server.report(&Report::Refused(why, text)),
+        Err((why, text)) => server.send_report(&Report::Refused(why, text)),
     }
     Ok(0)
 }
@@ -130,7 +130,7 @@ struct Server {
 
 impl Server {
     /// The request and the command's stdin, stdout, stderr.
-    fn receive(&self) -> io::Result<(Request, [OwnedFd; 3])> {
+    fn receive_request(&self) -> io::Result<(Request, [OwnedFd; 3])> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut len = [0; 4];
@@ -150,11 +150,13 @@ impl Server {
                 fds.extend(rights);
             }
         }
-        let stdio = fds.try_into().map_err(|_| invalid("not three descriptors"))?;
+        let stdio = fds
+            .try_into()
+            .map_err(|_| make_invalid_data_error("not three descriptors"))?;
 
         let len = u32::from_le_bytes(len) as usize;
         if len > REQUEST_LIMIT {
-            return Err(invalid("too long a request"));
+            return Err(make_invalid_data_error("too long a request"));
         }
         let mut body = vec![0; len];
         let mut filled = 0;
@@ -166,18 +168,18 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
         }
-        let request = Request::decode(&body).ok_or_else(|| invalid("not a request"))?;
+        let request = Request::from_bytes(&body).ok_or_else(|| make_invalid_data_error("not a request"))?;
         Ok((request, stdio))
     }
 
     /// Tells the server, if there still is one. Never waits: a server that does not read must not
     /// keep its children alive.
-    fn report(&self, report: &Report) {
-        let _ = send(self.fd, report.line().as_bytes(), SendFlags::DONTWAIT);
+    fn send_report(&self, report: &Report) {
+        let _ = send(self.fd, report.to_line().as_bytes(), SendFlags::DONTWAIT);
     }
 
     /// The next stage, read after `poll` said so. No server is the last stage.
-    fn stage(&self) -> Option<Stage> {
+    fn read_stage(&self) -> Option<Stage> {
         let mut byte = [0];
         match rustix::io::read(self.fd, &mut byte) {
             Ok(1) => Some(Stage::from_byte(byte[0])),
@@ -187,7 +189,7 @@ impl Server {
     }
 }
 
-fn invalid(what: &'static str) -> io::Error {
+fn make_invalid_data_error(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -201,8 +203,8 @@ struct Inbox {
 
 impl Inbox {
     fn new() -> io::Result<Self> {
-        let deaths = Self::listen(&[signals::SIGCHLD])?;
-        let ends = Self::listen(&[
+        let deaths = Self::listen_for_signals(&[signals::SIGCHLD])?;
+        let ends = Self::listen_for_signals(&[
             signals::SIGTERM,
             signals::SIGINT,
             signals::SIGHUP,
@@ -229,7 +231,7 @@ impl Inbox {
         Ok(Self { deaths, ends })
     }
 
-    fn listen(which: &[i32]) -> io::Result<UnixStream> {
+    fn listen_for_signals(which: &[i32]) -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         for &signal in which {
@@ -239,21 +241,21 @@ impl Inbox {
     }
 
     /// Takes what is there; many signals may have become one.
-    fn drain(mut stream: &UnixStream) {
+    fn drain_signals(mut stream: &UnixStream) {
         let mut bytes = [0; 256];
         while matches!(stream.read(&mut bytes), Ok(count) if count == bytes.len()) {}
     }
 
     /// Waits for a death; whether there was one.
     fn death_within(&self, limit: Duration) -> bool {
-        let happened = ready(&mut [PollFd::new(&self.deaths, PollFlags::IN)], Some(limit));
-        Self::drain(&self.deaths);
+        let happened = wait_until_ready(&mut [PollFd::new(&self.deaths, PollFlags::IN)], Some(limit));
+        Self::drain_signals(&self.deaths);
         happened
     }
 }
 
 /// Waits until one of `fds` is ready, or `limit` is over; an interrupted wait counts as ready.
-fn ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
+fn wait_until_ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(fds, limit.as_ref()) {
         Ok(count) => count > 0,
@@ -288,63 +290,63 @@ impl fmt::Debug for Keeper {
 impl Keeper {
     /// Obeys until the command has ended or is to be killed, then sweeps. How many are left (0, but
     /// for what the kernel does not let us kill).
-    fn keep(&mut self) -> u32 {
+    fn supervise_command(&mut self) -> u32 {
         loop {
             let (fd, deaths, ends) = (self.server.fd, self.inbox.deaths.as_fd(), self.inbox.ends.as_fd());
             let mut fds = [fd, deaths, ends].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            ready(&mut fds, None);
+            wait_until_ready(&mut fds, None);
             let [server, deaths, ends] = fds.map(|fd| !fd.revents().is_empty());
             if deaths {
-                Inbox::drain(&self.inbox.deaths);
-                self.reap();
+                Inbox::drain_signals(&self.inbox.deaths);
+                self.reap_children();
                 if !self.main_alive {
-                    return self.sweep();
+                    return self.sweep_descendants();
                 }
             }
             if ends {
-                Inbox::drain(&self.inbox.ends);
-                self.act(Stage::Terminate);
+                Inbox::drain_signals(&self.inbox.ends);
+                self.apply_stage(Stage::Terminate);
             }
-            if server && let Some(stage) = self.server.stage() {
+            if server && let Some(stage) = self.server.read_stage() {
                 if stage == Stage::Kill {
-                    return self.sweep();
+                    return self.sweep_descendants();
                 }
-                self.act(stage);
+                self.apply_stage(stage);
             }
         }
     }
 
-    fn act(&self, stage: Stage) {
+    fn apply_stage(&self, stage: Stage) {
         let signal = match stage {
             Stage::Interrupt => Signal::INT,
             Stage::Terminate => Signal::TERM,
             Stage::Kill => Signal::KILL,
         };
-        self.family.signal(signal, self.main_alive);
+        self.family.signal_members(signal, self.main_alive);
         // A stopped process cannot obey.
         if stage == Stage::Terminate {
-            self.family.signal(Signal::CONT, self.main_alive);
+            self.family.signal_members(Signal::CONT, self.main_alive);
         }
     }
 
     /// Kills again and again until `wait` says that there is no child: who was forked after one
     /// look is seen by the next.
-    fn sweep(&mut self) -> u32 {
+    fn sweep_descendants(&mut self) -> u32 {
         let end = clock::now() + SWEEP_LIMIT;
         let mut pause = PAUSE.0;
         // Without a subreaper, orphans are not ours to wait for: the group is killed in any case.
         if cfg!(not(target_os = "linux")) {
-            self.act(Stage::Kill);
+            self.apply_stage(Stage::Kill);
         }
-        while self.reap() == Relationship::Some {
+        while self.reap_children() == Relationship::Some {
             if clock::now() >= end {
-                return u32::try_from(self.family.count().max(1)).unwrap_or(u32::MAX);
+                return u32::try_from(self.family.count_members().max(1)).unwrap_or(u32::MAX);
             }
-            self.act(Stage::Kill);
+            self.apply_stage(Stage::Kill);
             let look_again = clock::now() + LOOK_AGAIN;
             while self.inbox.death_within(pause) {
                 pause = PAUSE.0;
-                if self.reap() == Relationship::None {
+                if self.reap_children() == Relationship::None {
                     return 0;
                 }
                 if clock::now() >= look_again {
@@ -357,13 +359,13 @@ impl Keeper {
     }
 
     /// Takes every dead child; the command's own end is told at once.
-    fn reap(&mut self) -> Relationship {
+    fn reap_children(&mut self) -> Relationship {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     if pid == self.family.main && self.main_alive {
                         self.main_alive = false;
-                        self.server.report(&ended(status));
+                        self.server.send_report(&to_exit_report(status));
                     }
                 }
                 Ok(None) => return Relationship::Some,
@@ -374,7 +376,7 @@ impl Keeper {
     }
 }
 
-fn ended(status: WaitStatus) -> Report {
+fn to_exit_report(status: WaitStatus) -> Report {
     match status.terminating_signal() {
         Some(signal) => Report::Signalled(signal),
         None => Report::Exited(status.exit_status().unwrap_or(-1)),

@@ -25,7 +25,7 @@ pub(super) struct Request {
 
 impl Request {
     /// Length-prefixed fields: the working directory, the program (empty for none), then the arguments.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let program = self.program.as_deref().unwrap_or(Path::new(""));
         let head = [self.cwd.as_os_str(), program.as_os_str()];
@@ -37,7 +37,7 @@ impl Request {
     }
 
     /// The request of `body`, unless it is not one.
-    pub(super) fn decode(mut body: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(mut body: &[u8]) -> Option<Self> {
         let mut fields = Vec::new();
         while !body.is_empty() {
             let (len, rest) = body.split_first_chunk::<4>()?;
@@ -65,7 +65,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    pub(super) fn byte(self) -> u8 {
+    pub(super) fn to_byte(self) -> u8 {
         match self {
             Self::Interrupt => b'i',
             Self::Terminate => b't',
@@ -111,7 +111,7 @@ pub(super) enum Report {
 
 impl Report {
     /// The line, with its newline.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn to_line(&self) -> String {
         match self {
             Self::Started(pid) => format!("started {pid}\n"),
             Self::Refused(why, text) => {
@@ -169,7 +169,7 @@ mod tests {
             Report::Signalled(9),
             Report::Gone(3),
         ] {
-            let line = report.line();
+            let line = report.to_line();
             assert_eq!(Report::parse(line.trim_end_matches('\n')), Some(report), "{line}");
         }
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_reason_stays_on_one_line() {
         assert_eq!(
-            Report::Refused(Refusal::Other, "a\nb".into()).line(),
+            Report::Refused(Refusal::Other, "a\nb".into()).to_line(),
             "refused other a b\n"
         );
     }
@@ -189,10 +189,10 @@ mod tests {
             program: Some("/bin/a".into()),
             argv: vec!["a".into(), "b".into()],
         }
-        .encode();
+        .to_bytes();
         let whole = [body.len() - 5, body.len() - 10];
         for cut in 0..body.len() {
-            let decoded = Request::decode(&body[..cut]);
+            let decoded = Request::from_bytes(&body[..cut]);
             assert_eq!(decoded.is_some(), whole[..1].contains(&cut), "cut at {cut}");
         }
     }
@@ -205,12 +205,12 @@ mod tests {
                 program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
                 argv: argv.into_iter().map(OsString::from_vec).collect(),
             };
-            prop_assert_eq!(Request::decode(&request.encode()), Some(request));
+            prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
         }
 
         #[test]
         fn no_bytes_panic(bytes: Vec<u8>) {
-            let _ = Request::decode(&bytes);
+            let _ = Request::from_bytes(&bytes);
         }
     }
 }

@@ -74,7 +74,7 @@ where
         }
     }
     argv.extend(args);
-    let mut command = Command::argv(argv)
+    let mut command = Command::from_argv(argv)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0")
         // No object is fetched that a partial clone lacks, by whatever program its settings name.

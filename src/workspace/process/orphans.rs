@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::base::clock;
-use crate::base::spawn::{blocking, spawn};
+use crate::base::spawn::{run_blocking, spawn};
 
 #[cfg(target_os = "linux")]
 use super::process_tree;
@@ -41,7 +41,7 @@ pub fn adopt_orphans() {
     {
         use rustix::process::{getpid, set_child_subreaper};
         let own = getpid().as_raw_nonzero().get();
-        let table = process_tree::table();
+        let table = process_tree::read_process_table();
         // Read from the table: rustix takes 0, which a session begun outside of our namespace has, for an error.
         let Some(session) = table.iter().find(|row| row.pid == own).map(|row| row.session) else {
             return;
@@ -49,7 +49,7 @@ pub fn adopt_orphans() {
         if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
             return;
         }
-        let before = process_tree::descendants(&table, own);
+        let before = process_tree::find_descendants(&table, own);
         let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
         foreign.insert(session);
         let _ = FOREIGN_SESSIONS.set(foreign);
@@ -73,7 +73,7 @@ pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
     let pid = child.id().unwrap_or(0);
-    helpers().insert(pid);
+    lock_helpers().insert(pid);
     Ok(Helper {
         child: Some(child),
         pid,
@@ -96,11 +96,11 @@ impl Helper {
             );
             process_tree::kill_session(session.as_raw_nonzero().get());
         };
-        let _ = blocking(kill).await;
+        let _ = run_blocking(kill).await;
     }
 
     /// Continues the helper if something stopped it. It is not collected yet, so its number is still its own.
-    pub(super) fn wake(&self) {
+    pub(super) fn send_sigcont(&self) {
         use rustix::process::{Pid, Signal, kill_process};
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::CONT);
@@ -109,9 +109,9 @@ impl Helper {
 
     /// Waits until the helper has ended and nothing of its command is left; how many processes are. `hurry` kills the
     /// helper at once; else it has half a second.
-    pub(super) async fn settle(mut self, hurry: bool) -> u32 {
+    pub(super) async fn wait_for_cleanup(mut self, hurry: bool) -> u32 {
         match self.child.take() {
-            Some(child) => settle(child, self.pid, hurry).await,
+            Some(child) => wait_for_helper_cleanup(child, self.pid, hurry).await,
             None => 0,
         }
     }
@@ -123,12 +123,12 @@ impl Drop for Helper {
             && tokio::runtime::Handle::try_current().is_ok()
         {
             let pid = self.pid;
-            spawn(async move { settle(child, pid, false).await }).detach();
+            spawn(async move { wait_for_helper_cleanup(child, pid, false).await }).detach();
         }
     }
 }
 
-async fn settle(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 {
+async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 {
     let mut status = None;
     if !are_adopted() {
         // Without its helper a command would be free, so the helper is waited for.
@@ -143,15 +143,15 @@ async fn settle(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 
         let _ = child.start_kill();
         status = child.wait().await.ok();
     }
-    helpers().remove(&pid);
+    lock_helpers().remove(&pid);
     if status.is_some_and(|status| status.success()) {
         0
     } else {
-        blocking(sweep_orphans).await.unwrap_or(0)
+        run_blocking(sweep_orphans).await.unwrap_or(0)
     }
 }
 
-fn helpers() -> MutexGuard<'static, BTreeSet<u32>> {
+fn lock_helpers() -> MutexGuard<'static, BTreeSet<u32>> {
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -167,13 +167,13 @@ pub fn sweep_orphans() -> u32 {
     let end = clock::now() + SWEEP_LIMIT;
     loop {
         let looking = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        let table = process_tree::table();
-        let orphans = orphans(&table, foreign);
+        let table = process_tree::read_process_table();
+        let orphans = find_orphans(&table, foreign);
         if orphans.is_empty() {
             return 0;
         }
         for orphan in &orphans {
-            let below = process_tree::descendants(&table, orphan.pid);
+            let below = process_tree::find_descendants(&table, orphan.pid);
             for row in below.iter().chain([orphan]) {
                 process_tree::kill_row(row, Signal::KILL);
             }
@@ -194,9 +194,9 @@ pub fn sweep_orphans() -> u32 {
 
 /// The children of this process that are neither helpers nor foreign.
 #[cfg(target_os = "linux")]
-fn orphans(table: &[process_tree::Row], foreign: &BTreeSet<i32>) -> Vec<process_tree::Row> {
+fn find_orphans(table: &[process_tree::Row], foreign: &BTreeSet<i32>) -> Vec<process_tree::Row> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let helpers = helpers();
+    let helpers = lock_helpers();
     let is_helper = |pid: i32| u32::try_from(pid).is_ok_and(|pid| helpers.contains(&pid));
     table
         .iter()

@@ -73,7 +73,7 @@ impl Output {
         let next = tokio::select! {
             biased;
             next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
-            () = drained(&mut state) => None,
+            () = wait_until_drained(&mut state) => None,
         };
         if let Some(chunk) = &next
             && matches!(*state.borrow(), State::Gone { .. })
@@ -119,7 +119,7 @@ fn poll_read(pipe: &mut pipe::Receiver, cx: &mut Context<'_>, buffer: &mut [u8])
 }
 
 /// Until nothing more is to be expected.
-async fn drained(state: &mut watch::Receiver<State>) {
+async fn wait_until_drained(state: &mut watch::Receiver<State>) {
     let gone_at: Option<Instant> = match state.wait_for(|state| matches!(state, State::Gone { .. })).await {
         Ok(state) => state.gone_at(),
         // The command's handle was dropped: its processes are being killed right now.

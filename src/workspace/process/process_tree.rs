@@ -32,7 +32,7 @@ impl ProcessTree {
     /// Whole groups are signalled at once, which no fork can slip through. A number may in theory
     /// be given to a stranger between looking and sending; the kernel hands them out in a circle,
     /// so that would take a full round of them within milliseconds.
-    pub(super) fn signal(&self, signal: Signal, main_alive: bool) {
+    pub(super) fn signal_members(&self, signal: Signal, main_alive: bool) {
         let root = self.root.as_raw_nonzero().get();
         let main = self.main.as_raw_nonzero().get();
         let known = main_alive || cfg!(not(target_os = "linux"));
@@ -41,7 +41,7 @@ impl ProcessTree {
             send(main, signal, kill_process_group);
         }
         let mut groups = BTreeSet::new();
-        for row in self.members() {
+        for row in self.list_members() {
             if row.group == root || row.group == 0 {
                 send(row.pid, signal, kill_process);
             } else if !known || row.group != main {
@@ -54,13 +54,13 @@ impl ProcessTree {
     }
 
     /// How many descendants there are now.
-    pub(super) fn count(&self) -> usize {
-        self.members().len()
+    pub(super) fn count_members(&self) -> usize {
+        self.list_members().len()
     }
 
     #[cfg(target_os = "linux")]
-    fn members(&self) -> Vec<Row> {
-        descendants(&table(), self.root.as_raw_nonzero().get())
+    fn list_members(&self) -> Vec<Row> {
+        find_descendants(&read_process_table(), self.root.as_raw_nonzero().get())
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -72,7 +72,7 @@ impl ProcessTree {
 /// Kills every process of a session whose leader (a helper) died without cleaning up.
 #[cfg(target_os = "linux")]
 pub(super) fn kill_session(session: i32) {
-    for row in table() {
+    for row in read_process_table() {
         if row.session == session {
             send(row.pid, Signal::KILL, kill_process);
         }
@@ -99,7 +99,7 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
 /// All processes that `/proc` shows; empty where it shows none, or those of another namespace: there our numbers are
 /// other processes.
 #[cfg(target_os = "linux")]
-pub(super) fn table() -> Vec<Row> {
+pub(super) fn read_process_table() -> Vec<Row> {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     if std::fs::read_link("/proc/self").ok().as_deref() != Some(std::path::Path::new(&own)) {
         return Vec::new();
@@ -141,7 +141,7 @@ fn parse_stat(stat: &[u8]) -> Option<Row> {
 
 /// All rows below `root`, without it.
 #[cfg(any(target_os = "linux", test))]
-pub(super) fn descendants(table: &[Row], root: i32) -> Vec<Row> {
+pub(super) fn find_descendants(table: &[Row], root: i32) -> Vec<Row> {
     let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
     for row in table {
         children.entry(row.parent).or_default().push(*row);
@@ -193,13 +193,13 @@ mod tests {
     #[test]
     fn finds_grandchildren_and_no_strangers() {
         let table = [row(5, 4), row(4, 2), row(2, 1), row(3, 1), row(6, 3)];
-        let mut found: Vec<_> = descendants(&table, 2).iter().map(|r| r.pid).collect();
+        let mut found: Vec<_> = find_descendants(&table, 2).iter().map(|r| r.pid).collect();
         found.sort_unstable();
         assert_eq!(found, [4, 5]);
     }
 
     #[test]
     fn a_circle_in_a_torn_table_ends() {
-        assert_eq!(descendants(&[row(2, 3), row(3, 2)], 2).len(), 1);
+        assert_eq!(find_descendants(&[row(2, 3), row(3, 2)], 2).len(), 1);
     }
 }

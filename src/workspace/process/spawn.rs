@@ -110,7 +110,7 @@ impl Launcher {
 
     /// The same launcher, but for the variables that no child gets.
     #[must_use]
-    pub fn stripping(self, strip_env: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_stripped_env(self, strip_env: impl IntoIterator<Item = String>) -> Self {
         Self {
             strip_env: strip_env.into_iter().collect(),
             ..self
@@ -119,7 +119,7 @@ impl Launcher {
 
     /// The same launcher, for other workspace folders: what we start by ourselves comes from none of them.
     #[must_use]
-    pub fn outside(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub fn with_workspace_folders(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             folders: folders.into_iter().collect(),
             ..self
@@ -163,19 +163,19 @@ impl Launcher {
             program: self.own_program(command, &path)?,
             argv: command.argv.clone(),
         }
-        .encode();
+        .to_bytes();
         for (wrong, reason) in [
             (command.argv.is_empty(), "no program given"),
             (request.len() > REQUEST_LIMIT, "argument list too long"),
         ] {
             if wrong {
-                return Err(refused(command, Refusal::Other, reason.into()));
+                return Err(to_spawn_error(command, Refusal::Other, reason.into()));
             }
         }
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
         drop(theirs);
-        let helper = self.helper(command, &path, end.into()).map_err(failed)?;
+        let helper = self.spawn_helper(command, &path, end.into()).map_err(failed)?;
 
         control.set_nonblocking(true).map_err(failed)?;
         let control = Arc::new(UnixStream::from_std(control).map_err(failed)?);
@@ -194,7 +194,7 @@ impl Launcher {
         };
         let pid = match report {
             Some(Report::Started(pid)) => pid,
-            Some(Report::Refused(why, reason)) => return Err(refused(command, why, reason)),
+            Some(Report::Refused(why, reason)) => return Err(to_spawn_error(command, why, reason)),
             _ => {
                 // A quick command may have killed it, and would go on.
                 give_up(&control, helper).await;
@@ -203,7 +203,7 @@ impl Launcher {
         };
         let process = Process::new(pid, helper, reports);
         Ok(Child {
-            output: Output::new(pipes.stdout, pipes.stderr, process.state()),
+            output: Output::new(pipes.stdout, pipes.stderr, process.subscribe_state()),
             stdin: pipes.stdin,
             process,
         })
@@ -231,12 +231,12 @@ impl Launcher {
         let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
             let reason = "it is not in any absolute PATH entry outside the workspace";
-            refused(command, Refusal::Missing, reason.to_owned())
+            to_spawn_error(command, Refusal::Missing, reason.to_owned())
         })
     }
 
     /// Starts the helper. It inherits the socket, as its stdin, and nothing else.
-    fn helper(&self, command: &Command, path: &OsStr, end: OwnedFd) -> io::Result<Helper> {
+    fn spawn_helper(&self, command: &Command, path: &OsStr, end: OwnedFd) -> io::Result<Helper> {
         #[expect(
             clippy::disallowed_methods,
             reason = "this is the one place where helpers start"
@@ -289,14 +289,14 @@ impl Launcher {
 async fn keep_awake(helper: &Helper) -> Infallible {
     loop {
         tokio::time::sleep(WAKE_EVERY).await;
-        helper.wake();
+        helper.send_sigcont();
     }
 }
 
 /// Has the helper end with whatever it has started, and waits for that.
 async fn give_up(control: &UnixStream, helper: Helper) {
     let _ = shutdown(control, Shutdown::Both);
-    if tokio::time::timeout(GONE_WITHIN, helper.settle(false))
+    if tokio::time::timeout(GONE_WITHIN, helper.wait_for_cleanup(false))
         .await
         .is_err()
     {
@@ -304,18 +304,18 @@ async fn give_up(control: &UnixStream, helper: Helper) {
     }
 }
 
-fn refused(command: &Command, why: Refusal, reason: String) -> SpawnError {
+fn to_spawn_error(command: &Command, why: Refusal, reason: String) -> SpawnError {
     match why {
         Refusal::Directory => SpawnError::WorkingDirectory {
             path: command.cwd.clone(),
             reason,
         },
         Refusal::Missing => SpawnError::NotFound {
-            program: command.program(),
+            program: command.program_name(),
             reason,
         },
         Refusal::Other => SpawnError::Refused {
-            program: command.program(),
+            program: command.program_name(),
             reason,
         },
     }

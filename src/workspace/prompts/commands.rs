@@ -51,11 +51,11 @@ pub struct BadCommand {
 
 impl Sources {
     /// Reads all commands as they are now. Blocks.
-    pub fn commands(&self) -> Commands {
+    pub fn load_commands(&self) -> Commands {
         let mut commands = Commands::default();
-        for place in self.places() {
-            for path in files(&place) {
-                if let Some(command) = look(&place, path) {
+        for place in self.list_places() {
+            for path in list_command_files(&place) {
+                if let Some(command) = load_command(&place, path) {
                     commands.all.insert(command.name.clone(), command);
                 }
             }
@@ -71,11 +71,11 @@ impl Commands {
     }
 
     /// What `text` stands for; none when it begins with no command that is known.
-    pub fn expand(&self, text: &str) -> Option<Result<String, BadCommand>> {
-        let (name, rest) = call(text)?;
+    pub fn expand_prompt(&self, text: &str) -> Option<Result<String, BadCommand>> {
+        let (name, rest) = parse_command_call(text)?;
         let command = self.all.get(name)?;
         Some(match &command.body {
-            Some(body) => Ok(filled(body, rest)),
+            Some(body) => Ok(substitute_arguments(body, rest)),
             None => Err(BadCommand {
                 name: name.to_owned(),
                 path: command.path.display().to_string(),
@@ -86,7 +86,7 @@ impl Commands {
 }
 
 /// The name and the arguments of a text that begins like a command.
-pub fn call(text: &str) -> Option<(&str, &str)> {
+pub fn parse_command_call(text: &str) -> Option<(&str, &str)> {
     let bare = text.trim_start().strip_prefix('/')?;
     let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
     is_name(name).then(|| (name, rest.trim()))
@@ -97,7 +97,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(usable)
 }
 
-fn files(place: &PromptPlace) -> Vec<PathBuf> {
+fn list_command_files(place: &PromptPlace) -> Vec<PathBuf> {
     let dir = match place.within {
         None => place.dir.join("commands"),
         Some(_) => place.dir.join(".agentls/commands"),
@@ -111,7 +111,7 @@ fn files(place: &PromptPlace) -> Vec<PathBuf> {
     found
 }
 
-fn look(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
+fn load_command(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
     let name = path
         .file_stem()?
         .to_str()
@@ -131,7 +131,7 @@ fn look(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
         // Half a prompt would be another one.
         Some(problem) => Err(problem),
         None => {
-            let parted = front_matter::part(&taken.text)?;
+            let parted = front_matter::split_front_matter(&taken.text)?;
             Ok((parted.head, parted.body.trim().to_owned()))
         }
     });
@@ -150,8 +150,8 @@ fn look(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
 
 /// The text with its arguments put in: `$ARGUMENTS` is all of them, `$1` to `$9` each. One pass: what arguments hold is
 /// not looked at again. Where the text has no place for them they follow it.
-fn filled(body: &str, arguments: &str) -> String {
-    let words = words(arguments);
+fn substitute_arguments(body: &str, arguments: &str) -> String {
+    let words = split_quoted_words(arguments);
     let mut text = String::with_capacity(body.len() + arguments.len());
     let mut took = false;
     let mut rest = body;
@@ -185,7 +185,7 @@ fn filled(body: &str, arguments: &str) -> String {
 }
 
 /// Words with blanks between; quotes keep blanks in one.
-fn words(text: &str) -> Vec<String> {
+fn split_quoted_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -230,7 +230,11 @@ mod tests {
             ("$", "", "$"),
             ("$€1", "x", "$€1\n\nx"),
         ] {
-            assert_eq!(filled(body, arguments), wanted, "{body:?} {arguments:?}");
+            assert_eq!(
+                substitute_arguments(body, arguments),
+                wanted,
+                "{body:?} {arguments:?}"
+            );
         }
     }
 
@@ -245,7 +249,7 @@ mod tests {
             ("a /review", None),
             ("//x", None),
         ] {
-            assert_eq!(call(text), wanted, "{text:?}");
+            assert_eq!(parse_command_call(text), wanted, "{text:?}");
         }
     }
 
@@ -282,21 +286,21 @@ mod tests {
             }],
             ..Sources::default()
         };
-        let commands = sources.commands();
+        let commands = sources.load_commands();
         let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
         assert_eq!(names, ["leak", "mine", "open", "review", "void"]);
-        assert_eq!(commands.expand("/review"), Some(Ok("near".to_owned())));
+        assert_eq!(commands.expand_prompt("/review"), Some(Ok("near".to_owned())));
         assert_eq!(
-            commands.expand("/mine a.rs"),
+            commands.expand_prompt("/mine a.rs"),
             Some(Ok("Look at a.rs.".to_owned()))
         );
-        assert_eq!(commands.expand("/nothing"), None);
+        assert_eq!(commands.expand_prompt("/nothing"), None);
         for (text, why) in [
             ("/leak", "outside"),
             ("/open x", "does not end"),
             ("/void", "it is empty"),
         ] {
-            let error = commands.expand(text).unwrap().unwrap_err().to_string();
+            let error = commands.expand_prompt(text).unwrap().unwrap_err().to_string();
             assert!(
                 error.contains(why) && error.starts_with("the command /"),
                 "{error}"

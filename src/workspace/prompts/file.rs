@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::PromptPlace;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
-use crate::base::text::{expose, prefix};
+use crate::base::text::{escape_hidden_characters, prefix_within};
 use crate::config::Redactor;
 use crate::workspace::resolve::{PathError, real_path};
 
@@ -23,7 +23,7 @@ pub(super) struct PromptFile {
 
 /// Reads a file of `place`; none where there is none. An error says why it is left out. Blocks.
 pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile, String>> {
-    let real = match locate(place, path) {
+    let real = match resolve_prompt_path(place, path) {
         Ok(Some(real)) => real,
         Ok(None) => return None,
         Err(why) => return Some(Err(why)),
@@ -32,34 +32,34 @@ pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile
         Ok(file) => file,
         Err(OpenError::Missing) => return None,
         Err(OpenError::NotRegular(FileKind::Folder)) => return Some(Err("it is a folder".to_owned())),
-        Err(OpenError::Io(error)) => return Some(Err(unreadable(&error))),
+        Err(OpenError::Io(error)) => return Some(Err(format_read_error(&error))),
         Err(error) => return Some(Err(error.to_string())),
     };
     let whole = file.metadata().len();
     Some(
         file.read_start(MAX_FILE as u64 + 4)
-            .map_err(|error| unreadable(&error))
-            .and_then(|bytes| taken(bytes, whole))
+            .map_err(|error| format_read_error(&error))
+            .and_then(|bytes| decode_prompt_file(bytes, whole))
             .map(|taken| without_keys(&place.redactor, taken)),
     )
 }
 
 /// Where it really is; none where there is nothing.
-fn locate(place: &PromptPlace, path: &Path) -> Result<Option<PathBuf>, String> {
+fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBuf>, String> {
     let real = match real_path(path) {
         Ok(real) => real,
         Err(PathError::NotAFolder(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
     // What does not exist, be it where a link leads, is neither here nor outside.
-    match nofollow::status(&real) {
+    match nofollow::status_of(&real) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         _ => {}
     }
     let Some(roots) = &place.within else {
         return Ok(Some(real));
     };
-    if roots.containing(&real).is_none() {
+    if roots.find_containing(&real).is_none() {
         return Err("it is a link to a place outside the workspace".to_owned());
     }
     if is_secret_like(&real) {
@@ -73,10 +73,10 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// The paths of what is in the folder `dir` of `place`; none where it leads out of the workspace.
 pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
-    let Ok(Some(real)) = locate(place, dir) else {
+    let Ok(Some(real)) = resolve_prompt_path(place, dir) else {
         return Vec::new();
     };
-    let entries = OpenFolder::open(&real).and_then(|folder| folder.entries());
+    let entries = OpenFolder::open(&real).and_then(|folder| folder.read_entries());
     (entries.into_iter().flatten().take(MAX_ENTRIES))
         .filter_map(|entry| Some(dir.join(entry.ok()?.name)))
         .collect()
@@ -90,11 +90,11 @@ fn without_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
     taken
 }
 
-fn unreadable(error: &io::Error) -> String {
+fn format_read_error(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-fn taken(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
+fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
     if bytes.contains(&0) {
         return Err("it is not a text".to_owned());
     }
@@ -113,9 +113,9 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
         .unwrap_or(&text)
         .replace("\r\n", "\n");
     // What only a model would read is written out.
-    let text = expose(&text);
+    let text = escape_hidden_characters(&text);
     if long {
-        let start = prefix(&text, MAX_FILE);
+        let start = prefix_within(&text, MAX_FILE);
         // Whole lines, unless there is but one.
         let start = start.rfind('\n').map_or(start, |end| &start[..=end]);
         return Ok(PromptFile {
@@ -133,7 +133,7 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
 }
 
 /// Changes when a text does; the same in every run (FNV-1a).
-pub(super) fn fingerprint(text: &str) -> String {
+pub(super) fn compute_fingerprint(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{self, fingerprint};
+use super::file::{self, compute_fingerprint};
 use super::skills::{self, Skills};
 use super::{PromptPlace, Sources};
 use crate::config::Redactor;
@@ -44,8 +44,8 @@ pub struct Instruction {
 
 impl Sources {
     /// Reads all instructions as they are now. Blocks.
-    pub fn instructions(&self) -> FoundInstruction {
-        let places = self.places();
+    pub fn load_instructions(&self) -> FoundInstruction {
+        let places = self.list_places();
         let inner = self.inner_places(&places);
         let mut found = FoundInstruction::default();
         if let Some(path) = &self.prompt_file {
@@ -65,7 +65,7 @@ impl Sources {
                 }
             }
         }
-        found.shorten();
+        found.enforce_size_limit();
         let (skills, files) = skills::find(&places);
         found.skills = Arc::new(skills);
         found.files.extend(files);
@@ -141,7 +141,7 @@ impl FoundInstruction {
             Ok(read) if read.text.trim().is_empty() => return,
             Ok(read) => {
                 told.bytes = read.text.len() as u64;
-                told.fingerprint = fingerprint(&read.text);
+                told.fingerprint = compute_fingerprint(&read.text);
                 told.problem = read.problem;
                 self.texts.push(Instruction {
                     kind,
@@ -156,7 +156,7 @@ impl FoundInstruction {
     }
 
     /// Leaves the farthest out where all together are too long.
-    fn shorten(&mut self) {
+    fn enforce_size_limit(&mut self) {
         let mut left = MAX_ALL;
         let mut kept: Vec<bool> = Vec::new();
         // The nearest of each kind is the last of its kind; kinds share what there is, the later one first.
@@ -224,11 +224,11 @@ mod tests {
                 cwd: self.base.join(cwd),
                 ..Sources::default()
             };
-            sources.instructions()
+            sources.load_instructions()
         }
 
         /// Paths from here, in order.
-        fn texts(&self, found: &FoundInstruction) -> Vec<String> {
+        fn list_text_paths(&self, found: &FoundInstruction) -> Vec<String> {
             let relative = |text: &Instruction| {
                 let path = text.path.strip_prefix(&self.base).unwrap();
                 path.display().to_string()
@@ -256,7 +256,7 @@ mod tests {
         disk.write("near/SOUL.md", " \n");
         let found = disk.find("near/src/deep");
         assert_eq!(
-            disk.texts(&found),
+            disk.list_text_paths(&found),
             [
                 "user/SOUL.md",
                 "far/SOUL.md",

@@ -9,7 +9,7 @@ mod skills;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use commands::{BadCommand, Commands, PromptCommand, call};
+pub use commands::{BadCommand, Commands, PromptCommand, parse_command_call};
 pub use instructions::{FoundInstruction, Instruction, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
@@ -52,7 +52,7 @@ struct PromptPlace {
 
 impl Sources {
     /// The user's folder first, then the workspace folders, the nearest last.
-    fn places(&self) -> Vec<PromptPlace> {
+    fn list_places(&self) -> Vec<PromptPlace> {
         let folders: Vec<Folder> = self
             .folders
             .iter()

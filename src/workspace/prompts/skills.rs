@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::PromptPlace;
-use super::file::{self, fingerprint};
+use super::file::{self, compute_fingerprint};
 use crate::base::front_matter;
 use crate::base::text::one_line;
 use crate::domain::{InstructionFile, InstructionKind};
@@ -109,7 +109,7 @@ impl Skill {
             .map_err(unreadable)?;
         let mut text = match file {
             Some(_) => taken.text,
-            None => front_matter::part(&taken.text)
+            None => front_matter::split_front_matter(&taken.text)
                 .map_err(unreadable)?
                 .body
                 .trim()
@@ -137,8 +137,8 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
             None => place.dir.join("skills"),
             Some(_) => place.dir.join(".agentls/skills"),
         };
-        for dir in folders(place, &dir) {
-            let Some((told, skill)) = look(place, &dir) else {
+        for dir in list_skill_folders(place, &dir) {
+            let Some((told, skill)) = load_skill(place, &dir) else {
                 continue;
             };
             if let Some(skill) = skill {
@@ -153,14 +153,14 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
 }
 
 /// The folders in `dir`, by name.
-fn folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
+fn list_skill_folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let mut found = file::names_in(place, dir);
     found.sort();
     found.truncate(MAX_SKILLS);
     found
 }
 
-fn look(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
+fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
     let path = dir.join(FILE);
     let taken = file::read(place, &path)?;
     let mut told = InstructionFile {
@@ -173,10 +173,10 @@ fn look(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skil
         problem: None,
     };
     let head = taken.and_then(|taken| {
-        told.fingerprint = fingerprint(&taken.text);
+        told.fingerprint = compute_fingerprint(&taken.text);
         told.problem = taken.problem;
         told.bytes = taken.text.len() as u64;
-        let head = front_matter::part(&taken.text)?.head;
+        let head = front_matter::split_front_matter(&taken.text)?.head;
         head_of(head, dir)
     });
     match head {
@@ -276,7 +276,7 @@ mod tests {
             cwd: base.join("w"),
             ..Sources::default()
         };
-        let found = sources.instructions();
+        let found = sources.load_instructions();
         let names: Vec<_> = found
             .skills
             .iter()

@@ -180,7 +180,7 @@ thread_local! {
 
 fn is_allowed(policy: &Policy, line: &str) -> bool {
     matches!(
-        judge(policy, "bash", &Effect::execute(line)),
+        judge_tool_call(policy, "bash", &Effect::from_command(line)),
         Verdict::Allow { .. }
     )
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn bash(command: &str) -> String {
-    letters("bash", &Effect::execute(command))
+    letters("bash", &Effect::from_command(command))
 }
 
 fn check(expected: &str, commands: &[&str]) {
@@ -369,12 +369,16 @@ fn commands_that_always_ask() {
     let mut policy = sample(Mode::Ask);
     policy.grants = rules(&["bash(cargo publish *)"]);
     assert_eq!(
-        letter(&judge(&policy, "bash", &Effect::execute("cargo publish"))),
+        letter(&judge_tool_call(
+            &policy,
+            "bash",
+            &Effect::from_command("cargo publish")
+        )),
         'A'
     );
-    let both = Effect::execute("cargo publish; ls");
+    let both = Effect::from_command("cargo publish; ls");
     assert_eq!(
-        letter(&judge(&policy, "bash", &both)),
+        letter(&judge_tool_call(&policy, "bash", &both)),
         '?',
         "`ls` is only allowed by the config"
     );
@@ -404,11 +408,29 @@ fn commands_that_name_secrets() {
     );
     let mut policy = sample(Mode::Ask);
     policy.grants = rules(&["bash", "bash(cat *)"]);
-    assert_eq!(letter(&judge(&policy, "bash", &Effect::execute("cat .env"))), '?');
-    policy.grants = rules(&["bash(cat .env)"]);
-    assert_eq!(letter(&judge(&policy, "bash", &Effect::execute("cat .env"))), 'A');
     assert_eq!(
-        letter(&judge(&policy, "bash", &Effect::execute("cat .env .env.local"))),
+        letter(&judge_tool_call(
+            &policy,
+            "bash",
+            &Effect::from_command("cat .env")
+        )),
+        '?'
+    );
+    policy.grants = rules(&["bash(cat .env)"]);
+    assert_eq!(
+        letter(&judge_tool_call(
+            &policy,
+            "bash",
+            &Effect::from_command("cat .env")
+        )),
+        'A'
+    );
+    assert_eq!(
+        letter(&judge_tool_call(
+            &policy,
+            "bash",
+            &Effect::from_command("cat .env .env.local")
+        )),
         '?'
     );
 }
@@ -429,7 +451,7 @@ fn a_rule_without_a_pattern_allows_any_command_that_is_not_denied() {
             ("rm $x", '?'),
         ] {
             assert_eq!(
-                letter(&judge(&policy, "bash", &Effect::execute(command))),
+                letter(&judge_tool_call(&policy, "bash", &Effect::from_command(command))),
                 expected,
                 "{command}"
             );
@@ -451,7 +473,7 @@ fn a_rule_without_a_pattern_allows_any_command_that_is_not_denied() {
         ("find . -delete", '?'),
     ] {
         assert_eq!(
-            letter(&judge(&policy, "bash", &Effect::execute(command))),
+            letter(&judge_tool_call(&policy, "bash", &Effect::from_command(command))),
             expected,
             "{command}"
         );
@@ -483,7 +505,7 @@ fn what_a_rule_spells_out_is_allowed() {
         ("git -c a=b log", 'A'),
     ] {
         assert_eq!(
-            letter(&judge(&policy, "bash", &Effect::execute(command))),
+            letter(&judge_tool_call(&policy, "bash", &Effect::from_command(command))),
             expected,
             "{command}"
         );
@@ -514,7 +536,7 @@ fn a_rule_for_an_unknown_program_settles_the_doubt() {
         for mode in [Mode::Ask, Mode::Full] {
             let mut policy = sample(mode);
             policy.grants = rules(&[rule]);
-            let verdict = judge(&policy, "bash", &Effect::execute(command));
+            let verdict = judge_tool_call(&policy, "bash", &Effect::from_command(command));
             assert_eq!(
                 letter(&verdict),
                 expected,
@@ -566,7 +588,7 @@ fn a_star_stands_for_no_variable_that_a_builtin_sets() {
         ("set -e", 'A'),
         ("test -f x", 'A'),
     ] {
-        let verdict = judge(&policy, "bash", &Effect::execute(command));
+        let verdict = judge_tool_call(&policy, "bash", &Effect::from_command(command));
         assert_eq!(letter(&verdict), expected, "{command}: {verdict:?}");
     }
 }
@@ -586,7 +608,7 @@ fn full_without_rules_is_free() {
         "sudo sh -c $x",
     ] {
         assert_eq!(
-            letter(&judge(&policy, "bash", &Effect::execute(command))),
+            letter(&judge_tool_call(&policy, "bash", &Effect::from_command(command))),
             'A',
             "{command}"
         );

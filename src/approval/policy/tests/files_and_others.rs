@@ -97,7 +97,7 @@ fn rules_for_files_that_need_care() {
             grants: rules(&[grant]),
             ..Policy::default()
         };
-        let verdict = judge(&policy, tool, &on_file(kind, subject));
+        let verdict = judge_tool_call(&policy, tool, &on_file(kind, subject));
         assert_eq!(letter(&verdict), expected, "{grant} {subject}: {verdict:?}");
     }
 }
@@ -133,7 +133,10 @@ fn network_and_mcp() {
     }
     let mut policy = sample(Mode::Full);
     policy.deny = rules(&["update_plan"]);
-    assert_eq!(letter(&judge(&policy, "update_plan", &Effect::none())), 'D');
+    assert_eq!(
+        letter(&judge_tool_call(&policy, "update_plan", &Effect::none())),
+        'D'
+    );
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn foreign_content_asks_again() {
         ),
         ("edit_file", on_file(EffectKind::Write, "/tmp/x"), "D??A"),
         ("edit_file", on_file(EffectKind::Write, "tests/x"), "DAAA"),
-        ("bash", Effect::execute("git status"), "DAAA"),
+        ("bash", Effect::from_command("git status"), "DAAA"),
     ] {
         let found: String = Mode::ALL
             .into_iter()
@@ -154,7 +157,7 @@ fn foreign_content_asks_again() {
                 let mut policy = sample(mode);
                 policy.grants = rules(&["web_fetch", "edit_file", "edit_file(/tmp/**)"]);
                 policy.tainted = true;
-                letter(&judge(&policy, tool, &effect))
+                letter(&judge_tool_call(&policy, tool, &effect))
             })
             .collect();
         assert_eq!(found, expected, "{tool} {effect:?}");
@@ -163,14 +166,14 @@ fn foreign_content_asks_again() {
 
 #[test]
 fn a_command_outside_the_workspace_asks() {
-    let mut effect = Effect::execute("git status");
+    let mut effect = Effect::from_command("git status");
     effect.outside = true;
     assert_eq!(letters("bash", &effect), "D??A");
 }
 
 #[test]
 fn questions_for_people() {
-    let ask = |tool: &str, effect: &Effect| match judge(&sample(Mode::Ask), tool, effect) {
+    let ask = |tool: &str, effect: &Effect| match judge_tool_call(&sample(Mode::Ask), tool, effect) {
         Verdict::Ask { why, risk, rule } => (why, risk, rule),
         other => panic!("{other:?}"),
     };
@@ -217,7 +220,7 @@ fn questions_for_people() {
         ("sudo make", "not in your allow rules: `sudo make`", High, None),
         ("f() { make; }; f", "defines a function", High, None),
     ] {
-        let found = ask("bash", &Effect::execute(command));
+        let found = ask("bash", &Effect::from_command(command));
         let why = format!("runs a command · {why}");
         assert_eq!(found, (why, risk, rule.map(str::to_owned)), "{command}");
     }
@@ -227,10 +230,10 @@ fn questions_for_people() {
     };
     let effect = Effect {
         findings: Some(Vec::new()),
-        ..Effect::execute("ls -la")
+        ..Effect::from_command("ls -la")
     };
     assert_eq!(
-        judge(&forced, "bash", &effect),
+        judge_tool_call(&forced, "bash", &effect),
         Verdict::Ask {
             why: "runs a command · `bash` always asks".to_owned(),
             risk: Risk::Low,
@@ -243,10 +246,10 @@ fn questions_for_people() {
             kind: FindingKind::Outside,
             file: "/etc/hosts".to_owned(),
         }]),
-        ..Effect::execute("cat /etc/hosts")
+        ..Effect::from_command("cat /etc/hosts")
     };
     assert_eq!(
-        judge(&Policy::default(), "bash", &outside),
+        judge_tool_call(&Policy::default(), "bash", &outside),
         Verdict::Ask {
             why: "runs a command · reads outside the workspace: /etc/hosts".to_owned(),
             risk: Risk::High,
@@ -356,8 +359,8 @@ fn while_a_rule_that_denies_is_unreadable_all_but_plain_reading_asks() {
         ("read_file", on_file(EffectKind::Read, "/etc/hosts"), "????"),
         ("read_file", on_file(EffectKind::Read, "private/x"), "DDDD"),
         ("edit_file", on_file(EffectKind::Write, "src/lib.rs"), "D???"),
-        ("bash", Effect::execute("ls"), "D???"),
-        ("bash", Effect::execute("git push"), "DDDD"),
+        ("bash", Effect::from_command("ls"), "D???"),
+        ("bash", Effect::from_command("git push"), "DDDD"),
         (
             "web_fetch",
             of_kind(EffectKind::Network, "https://docs.rs/tokio"),
@@ -372,7 +375,7 @@ fn while_a_rule_that_denies_is_unreadable_all_but_plain_reading_asks() {
                 let mut policy = sample(mode);
                 policy.unreadable = vec![WHY.to_owned()];
                 policy.grants = rules(&["*", "bash(ls *)"]);
-                let verdict = judge(&policy, tool, &effect);
+                let verdict = judge_tool_call(&policy, tool, &effect);
                 if let Verdict::Ask { why, rule, .. } = &verdict {
                     assert!(why.starts_with(WHY), "{why}");
                     assert_eq!(*rule, None);

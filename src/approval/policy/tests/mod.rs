@@ -65,7 +65,7 @@ fn letter(verdict: &Verdict) -> char {
 fn letters(tool: &str, effect: &Effect) -> String {
     Mode::ALL
         .into_iter()
-        .map(|mode| letter(&judge(&sample(mode), tool, effect)))
+        .map(|mode| letter(&judge_tool_call(&sample(mode), tool, effect)))
         .collect()
 }
 

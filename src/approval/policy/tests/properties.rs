@@ -88,7 +88,7 @@ fn call() -> impl Strategy<Value = (&'static str, Effect)> {
             ("read_file", on_file(EffectKind::Read, file))
         }
     });
-    prop_oneof![3 => line().prop_map(|line| ("bash", Effect::execute(line))), 1 => file]
+    prop_oneof![3 => line().prop_map(|line| ("bash", Effect::from_command(line))), 1 => file]
 }
 
 fn some_rules() -> impl Strategy<Value = Vec<Rule>> {
@@ -130,33 +130,33 @@ proptest! {
     #[test]
     fn deny_always_wins(policy in policy(), (tool, effect) in call(), deny in prop::sample::select(RULES)) {
         let alone = Policy { mode: Mode::Full, deny: rules(&[deny]), ..Policy::default() };
-        prop_assume!(matches!(judge(&alone, tool, &effect), Verdict::Deny { .. }));
+        prop_assume!(matches!(judge_tool_call(&alone, tool, &effect), Verdict::Deny { .. }));
         let mut policy = policy;
         policy.deny.push(Rule::parse(deny).unwrap());
-        prop_assert_eq!(letter(&judge(&policy, tool, &effect)), 'D');
+        prop_assert_eq!(letter(&judge_tool_call(&policy, tool, &effect)), 'D');
     }
 
     /// More denials, more questions, a stricter mode: never more freedom. More grants: never less.
     #[test]
     fn strictness_is_monotone(policy in policy(), (tool, effect) in call(), rule in prop::sample::select(RULES)) {
-        let before = freedom(&judge(&policy, tool, &effect));
+        let before = freedom(&judge_tool_call(&policy, tool, &effect));
         let rule = Rule::parse(rule).unwrap();
         let mut stricter = policy.clone();
         stricter.deny.push(rule.clone());
-        prop_assert!(freedom(&judge(&stricter, tool, &effect)) <= before);
+        prop_assert!(freedom(&judge_tool_call(&stricter, tool, &effect)) <= before);
         let mut stricter = policy.clone();
         stricter.require_approval.push(rule.clone());
-        prop_assert!(freedom(&judge(&stricter, tool, &effect)) <= before);
+        prop_assert!(freedom(&judge_tool_call(&stricter, tool, &effect)) <= before);
         let stricter = Policy { tainted: true, ..policy.clone() };
-        prop_assert!(freedom(&judge(&stricter, tool, &effect)) <= before);
+        prop_assert!(freedom(&judge_tool_call(&stricter, tool, &effect)) <= before);
         let mut freer = policy.clone();
         freer.grants.push(rule.clone());
-        prop_assert!(freedom(&judge(&freer, tool, &effect)) >= before);
+        prop_assert!(freedom(&judge_tool_call(&freer, tool, &effect)) >= before);
         let mut freer = policy.clone();
         freer.allow.push(rule);
-        prop_assert!(freedom(&judge(&freer, tool, &effect)) >= before);
+        prop_assert!(freedom(&judge_tool_call(&freer, tool, &effect)) >= before);
         for pair in Mode::ALL.windows(2) {
-            let of = |mode| freedom(&judge(&Policy { mode, ..policy.clone() }, tool, &effect));
+            let of = |mode| freedom(&judge_tool_call(&Policy { mode, ..policy.clone() }, tool, &effect));
             prop_assert!(of(pair[0]) <= of(pair[1]));
         }
     }
@@ -169,7 +169,7 @@ proptest! {
         b in prop::sample::select(COMMANDS),
         sep in prop::sample::select(&["; ", " && ", " || ", " | ", " & ", "\n"][..]),
     ) {
-        let of = |command: &str| freedom(&judge(&policy, "bash", &Effect::execute(command)));
+        let of = |command: &str| freedom(&judge_tool_call(&policy, "bash", &Effect::from_command(command)));
         let whole = of(&format!("{a}{sep}{b}"));
         // A quote that is open in one swallows the other.
         prop_assume!(a != "'" && b != "'");
@@ -179,18 +179,18 @@ proptest! {
     /// What "always" offers is enough: once granted, the same call is not asked again.
     #[test]
     fn an_offered_rule_settles_the_question(policy in policy(), (tool, effect) in call()) {
-        if let Verdict::Ask { rule: Some(rule), .. } = judge(&policy, tool, &effect) {
+        if let Verdict::Ask { rule: Some(rule), .. } = judge_tool_call(&policy, tool, &effect) {
             let mut policy = policy;
             policy.grants.extend(Rule::parse_list(&rule).unwrap());
-            let verdict = judge(&policy, tool, &effect);
+            let verdict = judge_tool_call(&policy, tool, &effect);
             prop_assert!(matches!(verdict, Verdict::Allow { .. }), "{}: {:?}", rule, verdict);
         }
     }
 
     #[test]
     fn any_text_is_judged(policy in policy(), text in any::<String>()) {
-        judge(&policy, "bash", &Effect::execute(text.clone()));
-        judge(&policy, "edit_file", &on_file(EffectKind::Write, &text));
-        judge(&policy, "web_fetch", &of_kind(EffectKind::Network, &text));
+        judge_tool_call(&policy, "bash", &Effect::from_command(text.clone()));
+        judge_tool_call(&policy, "edit_file", &on_file(EffectKind::Write, &text));
+        judge_tool_call(&policy, "web_fetch", &of_kind(EffectKind::Network, &text));
     }
 }

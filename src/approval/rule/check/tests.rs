@@ -6,8 +6,8 @@ const OWN: &[&str] = &["deploy"];
 
 #[test]
 fn every_built_in_tool_is_known() {
-    let registry = crate::tool::Registry::new(crate::tool::builtin());
-    let mut names = registry.names();
+    let registry = crate::tool::Registry::new(crate::tool::create_builtin_tools());
+    let mut names = registry.tool_names();
     names.push("web_fetch");
     names.sort_unstable();
     names.dedup();
@@ -207,7 +207,11 @@ fn advice_separates_the_star() {
         ("edit_file(src*)", None),
         ("bash", None),
     ] {
-        assert_eq!(Rule::parse(text).unwrap().advice().as_deref(), clear, "{text}");
+        assert_eq!(
+            Rule::parse(text).unwrap().suggest_rewrite().as_deref(),
+            clear,
+            "{text}"
+        );
     }
 }
 
@@ -231,12 +235,14 @@ fn exact_rules_of_commands_and_files_are_valid() {
     ] {
         let line = crate::approval::shell::parse(command);
         let text = line.parts[0].text().unwrap();
-        let rule = Rule::exact("bash", &text).unwrap();
-        assert_eq!(rule.check(OWN), Ok(()), "{command}");
+        let rule = Rule::with_exact_pattern("bash", &text).unwrap();
+        assert_eq!(rule.validate_against_tools(OWN), Ok(()), "{command}");
     }
     for file in ["a b.md", "x[1].rs", "a(b),c", "src/*x", "!x", "a{b}"] {
         assert_eq!(
-            Rule::exact("edit_file", file).unwrap().check(OWN),
+            Rule::with_exact_pattern("edit_file", file)
+                .unwrap()
+                .validate_against_tools(OWN),
             Ok(()),
             "{file}"
         );

@@ -16,7 +16,7 @@ pub(super) enum Mark {
 
 impl Mark {
     /// What an element means.
-    pub(super) fn of(element: &str) -> Option<Self> {
+    pub(super) fn from_element(element: &str) -> Option<Self> {
         match element {
             "strong" | "b" => Some(Self::Strong),
             "em" | "i" => Some(Self::Emphasis),
@@ -26,7 +26,7 @@ impl Mark {
         }
     }
 
-    fn sign(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Strong => "**",
             Self::Emphasis => "_",
@@ -88,7 +88,7 @@ impl Line {
     }
 
     /// A blank, where there is text on both sides.
-    pub(super) fn gap(&mut self) {
+    pub(super) fn add_blank(&mut self) {
         self.blank = true;
     }
 
@@ -100,13 +100,13 @@ impl Line {
         self.blank = false;
     }
 
-    pub(super) fn begin(&mut self, mark: Mark) {
+    pub(super) fn begin_mark(&mut self, mark: Mark) {
         if self.open.len() < MAX_OPEN {
             self.open.push((mark, self.text.len()));
         }
     }
 
-    pub(super) fn end(&mut self, mark: Mark) {
+    pub(super) fn end_mark(&mut self, mark: Mark) {
         let Some(at) = self.open.iter().rposition(|(open, _)| *open == mark) else {
             return;
         };
@@ -119,10 +119,10 @@ impl Line {
         if let Some((link, _)) = &mut self.link
             && *link >= from
         {
-            *link += mark.sign().len();
+            *link += mark.as_str().len();
         }
-        self.text.insert_str(from, mark.sign());
-        self.text.push_str(mark.sign());
+        self.text.insert_str(from, mark.as_str());
+        self.text.push_str(mark.as_str());
     }
 
     /// Begins a link, and ends the one before.

@@ -31,15 +31,15 @@ impl Table {
     }
 
     /// The cells that hold something.
-    pub(super) fn cells(self) -> impl Iterator<Item = String> {
+    pub(super) fn into_cells(self) -> impl Iterator<Item = String> {
         self.rows.into_iter().flatten().filter(|cell| !cell.is_empty())
     }
 
     /// As Markdown. A table of one column is no table but a way to lay a page out.
-    pub(super) fn finish(self) -> String {
+    pub(super) fn into_markdown(self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         if columns < 2 {
-            return self.cells().collect::<Vec<_>>().join("\n\n");
+            return self.into_cells().collect::<Vec<_>>().join("\n\n");
         }
         let mut text = String::new();
         let mut headed = false;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn said(html: &str) -> String {
-    page(html, &Url::parse("https://a.org/docs/x").unwrap(), || false).text
+    convert_html(html, &Url::parse("https://a.org/docs/x").unwrap(), || false).text
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_pages_own_part_and_its_title() {
         "<html><head><title>A\n page</title></head><body><header>Menu</header><main><p>{long}</main>\
          <footer>Imprint</footer>"
     );
-    let page = page(&html, &Url::parse("https://a.org/").unwrap(), || false);
+    let page = convert_html(&html, &Url::parse("https://a.org/").unwrap(), || false);
     assert_eq!((page.title.as_str(), page.text.as_str()), ("A page", long.trim()));
     assert_eq!(said("<header>Menu</header><main>little</main>"), "Menu\n\nlittle");
     assert_eq!(
@@ -106,7 +106,7 @@ fn the_pages_own_part_and_its_title() {
 fn a_page_can_be_stopped() {
     let html = "<p>word".repeat(100_000);
     let url = Url::parse("https://a.org/").unwrap();
-    let page = page(&html, &url, || true);
+    let page = convert_html(&html, &url, || true);
     assert!(page.cut && page.text.len() < PIECE && page.text.starts_with("word"));
 }
 
@@ -137,7 +137,7 @@ fn pages_that_mean_harm_are_read_in_time() {
         "<script>".repeat(many),
     ] {
         let started = std::time::Instant::now();
-        let _ = page(&html, &url, || started.elapsed() > Duration::from_secs(2));
+        let _ = convert_html(&html, &url, || started.elapsed() > Duration::from_secs(2));
         let took = started.elapsed();
         // Between two looks whether to stop little can happen; the rest is for a busy machine.
         assert!(took < Duration::from_secs(12), "{took:?}: {}", &html[..20]);
