@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::exit;
 
-use agentls::cli::{self, Arguments, Command, Shared};
+use agentls::cli::{self, Arguments, CliCommand, GlobalArgs};
 use agentls::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor, Trust};
 use agentls::observe;
 use agentls::server::{self, ServeOptions};
@@ -24,7 +24,7 @@ fn main() {
     let arguments = Arguments::parse();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {
-        None | Some(Command::Serve { .. }) => serve_editor(&shared),
+        None | Some(CliCommand::Serve { .. }) => serve_editor(&shared),
         Some(command) => run_client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {
@@ -36,7 +36,7 @@ fn main() {
 }
 
 /// A client at a terminal, of a server that it starts.
-fn run_client(command: Command, shared: &Shared) -> std::io::Result<i32> {
+fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -47,7 +47,7 @@ fn run_client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     };
     let trust = match (&command, &source.places) {
         // A store that cannot be read trusts nothing.
-        (Command::Config { .. } | Command::Doctor { .. }, Some(places)) => {
+        (CliCommand::Config { .. } | CliCommand::Doctor { .. }, Some(places)) => {
             let stored = runtime.block_on(server::stored_trust(places.data_dir.clone()));
             let (folders, redirects) = stored.unwrap_or_default();
             Trust { folders, redirects }
@@ -63,7 +63,7 @@ fn run_client(command: Command, shared: &Shared) -> std::io::Result<i32> {
 const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
 
 /// Serves an editor. Stdout is moved aside before anything could print to it.
-fn serve_editor(shared: &Shared) -> std::io::Result<i32> {
+fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
     transport::raise_open_files();
@@ -117,7 +117,7 @@ fn current_dir() -> std::io::Result<PathBuf> {
     std::env::current_dir()
 }
 
-fn build_config_source(shared: &Shared) -> ConfigSource {
+fn build_config_source(shared: &GlobalArgs) -> ConfigSource {
     let env = Env::from_process();
     ConfigSource {
         places: ConfigPaths::from_env(&env, shared.config.as_deref()),

@@ -17,7 +17,7 @@ use agentls::tool::{
     ContentSink, ContentWriter, DynTool, NoEditor, ToolContext, ToolError, ToolOutput, ToolProgress,
 };
 use agentls::workspace::process::Launcher;
-use agentls::workspace::{MAX_BACKGROUND, MAX_UNREAD, OnCancel, Shared, Workspace};
+use agentls::workspace::{MAX_BACKGROUND, MAX_UNREAD, OnCancel, Workspace, WorkspaceShared};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -71,7 +71,7 @@ struct Session {
 impl Session {
     fn new() -> Self {
         let (kept, cwd) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        let shared = Shared::new(&[], None);
+        let shared = WorkspaceShared::new(&[], None);
         shared.set_launcher(Launcher::with_helper(HELPER, []));
         let (sender, news) = mpsc::channel(4);
         let cx = ToolContext {

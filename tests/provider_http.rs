@@ -13,8 +13,8 @@ use std::time::Duration;
 use agentls::base::clock;
 use agentls::domain::{Block, Message, MessageId, Role, ToolResult, ToolSpec, Usage};
 use agentls::provider::{
-    ApiKind, CallLimits, Disposition, EventStream, Fault, Item, Phase, Provider, ProviderError, ProviderSpec,
-    Request, StopReason, StreamEvent, build,
+    ApiKind, CallLimits, Disposition, EventStream, HistoryItem, ModelRequest, Provider, ProviderError,
+    ProviderFault, ProviderSpec, StopReason, StreamEvent, TimeoutPhase, build,
 };
 use futures::StreamExt;
 use serde_json::json;
@@ -38,11 +38,11 @@ fn provider(mock: &MockLlm, kind: ApiKind) -> Arc<dyn Provider> {
     build(&spec(mock, kind)).unwrap()
 }
 
-fn request(messages: Vec<Message>) -> Arc<Request> {
-    Arc::new(Request {
+fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
+    Arc::new(ModelRequest {
         model: "claude-sonnet-4-20250514".into(),
         system: "Be brief.".into(),
-        messages: messages.into_iter().map(Item::new).collect(),
+        messages: messages.into_iter().map(HistoryItem::new).collect(),
         tools: Arc::new([ToolSpec {
             name: "read_file".into(),
             description: "Reads.".into(),
@@ -53,7 +53,7 @@ fn request(messages: Vec<Message>) -> Arc<Request> {
     })
 }
 
-fn hello() -> Arc<Request> {
+fn hello() -> Arc<ModelRequest> {
     request(vec![Message::user_text("hello")])
 }
 
@@ -175,12 +175,12 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
             content: vec![result("call_1", ""), result("call_2", "x")],
             ..assistant.clone()
         };
-        let mut history = vec![Item::new(Message::user_text("hello"))];
+        let mut history = vec![HistoryItem::new(Message::user_text("hello"))];
         for more in [
             vec![assistant, results],
             vec![Message::user_text("steer"), Message::user_text("more")],
         ] {
-            let ask = Request {
+            let ask = ModelRequest {
                 messages: history.clone(),
                 ..(*hello()).clone()
             };
@@ -188,9 +188,9 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
             while let Some(event) = stream.next().await {
                 event.unwrap();
             }
-            history.extend(more.into_iter().map(Item::new));
+            history.extend(more.into_iter().map(HistoryItem::new));
         }
-        let ask = Request {
+        let ask = ModelRequest {
             messages: history,
             ..(*hello()).clone()
         };
@@ -234,30 +234,33 @@ async fn broken_answers_are_one_error() {
         let mock = MockLlm::start();
         let provider = provider(&mock, kind);
         for (reply, fault) in [
-            (Reply::text("a b c d").cut_after(4), Fault::BrokenStream),
-            (Reply::text("a b c d").reset_after(4), Fault::BrokenStream),
-            (Reply::text("a b").without_stop(), Fault::BrokenStream),
+            (Reply::text("a b c d").cut_after(4), ProviderFault::BrokenStream),
+            (Reply::text("a b c d").reset_after(4), ProviderFault::BrokenStream),
+            (Reply::text("a b").without_stop(), ProviderFault::BrokenStream),
             (
                 Reply::text("a").fail("overloaded_error", "Overloaded"),
-                Fault::Overloaded,
+                ProviderFault::Overloaded,
             ),
-            (Reply::text("a").raw("data: {nonsense\n\n"), Fault::BrokenStream),
-            (Reply::hang_up(Cut::Close), Fault::Connection),
-            (Reply::hang_up(Cut::Reset), Fault::Connection),
-            (Reply::html(), Fault::NotTheApi),
+            (
+                Reply::text("a").raw("data: {nonsense\n\n"),
+                ProviderFault::BrokenStream,
+            ),
+            (Reply::hang_up(Cut::Close), ProviderFault::Connection),
+            (Reply::hang_up(Cut::Reset), ProviderFault::Connection),
+            (Reply::html(), ProviderFault::NotTheApi),
             (
                 Reply::status(302).header("location", "https://elsewhere.example/x"),
-                Fault::NotTheApi,
+                ProviderFault::NotTheApi,
             ),
             (
                 Reply::error(529, "overloaded_error", "Overloaded"),
-                Fault::Overloaded,
+                ProviderFault::Overloaded,
             ),
             (
                 Reply::status(500)
                     .header("content-type", "text/html")
                     .body("<html>oops</html>"),
-                Fault::Server,
+                ProviderFault::Server,
             ),
         ] {
             let shown = format!("{kind:?} {reply:?}");
@@ -278,7 +281,7 @@ async fn refusals_carry_what_is_needed_and_no_key() {
     let provider = provider(&mock, ApiKind::OpenAi);
     mock.push(Reply::error(429, "rate_limit", "slow down").header("retry-after", "7"));
     let error = collect(&provider).await.unwrap_err();
-    assert_eq!((error.fault, error.status), (Fault::Throttled, Some(429)));
+    assert_eq!((error.fault, error.status), (ProviderFault::Throttled, Some(429)));
     assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
     mock.push(Reply::error(401, "auth", "wrong key: canary-key").header("request-id", "req_9"));
     let error = collect(&provider).await.unwrap_err();
@@ -299,7 +302,7 @@ async fn nobody_there_says_so() {
     let mut spec = ProviderSpec::new("ollama", ApiKind::OpenAi);
     spec.base_url = Some(format!("http://{address}/v1"));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Connection);
+    assert_eq!(error.fault, ProviderFault::Connection);
     assert_eq!(error.message, format!("{address} refused the connection"));
     assert_eq!(
         error.user_action.as_deref(),
@@ -307,7 +310,7 @@ async fn nobody_there_says_so() {
     );
     spec.base_url = Some("http://does-not-exist.invalid/v1".into());
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Connection, "{error}");
+    assert_eq!(error.fault, ProviderFault::Connection, "{error}");
 }
 
 #[tokio::test]
@@ -315,7 +318,7 @@ async fn certificates_are_checked_and_their_issuer_is_named() {
     let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
     spec.base_url = Some(format!("https://{}/v1", tls_server::start()));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Tls, "{error}");
+    assert_eq!(error.fault, ProviderFault::Tls, "{error}");
     assert!(
         error.message.contains("issued by agentls test root, agentls"),
         "{error}"
@@ -326,7 +329,7 @@ async fn certificates_are_checked_and_their_issuer_is_named() {
     assert_eq!(text_of(&collect(&build(&spec).unwrap()).await.unwrap()), "safe");
     spec.ca_file = Some("/does/not/exist.pem".into());
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Local);
+    assert_eq!(error.fault, ProviderFault::Local);
     assert!(error.message.contains("/does/not/exist.pem"), "{error}");
 }
 
@@ -342,7 +345,7 @@ async fn tls_to_a_plain_port_says_so() {
     let mut spec = ProviderSpec::new("work", ApiKind::Anthropic);
     spec.base_url = Some(format!("https://{address}"));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Tls, "{error}");
+    assert_eq!(error.fault, ProviderFault::Tls, "{error}");
     assert_eq!(
         error.user_action.as_deref(),
         Some("does it support https? check [provider.work] base_url")
@@ -364,12 +367,12 @@ async fn time_limits_end_a_call_and_close_its_connection() {
         })
         .unwrap();
         for (reply, phase) in [
-            (Reply::silent(), Phase::FirstEvent),
-            (Reply::text("a").stall(), Phase::Gap),
+            (Reply::silent(), TimeoutPhase::FirstEvent),
+            (Reply::text("a").stall(), TimeoutPhase::Gap),
         ] {
             mock.push(reply);
             let error = collect(&provider).await.unwrap_err();
-            assert_eq!(error.fault, Fault::TimedOut(phase));
+            assert_eq!(error.fault, ProviderFault::TimedOut(phase));
             assert_eq!(error.disposition(), Disposition::RetryTimeout);
         }
         for request in [2 * index, 2 * index + 1] {

@@ -88,7 +88,7 @@ pub enum Verdict {
 /// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). `effect.subject` is the
 /// whole command line for [`EffectKind::Execute`], but for MCP tools.
 pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
-    let call = Call { policy, tool, effect };
+    let call = JudgedCall { policy, tool, effect };
     let verdict = match effect.kind {
         EffectKind::Execute if !call.is_foreign() => call.judge_command(),
         EffectKind::None
@@ -103,7 +103,7 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
     }
 }
 
-struct Call<'a> {
+struct JudgedCall<'a> {
     policy: &'a Policy,
     tool: &'a str,
     effect: &'a Effect,
@@ -117,7 +117,7 @@ enum RuleMatch {
     Yes,
 }
 
-impl<'a> Call<'a> {
+impl<'a> JudgedCall<'a> {
     /// A tool of an MCP server: we do not know what it does.
     fn is_foreign(&self) -> bool {
         self.tool.starts_with("mcp:")

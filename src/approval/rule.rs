@@ -101,7 +101,7 @@ fn format_suggestion(instead: &Option<String>) -> String {
 /// One rule: which calls of which tool.
 #[derive(Clone)]
 pub struct Rule {
-    tool: Text,
+    tool: TextPattern,
     tool_name: String,
     pattern: Option<Pattern>,
 }
@@ -109,9 +109,9 @@ pub struct Rule {
 #[derive(Clone)]
 struct Pattern {
     source: String,
-    text: Text,
+    text: TextPattern,
     /// What a rule that denies matches, where that is more than `text`.
-    wide: Option<Text>,
+    wide: Option<TextPattern>,
     path: Option<GlobMatcher>,
 }
 
@@ -142,7 +142,7 @@ impl Rule {
             Some(rest) => Some(Pattern::parse(text, &meant, rest)?),
         };
         Ok(Self {
-            tool: Text::parse(&meant),
+            tool: TextPattern::parse(&meant),
             tool_name: tool.to_owned(),
             pattern,
         })
@@ -253,8 +253,8 @@ impl Rule {
         };
         !url.contains(odd)
             && !base.contains('@')
-            && Text::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())
-            && Text::parse(want_rest).is_match(rest)
+            && TextPattern::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())
+            && TextPattern::parse(want_rest).is_match(rest)
     }
 
     /// Whether a rule that denies matches an address: any scheme and port of the host, also with a final dot.
@@ -275,8 +275,8 @@ impl Rule {
             return false;
         };
         let name = without_port(host.rsplit('@').next().unwrap_or(&host));
-        Text::parse(&without_port(&want)).is_match(name.trim_end_matches('.'))
-            && Text::parse(want_rest).is_match(rest)
+        TextPattern::parse(&without_port(&want)).is_match(name.trim_end_matches('.'))
+            && TextPattern::parse(want_rest).is_match(rest)
     }
 
     /// Whether the pattern has this very word in it, so that its writer thought of it.
@@ -361,13 +361,16 @@ impl Pattern {
         };
         Ok(Self {
             source: source.to_owned(),
-            text: prefix.map_or_else(|| Text::parse(source), |head| Text::parse(&format!("{head} *"))),
-            wide: prefix.map(|head| Text::parse(&format!("{head}*"))),
+            text: prefix.map_or_else(
+                || TextPattern::parse(source),
+                |head| TextPattern::parse(&format!("{head} *")),
+            ),
+            wide: prefix.map(|head| TextPattern::parse(&format!("{head}*"))),
             path,
         })
     }
 
-    fn widest_text(&self) -> &Text {
+    fn widest_text(&self) -> &TextPattern {
         self.wide.as_ref().unwrap_or(&self.text)
     }
 }
@@ -437,11 +440,11 @@ fn split_url(url: &str) -> Option<(&str, &str)> {
 
 /// A text pattern in which `*` matches anything: literal pieces with a `*` between each two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Text {
+struct TextPattern {
     pieces: Vec<String>,
 }
 
-impl Text {
+impl TextPattern {
     fn parse(source: &str) -> Self {
         let mut pieces = vec![String::new()];
         let mut chars = source.chars();

@@ -170,11 +170,11 @@ struct ShellReader<'a> {
     piped: bool,
     line: &'a mut ParsedCommand,
     /// Here-documents whose text begins after this line, of each script that is being read.
-    documents: Vec<Vec<Document>>,
+    documents: Vec<Vec<HereDocument>>,
 }
 
 /// A here-document that is announced.
-struct Document {
+struct HereDocument {
     end: String,
     strips_tabs: bool,
     expands: bool,
@@ -698,7 +698,7 @@ impl<'a> ShellReader<'a> {
 
     fn queue_here_document(&mut self, end: &Word, raw: &str, operator: &str) {
         let document = match end {
-            Word::Literal { text, .. } if !text.contains('\n') => Document {
+            Word::Literal { text, .. } if !text.contains('\n') => HereDocument {
                 end: text.clone(),
                 strips_tabs: operator == "<<-",
                 expands: !raw.contains(['\'', '"', '\\']),
@@ -711,7 +711,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// The text of a here-document, from its first line on.
-    fn read_here_document(&mut self, document: &Document) {
+    fn read_here_document(&mut self, document: &HereDocument) {
         let start = self.at;
         loop {
             let rest = self.remaining_text();

@@ -115,22 +115,22 @@ impl SimSchedule {
         }
     }
 
-    fn next(&mut self) -> Choice {
+    fn next(&mut self) -> ScheduleChoice {
         self.polls += 1;
         if self.polls >= self.freeze_at {
             self.freeze();
         }
         if self.frozen {
-            Choice::Freeze
+            ScheduleChoice::Freeze
         } else if self.rng.random_range(0..1_000) < self.yields {
-            Choice::Yield
+            ScheduleChoice::Yield
         } else {
-            Choice::Go
+            ScheduleChoice::Go
         }
     }
 }
 
-enum Choice {
+enum ScheduleChoice {
     Go,
     Yield,
     Freeze,
@@ -149,14 +149,15 @@ impl<F: Future> Future for Jittered<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let choice = CHAOS.with_borrow_mut(|chaos| chaos.as_mut().map_or(Choice::Go, SimSchedule::next));
+        let choice =
+            CHAOS.with_borrow_mut(|chaos| chaos.as_mut().map_or(ScheduleChoice::Go, SimSchedule::next));
         match choice {
-            Choice::Go => self.0.as_mut().poll(cx),
-            Choice::Yield => {
+            ScheduleChoice::Go => self.0.as_mut().poll(cx),
+            ScheduleChoice::Yield => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Choice::Freeze => Poll::Pending,
+            ScheduleChoice::Freeze => Poll::Pending,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agentls::sim::{Coverage, Joins, Report, WORLD_TURNS, run_simulation};
+use agentls::sim::{Coverage, Joins, WORLD_TURNS, WorldReport, run_simulation};
 use clap::Parser;
 
 /// Runs the real sessions, turns and store under a seed, and checks their invariants.
@@ -132,7 +132,7 @@ fn main() -> ExitCode {
 }
 
 impl Sum {
-    fn add_report(&mut self, report: &Report) {
+    fn add_report(&mut self, report: &WorldReport) {
         self.worlds += 1;
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
@@ -145,7 +145,7 @@ impl Sum {
     }
 }
 
-fn print_failure(args: &Args, seed: u64, failure: &str, report: &Report) {
+fn print_failure(args: &Args, seed: u64, failure: &str, report: &WorldReport) {
     let failure: String = failure.chars().take(1_500).collect();
     println!("\nseed {seed}: {failure}");
     if args.all {

@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     /// Accepted and ignored: many LSP clients add it to whatever they start.
     #[arg(long, hide = true)]
     pub stdio: bool,
@@ -20,14 +20,14 @@ pub struct Arguments {
     pub r#continue: bool,
     /// What holds for every command.
     #[command(flatten)]
-    pub shared: Shared,
+    pub shared: GlobalArgs,
 }
 
 impl Arguments {
     /// The command; ends the program when `--continue` is given to another one.
-    pub fn into_command(self) -> Option<Command> {
+    pub fn into_command(self) -> Option<CliCommand> {
         match self.command {
-            None if self.r#continue => Some(Command::Resume { id: None }),
+            None if self.r#continue => Some(CliCommand::Resume { id: None }),
             Some(_) if self.r#continue => {
                 let what = "--continue must follow the command: `agentls chat --continue`";
                 Self::command().error(ErrorKind::ArgumentConflict, what).exit()
@@ -39,7 +39,7 @@ impl Arguments {
 
 /// What holds for every command.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Shared {
+pub struct GlobalArgs {
     /// Read this configuration file instead of the usual one.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Shared {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Serve an editor over stdin and stdout (the default).
     Serve {
         /// Accepted and ignored: editors pass it by custom.
@@ -280,7 +280,7 @@ mod tests {
         assert!(parse("agentls").unwrap().command.is_none());
         assert!(parse("agentls --stdio").unwrap().command.is_none());
         assert!(parse("agentls --stdin").is_err());
-        let Some(Command::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
+        let Some(CliCommand::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
         else {
             panic!("no chat");
         };
@@ -310,7 +310,7 @@ mod tests {
         let sessions = parse("agentls sessions search a b --json").unwrap();
         assert!(matches!(
             sessions.command,
-            Some(Command::Sessions { command: Some(SessionsCommand::Search { words }), json: true }) if words.len() == 2
+            Some(CliCommand::Sessions { command: Some(SessionsCommand::Search { words }), json: true }) if words.len() == 2
         ));
         assert!(parse("agentls completions bash").is_ok());
         assert!(parse("agentls config check").is_ok());

@@ -332,7 +332,7 @@ fn input_lines(
 
 /// Keys that are not always there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct OptionalKeys {
     /// `e`.
     pub(super) edit: bool,
     /// `d`.
@@ -340,7 +340,12 @@ pub(super) struct Keys {
 }
 
 /// The keys that answer a question, folded where they have no room; and the rule that an answer may keep, whole.
-pub(super) fn question_keys(styler: Styler, columns: usize, rule: Option<&str>, more: Keys) -> String {
+pub(super) fn question_keys(
+    styler: Styler,
+    columns: usize,
+    rule: Option<&str>,
+    more: OptionalKeys,
+) -> String {
     let is_there = |action: ApprovalAction| match action {
         ApprovalAction::Decide(Decision::Allow | Decision::Deny) => true,
         ApprovalAction::Decide(Decision::AllowSession | Decision::AllowAlways) => rule.is_some(),

@@ -1,6 +1,6 @@
 //! A client of a server that it starts: the same binary, over its stdin and stdout, as an editor does it.
 //!
-//! One owner and no task of its own: whoever waits for [`Client::next`] reads the pipe. What comes while a
+//! One owner and no task of its own: whoever waits for [`ServerClient::next`] reads the pipe. What comes while a
 //! request is answered is kept for the next `next`. Dropping the client kills the server.
 
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::args::Shared;
+use super::args::GlobalArgs;
 use super::signals::{SignalAction, Signals};
 use crate::base::{text, uri};
 use crate::protocol::table::method;
 use crate::protocol::{
     ErrorData, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability, ServerNotification,
 };
-use crate::transport::frame::{FrameItem, FrameReader, Limits};
+use crate::transport::frame::{FrameItem, FrameLimits, FrameReader};
 
 /// How long a request other than a prompt may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,23 +124,23 @@ fn format_refusal(error: &ErrorData) -> String {
 
 /// What the server said.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum ServerMessage {
     /// A notification of ours.
     Notification(Box<ServerNotification>),
-    /// The answer to a request made by [`Client::start`].
+    /// The answer to a request made by [`ServerClient::start`].
     Answer(u64, Result<Value, ClientError>),
 }
 
 /// A running server and the way to talk to it.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ServerClient {
     child: Child,
     input: ChildStdin,
     frames: FrameReader<ChildStdout>,
     stderr: Option<ChildStderr>,
     complaint: Vec<u8>,
     last_id: u64,
-    kept: VecDeque<Incoming>,
+    kept: VecDeque<ServerMessage>,
     /// What the pipe has not taken yet.
     unsent: Vec<u8>,
     interruptible: bool,
@@ -148,7 +148,7 @@ pub(super) struct Client {
 
 impl Launch {
     /// A server for `folder` with our own environment and the given options.
-    pub(super) fn new(shared: &Shared, folder: PathBuf, name: &'static str) -> Self {
+    pub(super) fn new(shared: &GlobalArgs, folder: PathBuf, name: &'static str) -> Self {
         let mut args = Vec::new();
         let mut add = |flag: &str, value: Option<OsString>| {
             if let Some(value) = value {
@@ -171,7 +171,7 @@ impl Launch {
     }
 }
 
-impl Client {
+impl ServerClient {
     /// Starts a server and shakes hands with it.
     pub(super) async fn start(launch: &Launch) -> Result<Self, ClientError> {
         let mut child = build_command(launch)?.spawn().map_err(ClientError::Start)?;
@@ -182,7 +182,7 @@ impl Client {
         let mut client = Self {
             child,
             input,
-            frames: FrameReader::new(output, Limits::default()),
+            frames: FrameReader::new(output, FrameLimits::default()),
             stderr,
             complaint: Vec::new(),
             last_id: 0,
@@ -246,7 +246,7 @@ impl Client {
     async fn wait_for_response(&mut self, wanted: u64) -> Result<Value, ClientError> {
         loop {
             match self.read().await? {
-                Incoming::Answer(id, result) if id == wanted => return result,
+                ServerMessage::Answer(id, result) if id == wanted => return result,
                 other => self.kept.push_back(other),
             }
         }
@@ -298,7 +298,7 @@ impl Client {
     }
 
     /// What the server says next. Safe to drop at any time.
-    pub(super) async fn next(&mut self) -> Result<Incoming, ClientError> {
+    pub(super) async fn next(&mut self) -> Result<ServerMessage, ClientError> {
         match self.kept.pop_front() {
             Some(kept) => Ok(kept),
             None => self.read().await,
@@ -309,15 +309,15 @@ impl Client {
     pub(super) fn pop_notification(&mut self) -> Option<Box<ServerNotification>> {
         loop {
             match self.kept.pop_front()? {
-                Incoming::Notification(told) => return Some(told),
+                ServerMessage::Notification(told) => return Some(told),
                 // An answer that nobody waits for any more.
-                Incoming::Answer(..) => {}
+                ServerMessage::Answer(..) => {}
             }
         }
     }
 
     /// Gives back what [`Self::next`] gave; it comes again, before all that has not come yet.
-    pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = Incoming>) {
+    pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = ServerMessage>) {
         let later = std::mem::replace(&mut self.kept, said.into_iter().collect());
         self.kept.extend(later);
     }
@@ -359,7 +359,7 @@ impl Client {
     }
 
     /// The next thing said that is for us. Safe to drop at any time: frames stay in the reader.
-    async fn read(&mut self) -> Result<Incoming, ClientError> {
+    async fn read(&mut self) -> Result<ServerMessage, ClientError> {
         loop {
             let mut line = [0; 512];
             let item = tokio::select! { biased;
@@ -385,12 +385,12 @@ impl Client {
             };
             let method = message["method"].as_str().map(str::to_owned);
             match (message["id"].as_u64(), method) {
-                (Some(id), None) => return Ok(Incoming::Answer(id, parse_result(message))),
+                (Some(id), None) => return Ok(ServerMessage::Answer(id, parse_result(message))),
                 (None, Some(method)) => {
                     let params = message["params"].take();
                     // What this client does not know it ignores.
                     if let Some(Ok(told)) = ServerNotification::parse(&method, params) {
-                        return Ok(Incoming::Notification(Box::new(told)));
+                        return Ok(ServerMessage::Notification(Box::new(told)));
                     }
                 }
                 // We announced nothing that could be asked of us.

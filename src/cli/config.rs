@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::screen::{Screen, print_to_stdout};
 use super::style::Color;
-use crate::config::{ConfigSource, Diagnostic, FolderItemKind, Severity, Trust, export_json_schema};
+use crate::config::{ConfigSeverity, ConfigSource, Diagnostic, FolderItemKind, Trust, export_json_schema};
 
 /// Prints the JSON Schema of a configuration file.
 pub(super) fn print_schema() -> std::io::Result<i32> {
@@ -18,8 +18,8 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
     let styler = screen.styler;
     for problem in &problems {
         let ink = match problem.severity {
-            Severity::Error => Color::BoldRed,
-            Severity::Warning => Color::BoldYellow,
+            ConfigSeverity::Error => Color::BoldRed,
+            ConfigSeverity::Warning => Color::BoldYellow,
         };
         let name = problem.severity.name();
         let line = problem.to_string();
@@ -68,7 +68,7 @@ pub(super) fn held_by_trust(source: &ConfigSource, trust: &Trust, folder: &Path)
 
 /// Whether it is more than a warning.
 pub(super) fn is_error(problem: &Diagnostic) -> bool {
-    problem.severity == Severity::Error
+    problem.severity == ConfigSeverity::Error
 }
 
 /// The configuration files that are there.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::args::Shared;
-use super::client::{Client, ClientError, Launch};
+use super::args::GlobalArgs;
+use super::client::{ClientError, Launch, ServerClient};
 use super::screen::Screen;
 use super::style::Color;
 use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
@@ -22,7 +22,7 @@ use crate::workspace::{Roots, command_files as files, resolve};
 
 /// What to test.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct TestedCall {
     /// A command line, a path or an address: what rules of the tool are matched against.
     pub(super) subject: String,
     /// The tool.
@@ -48,8 +48,8 @@ pub(super) fn usage_error(screen: &mut Screen, why: &str) -> i32 {
 
 /// Prints the verdict; the exit code.
 pub(super) async fn test(
-    call: Call,
-    shared: &Shared,
+    call: TestedCall,
+    shared: &GlobalArgs,
     source: &ConfigSource,
     trust: &Trust,
     folder: PathBuf,
@@ -77,7 +77,7 @@ pub(super) async fn test(
         tainted: false,
     };
     let verdict = judge_tool_call(&policy, &call.tool, &effect);
-    let report = Report {
+    let report = PolicyReport {
         rule: deciding_rule(&verdict, settings, source, &folder),
         call: &call,
         mode,
@@ -102,7 +102,12 @@ pub(super) async fn test(
 }
 
 /// What the call would do.
-fn effect(call: &Call, settings: &Settings, source: &ConfigSource, folder: &Path) -> Result<Effect, String> {
+fn effect(
+    call: &TestedCall,
+    settings: &Settings,
+    source: &ConfigSource,
+    folder: &Path,
+) -> Result<Effect, String> {
     let own = settings.tools.commands.iter().find(|tool| tool.name == call.tool);
     let of_kind = |kind| Effect {
         kind,
@@ -141,7 +146,7 @@ fn on_file(
     roots: &Roots,
     home: Option<&Path>,
     folder: &Path,
-    call: &Call,
+    call: &TestedCall,
 ) -> Result<Effect, String> {
     let found =
         resolve::resolve_path(roots, home, folder, &call.subject).map_err(|error| error.to_string())?;
@@ -156,9 +161,9 @@ fn on_file(
 }
 
 /// The rules that were granted for the folder with "always".
-async fn stored_grants(shared: &Shared, folder: &Path) -> Result<Vec<String>, ClientError> {
+async fn stored_grants(shared: &GlobalArgs, folder: &Path) -> Result<Vec<String>, ClientError> {
     let launch = Launch::new(shared, folder.to_owned(), "agentls config");
-    let mut client = Client::start(&launch).await?;
+    let mut client = ServerClient::start(&launch).await?;
     let listed: ListGrantsResult = client
         .request(method::LIST_GRANTS, &ListGrantsParams::default())
         .await?;
@@ -206,8 +211,8 @@ fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> 
         })
 }
 
-struct Report<'a> {
-    call: &'a Call,
+struct PolicyReport<'a> {
+    call: &'a TestedCall,
     verdict: &'a Verdict,
     rule: Option<(String, Option<String>)>,
     mode: Mode,
@@ -217,7 +222,7 @@ struct Report<'a> {
     problems: usize,
 }
 
-impl Report<'_> {
+impl PolicyReport<'_> {
     fn json(&self) -> serde_json::Value {
         let (verdict, why) = match self.verdict {
             Verdict::Allow { by } => ("allowed", by),

@@ -10,13 +10,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::chat::short_path;
-use super::client::{Client, ClientError, Launch};
+use super::client::{ClientError, Launch, ServerClient};
 use super::config::{find_config_files, held_by_trust, is_error};
-use super::doctor_models::{self, Finding, Severity};
+use super::doctor_models::{self, Finding, FindingSeverity};
 use super::screen::{Screen, print_json};
 use super::style::Color;
 use crate::base::clock;
-use crate::config::{ConfigSource, DefaultChoice, Loaded, ProviderKind, Settings, Trust, select_default};
+use crate::config::{
+    ConfigSource, DefaultChoice, LoadedConfig, ProviderKind, Settings, Trust, select_default,
+};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::current_day;
@@ -162,7 +164,7 @@ impl Doctor<'_> {
         self.report_check(CheckState::Info, "program", &format!("{path} ({platform})"), None);
     }
 
-    fn check_config(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
+    fn check_config(&mut self, loaded: &LoadedConfig, trust: &Trust, folder: &Path) {
         let read = find_config_files(self.source, folder);
         let named = match read.as_slice() {
             [] => "no file; using the defaults".to_owned(),
@@ -254,10 +256,10 @@ impl Doctor<'_> {
     fn tell_findings(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             let state = match finding.severity {
-                Severity::Ok => CheckState::Ok,
-                Severity::Info => CheckState::Info,
-                Severity::Warning => CheckState::Warn,
-                Severity::Problem => CheckState::Fail,
+                FindingSeverity::Ok => CheckState::Ok,
+                FindingSeverity::Info => CheckState::Info,
+                FindingSeverity::Warning => CheckState::Warn,
+                FindingSeverity::Problem => CheckState::Fail,
             };
             self.report_check(state, finding.name, &finding.text, finding.todo.as_deref());
         }
@@ -342,7 +344,7 @@ impl Doctor<'_> {
     async fn check_server(&mut self, launch: &Launch) {
         self.screen.set_status("starting a server …");
         let start = clock::now();
-        let mut client = match Client::start(launch).await {
+        let mut client = match ServerClient::start(launch).await {
             Ok(client) => client,
             Err(error) => return self.report_check(CheckState::Fail, "server", &error.to_string(), None),
         };

@@ -13,7 +13,7 @@ const SOON: i64 = 60;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Severity {
+pub(super) enum FindingSeverity {
     Info,
     Ok,
     Warning,
@@ -23,14 +23,14 @@ pub(super) enum Severity {
 /// What was found, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) severity: Severity,
+    pub(super) severity: FindingSeverity,
     pub(super) name: &'static str,
     pub(super) text: String,
     pub(super) todo: Option<String>,
 }
 
 impl Finding {
-    fn new(severity: Severity, name: &'static str, text: String, todo: Option<String>) -> Self {
+    fn new(severity: FindingSeverity, name: &'static str, text: String, todo: Option<String>) -> Self {
         Self {
             severity,
             name,
@@ -67,11 +67,11 @@ pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList
             "{model} is one of the {count} model{plural} that {} lists",
             spec.name
         );
-        return Finding::new(Severity::Ok, "model", text, None);
+        return Finding::new(FindingSeverity::Ok, "model", text, None);
     }
     let text = format!("{} lists {count} model{plural}, but not {model}", spec.name);
     let todo = other_model(spec, model, Some(list), today);
-    Finding::new(Severity::Problem, "model", text, Some(todo))
+    Finding::new(FindingSeverity::Problem, "model", text, Some(todo))
 }
 
 fn report_price(spec: &ProviderSpec, model: &str) -> Finding {
@@ -89,7 +89,7 @@ fn report_price(spec: &ProviderSpec, model: &str) -> Finding {
     };
     let todo = format!("set [model.\"{model}\"] input and output");
     let todo = (spec.price_source(model) == PriceSource::Unknown).then_some(todo);
-    Finding::new(Severity::Info, "price", text, todo)
+    Finding::new(FindingSeverity::Info, "price", text, todo)
 }
 
 fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Finding {
@@ -98,7 +98,7 @@ fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement, today: i
         days => format!("{model} will be retired on {}, in {days} days", end.date),
     };
     let todo = other_model(spec, model, None, today);
-    Finding::new(Severity::Warning, "retirement", text, Some(todo))
+    Finding::new(FindingSeverity::Warning, "retirement", text, Some(todo))
 }
 
 fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
@@ -207,7 +207,7 @@ mod tests {
         for model in ["claude-sonnet-5", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
             assert_eq!(
                 finding_of_list(&spec, model, &list, TODAY).severity,
-                Severity::Ok,
+                FindingSeverity::Ok,
                 "{model}"
             );
         }

@@ -20,7 +20,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The editor a person has chosen.
 #[derive(Clone, Debug)]
-pub(super) struct Editor {
+pub(super) struct ExternalEditor {
     command: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum EditError {
     NoObject,
 }
 
-impl Editor {
+impl ExternalEditor {
     /// `VISUAL`, else `EDITOR`.
     pub(super) fn from_env(env: &Env) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
@@ -204,9 +204,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_editor_gets_the_text_and_gives_it_back() {
-        let editor = |command: &str| Editor::from_env(&Env::from_vars([("EDITOR", command)]));
+        let editor = |command: &str| ExternalEditor::from_env(&Env::from_vars([("EDITOR", command)]));
         assert!(matches!(
-            Editor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
+            ExternalEditor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
             Err(EditError::NotChosen)
         ));
         let mut open = editor("sed -i s/one/two/").open("../ba sh", "one\n").unwrap();
@@ -225,6 +225,6 @@ mod tests {
     #[test]
     fn visual_comes_before_editor() {
         let env = Env::from_vars([("EDITOR", "ed"), ("VISUAL", "vi")]);
-        assert_eq!(Editor::from_env(&env).command.as_deref(), Some("vi"));
+        assert_eq!(ExternalEditor::from_env(&env).command.as_deref(), Some("vi"));
     }
 }

@@ -44,7 +44,7 @@ enum Asking {
 
 /// What a key came to.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum InquiryStep {
     /// Nothing that is to be seen.
     Nothing,
     /// This is being typed.
@@ -153,9 +153,9 @@ impl Inquiries {
     }
 
     /// What a key means for the first.
-    pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> Step {
+    pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
-            None => Step::Nothing,
+            None => InquiryStep::Nothing,
             Some(Asking::Limit { asked, amount }) => limit_key(asked, amount, key, now),
             Some(Asking::Question {
                 asked,
@@ -214,27 +214,32 @@ fn limit_lines(styler: Styler, asked: &LimitRequestedNotification) -> String {
     format!("{head}\n{}", keys.trim_end())
 }
 
-fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key: &Key, now: Instant) -> Step {
+fn limit_key(
+    asked: &LimitRequestedNotification,
+    typed: &mut Option<Draft>,
+    key: &Key,
+    now: Instant,
+) -> InquiryStep {
     let answer = |answer: Value| {
         let mut params = json!({"limitId": asked.limit_id});
         if let (Some(all), Value::Object(more)) = (params.as_object_mut(), answer) {
             all.extend(more);
         }
-        Step::Answer(method::LIMIT_RESPOND, params)
+        InquiryStep::Answer(method::LIMIT_RESPOND, params)
     };
     if let Some(draft) = typed {
         if *key == Key::Esc {
             *typed = None;
-            return Step::Show;
+            return InquiryStep::Show;
         }
         let Some(line) = draft.take(key, now) else {
-            return Step::Typing(format!("raise by {}", draft.text));
+            return InquiryStep::Typing(format!("raise by {}", draft.text));
         };
         *typed = None;
         let number = line.trim().trim_start_matches('$').parse::<f64>().ok();
         return match number.filter(|by| by.is_finite() && *by > 0.0) {
             Some(by) => answer(json!({"raiseBy": by})),
-            None => Step::Wrong("not an amount"),
+            None => InquiryStep::Wrong("not an amount"),
         };
     }
     let unknown = asked.limit == LimitName::UnknownPrice;
@@ -244,7 +249,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
         Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": suggest_raise(asked)})),
         Key::Char('r' | 'R') if !unknown => {
             *typed = Some(Draft::default());
-            Step::Typing("raise by ".to_owned())
+            InquiryStep::Typing("raise by ".to_owned())
         }
         Key::Char(_)
         | Key::Alt(_)
@@ -255,7 +260,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
         | Key::CtrlD
         | Key::CtrlU
         | Key::CtrlW
-        | Key::Other => Step::Nothing,
+        | Key::Other => InquiryStep::Nothing,
     }
 }
 
@@ -317,44 +322,44 @@ fn question_key(
     words: &mut Option<Draft>,
     key: &Key,
     now: Instant,
-) -> Step {
+) -> InquiryStep {
     let Some(field) = asked.fields.get(*at) else {
-        return Step::Nothing;
+        return InquiryStep::Nothing;
     };
     let answered = if let Some(draft) = words {
         if *key == Key::Esc {
             *words = None;
-            return Step::Show;
+            return InquiryStep::Show;
         }
         let Some(line) = draft.take(key, now) else {
-            return Step::Typing(draft.text.clone());
+            return InquiryStep::Typing(draft.text.clone());
         };
         *words = None;
         match line.trim() {
-            "" => return Step::Wrong("nothing was typed"),
+            "" => return InquiryStep::Wrong("nothing was typed"),
             line => Some(vec![line.to_owned()]),
         }
     } else {
         match key {
             Key::Char('x' | 'X') | Key::Esc => {
                 let params = json!({"questionId": asked.question_id, "dismissed": true});
-                return Step::Answer(method::QUESTION_RESPOND, params);
+                return InquiryStep::Answer(method::QUESTION_RESPOND, params);
             }
             Key::Char('t' | 'T') if takes_words(field) => {
                 *words = Some(Draft::default());
-                return Step::Typing(String::new());
+                return InquiryStep::Typing(String::new());
             }
             Key::Char('n' | 'N') if !field.required => None,
             Key::Char(digit @ '1'..='9') => {
                 let number = usize::from(*digit as u8 - b'1');
                 let Some(choice) = field.choices.get(number) else {
-                    return Step::Nothing;
+                    return InquiryStep::Nothing;
                 };
                 if field.several {
                     if !chosen.remove(&number) {
                         chosen.insert(number);
                     }
-                    return Step::Show;
+                    return InquiryStep::Show;
                 }
                 Some(vec![choice.value.clone()])
             }
@@ -371,7 +376,7 @@ fn question_key(
             | Key::CtrlD
             | Key::CtrlU
             | Key::CtrlW
-            | Key::Other => return Step::Nothing,
+            | Key::Other => return InquiryStep::Nothing,
         }
     };
     if let Some(values) = answered {
@@ -380,12 +385,12 @@ fn question_key(
     chosen.clear();
     *at += 1;
     if *at < asked.fields.len() {
-        return Step::Show;
+        return InquiryStep::Show;
     }
     // Asked again from the start if the server does not take it.
     *at = 0;
     let params = json!({"questionId": asked.question_id, "answers": std::mem::take(given)});
-    Step::Answer(method::QUESTION_RESPOND, params)
+    InquiryStep::Answer(method::QUESTION_RESPOND, params)
 }
 
 /// By what something was settled, where it was not the person at this terminal.
@@ -458,8 +463,8 @@ mod tests {
         }
     }
 
-    fn press(inquiries: &mut Inquiries, keys: &str) -> Step {
-        let mut last = Step::Nothing;
+    fn press(inquiries: &mut Inquiries, keys: &str) -> InquiryStep {
+        let mut last = InquiryStep::Nothing;
         for ch in keys.chars() {
             let key = if ch == '\n' { Key::Enter } else { Key::Char(ch) };
             last = inquiries.handle_key(&key, clock::now());
@@ -467,9 +472,9 @@ mod tests {
         last
     }
 
-    fn says(step: Step) -> Value {
+    fn says(step: InquiryStep) -> Value {
         match step {
-            Step::Answer(_, params) => params,
+            InquiryStep::Answer(_, params) => params,
             other => panic!("{other:?}"),
         }
     }
@@ -486,7 +491,7 @@ mod tests {
         );
         assert_eq!(
             press(&mut limit("max_session_cost"), "rx\n"),
-            Step::Wrong("not an amount")
+            InquiryStep::Wrong("not an amount")
         );
         assert_eq!(
             says(press(&mut limit("max_steps"), "s")),
@@ -496,7 +501,7 @@ mod tests {
             says(press(&mut limit("unknown_price"), "g")),
             json!({"limitId": "ask_1"})
         );
-        assert_eq!(press(&mut limit("unknown_price"), "m"), Step::Nothing);
+        assert_eq!(press(&mut limit("unknown_price"), "m"), InquiryStep::Nothing);
     }
 
     #[tokio::test(start_paused = true)]
@@ -509,15 +514,19 @@ mod tests {
                 Key::Paste("s".into()),
                 Key::CtrlD,
             ] {
-                assert_eq!(asked.handle_key(&key, clock::now()), Step::Nothing, "{key:?}");
+                assert_eq!(
+                    asked.handle_key(&key, clock::now()),
+                    InquiryStep::Nothing,
+                    "{key:?}"
+                );
             }
         }
         // A line of nothing is no answer either.
         let mut words = question(json!([{"name": "a"}]));
-        assert_eq!(press(&mut words, "t\n"), Step::Wrong("nothing was typed"));
+        assert_eq!(press(&mut words, "t\n"), InquiryStep::Wrong("nothing was typed"));
         assert_eq!(
             press(&mut limit("max_steps"), "r\n"),
-            Step::Wrong("not an amount")
+            InquiryStep::Wrong("not an amount")
         );
     }
 
@@ -530,12 +539,12 @@ mod tests {
             {"name": "words", "label": "Why?"},
             {"name": "out"},
         ]));
-        assert_eq!(press(&mut form, "n"), Step::Nothing, "it is required");
-        assert_eq!(press(&mut form, "3"), Step::Nothing);
-        assert_eq!(press(&mut form, "2"), Step::Show);
-        assert_eq!(press(&mut form, "12\n"), Step::Show);
+        assert_eq!(press(&mut form, "n"), InquiryStep::Nothing, "it is required");
+        assert_eq!(press(&mut form, "3"), InquiryStep::Nothing);
+        assert_eq!(press(&mut form, "2"), InquiryStep::Show);
+        assert_eq!(press(&mut form, "12\n"), InquiryStep::Show);
         assert!(form.render_first(plain()).unwrap().contains("Why?"));
-        assert_eq!(press(&mut form, "tso\n"), Step::Show);
+        assert_eq!(press(&mut form, "tso\n"), InquiryStep::Show);
         assert_eq!(
             says(press(&mut form, "n")),
             json!({"questionId": "ask_1", "answers": {"one": ["y"], "some": ["x", "y"], "words": ["so"]}})
@@ -553,6 +562,6 @@ mod tests {
             json!({"limitId": "ask_1", "limit": "max_steps", "outcome": "stopped", "by": "cancel"});
         assert!(!asked.handle_notification(&told("agent/limitResolved", resolved)));
         assert!(asked.render_first(plain()).is_none());
-        assert_eq!(press(&mut asked, "s"), Step::Nothing);
+        assert_eq!(press(&mut asked, "s"), InquiryStep::Nothing);
     }
 }

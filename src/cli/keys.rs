@@ -1,6 +1,6 @@
 //! Single keys while a turn runs: bytes to keys, and a line typed meanwhile.
 //!
-//! Pure but for [`Keys`], which reads the terminal. Sequences that are no keys of ours are skipped whole, and
+//! Pure but for [`RawKeys`], which reads the terminal. Sequences that are no keys of ours are skipped whole, and
 //! pasted text is text: neither can ever answer a question. When a letter answers is `held_key`'s affair.
 
 use std::collections::VecDeque;
@@ -200,7 +200,7 @@ impl Draft {
 }
 
 /// The terminal's keys, raw, until it is dropped.
-pub(super) struct Keys {
+pub(super) struct RawKeys {
     input: AsyncFd<OwnedFd>,
     parser: Parser,
     ready: VecDeque<Key>,
@@ -239,7 +239,7 @@ fn write_sequence(sequence: &str) {
     let _ = out.flush();
 }
 
-impl Keys {
+impl RawKeys {
     /// Takes the terminal over; a dumb one is told nothing.
     pub(super) fn open(dumb: bool) -> std::io::Result<Self> {
         #[expect(

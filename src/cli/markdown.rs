@@ -13,7 +13,7 @@ use super::wrap::{Flow, Spans};
 pub(super) struct Markdown {
     styler: Styler,
     width: usize,
-    block: Block,
+    block: MarkdownBlock,
     spans: Spans,
     flow: Flow,
     escape: Escape,
@@ -58,7 +58,7 @@ impl Escape {
 }
 
 #[derive(Debug)]
-enum Block {
+enum MarkdownBlock {
     /// The beginning of a line, as far as it is known.
     Start(String),
     /// A line whose text flows.
@@ -83,11 +83,11 @@ enum Start {
     Undecided,
     Whole,
     /// Text follows, from this byte on.
-    Text(Kind, usize),
+    Text(LineKind, usize),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Plain,
     Heading(usize),
     Bullet,
@@ -102,7 +102,7 @@ impl Markdown {
         Self {
             styler,
             width,
-            block: Block::Start(String::new()),
+            block: MarkdownBlock::Start(String::new()),
             spans: Spans::default(),
             flow: Flow::new(styler, width),
             escape: Escape::None,
@@ -129,8 +129,10 @@ impl Markdown {
     /// The end of the text; gives what was held back, and ends the line.
     pub(super) fn finish(&mut self) -> String {
         let pending = match &self.block {
-            Block::Start(line) | Block::Whole(line) | Block::Code(_, line) => !line.is_empty(),
-            Block::Text => true,
+            MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) | MarkdownBlock::Code(_, line) => {
+                !line.is_empty()
+            }
+            MarkdownBlock::Text => true,
         };
         if pending {
             self.line_ends();
@@ -141,13 +143,13 @@ impl Markdown {
 
     fn take(&mut self, ch: char) {
         match &mut self.block {
-            Block::Code(_, line) | Block::Whole(line) => line.push(ch),
-            Block::Text => self.spans.take(ch, &mut self.flow),
-            Block::Start(line) => {
+            MarkdownBlock::Code(_, line) | MarkdownBlock::Whole(line) => line.push(ch),
+            MarkdownBlock::Text => self.spans.take(ch, &mut self.flow),
+            MarkdownBlock::Start(line) => {
                 line.push(ch);
                 match classify_line(line) {
                     Start::Undecided => {}
-                    Start::Whole => self.block = Block::Whole(std::mem::take(line)),
+                    Start::Whole => self.block = MarkdownBlock::Whole(std::mem::take(line)),
                     Start::Text(kind, from) => {
                         let line = std::mem::take(line);
                         self.begin_text(kind, &line, from);
@@ -158,53 +160,53 @@ impl Markdown {
     }
 
     fn line_ends(&mut self) {
-        match std::mem::replace(&mut self.block, Block::Start(String::new())) {
-            Block::Start(line) if line.trim().is_empty() => {
+        match std::mem::replace(&mut self.block, MarkdownBlock::Start(String::new())) {
+            MarkdownBlock::Start(line) if line.trim().is_empty() => {
                 self.end_table();
                 self.blank = true;
             }
             // Too short to have been decided.
-            Block::Start(line) | Block::Whole(line) => self.whole_line(&line),
-            Block::Text => {
+            MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) => self.whole_line(&line),
+            MarkdownBlock::Text => {
                 self.spans.end_line(&mut self.flow);
                 self.flow.end_line();
             }
-            Block::Code(fence, line) => {
+            MarkdownBlock::Code(fence, line) => {
                 if fence.is_closed_by(&line) {
                     self.blank = true;
                 } else {
                     self.code_line(&fence, &line);
-                    self.block = Block::Code(fence, String::new());
+                    self.block = MarkdownBlock::Code(fence, String::new());
                 }
             }
         }
     }
 
-    fn begin_text(&mut self, kind: Kind, line: &str, from: usize) {
+    fn begin_text(&mut self, kind: LineKind, line: &str, from: usize) {
         self.end_table();
         self.begin_line();
         let indent = " ".repeat(line.len() - line.trim_start().len());
         let plain = !self.styler.colour;
         match kind {
-            Kind::Plain => self.flow.begin_with_prefix(&indent, &indent),
-            Kind::Heading(level) => {
+            LineKind::Plain => self.flow.begin_with_prefix(&indent, &indent),
+            LineKind::Heading(level) => {
                 let marks = format!("{} ", "#".repeat(level));
                 self.flow.begin_with_prefix(if plain { &marks } else { "" }, "");
                 self.spans.base = if level <= 2 { "1;36" } else { "1" };
             }
-            Kind::Bullet => self
+            LineKind::Bullet => self
                 .flow
                 .begin_with_prefix(&format!("{indent}• "), &format!("{indent}  ")),
-            Kind::Ordered(number) => {
+            LineKind::Ordered(number) => {
                 let hang = " ".repeat(indent.len() + number.len());
                 self.flow.begin_with_prefix(&format!("{indent}{number}"), &hang);
             }
-            Kind::Quote => {
+            LineKind::Quote => {
                 self.flow.begin_with_prefix("▎ ", "▎ ");
                 self.spans.base = "2";
             }
         }
-        self.block = Block::Text;
+        self.block = MarkdownBlock::Text;
         self.spans.begin_line(&mut self.flow);
         for ch in line[from..].chars() {
             self.spans.take(ch, &mut self.flow);
@@ -220,7 +222,7 @@ impl Markdown {
         if let Some(fence) = Fence::parse_line(line) {
             self.end_table();
             self.blank = true;
-            self.block = Block::Code(fence, String::new());
+            self.block = MarkdownBlock::Code(fence, String::new());
             return;
         }
         if is_rule(bare) {
@@ -230,7 +232,7 @@ impl Markdown {
             self.flow.push_raw(&format!("{}\n", self.styler.dim_text(&rule)));
             return;
         }
-        self.begin_text(Kind::Plain, line, line.len() - line.trim_start().len());
+        self.begin_text(LineKind::Plain, line, line.len() - line.trim_start().len());
         self.line_ends();
     }
 
@@ -316,23 +318,23 @@ fn classify_line(line: &str) -> Start {
         }
         '`' | '~' | '_' if after.is_none() => Start::Undecided,
         '-' | '*' | '+' => match (run, after) {
-            (1, Some(' ')) => Start::Text(Kind::Bullet, at + 2),
+            (1, Some(' ')) => Start::Text(LineKind::Bullet, at + 2),
             (_, None) => Start::Undecided,
             (3.., Some(' ')) if bare.trim_end().len() == run => Start::Undecided,
-            _ => Start::Text(Kind::Plain, at),
+            _ => Start::Text(LineKind::Plain, at),
         },
         '#' => match (run, after) {
-            (1..=6, Some(' ')) => Start::Text(Kind::Heading(run), at + run + 1),
+            (1..=6, Some(' ')) => Start::Text(LineKind::Heading(run), at + run + 1),
             (1..=6, None) => Start::Undecided,
-            _ => Start::Text(Kind::Plain, at),
+            _ => Start::Text(LineKind::Plain, at),
         },
         '>' => match bare.chars().nth(1) {
             None => Start::Undecided,
-            Some(' ') => Start::Text(Kind::Quote, at + 2),
-            Some(_) => Start::Text(Kind::Quote, at + 1),
+            Some(' ') => Start::Text(LineKind::Quote, at + 2),
+            Some(_) => Start::Text(LineKind::Quote, at + 1),
         },
         '0'..='9' => classify_ordered_item(bare, at),
-        _ => Start::Text(Kind::Plain, at),
+        _ => Start::Text(LineKind::Plain, at),
     }
 }
 
@@ -344,9 +346,9 @@ fn classify_ordered_item(bare: &str, at: usize) -> Start {
         (Some('.' | ')'), None) => Start::Undecided,
         (Some('.' | ')'), Some(' ')) if digits <= 9 => {
             let number = bare[..digits + 2].to_owned();
-            Start::Text(Kind::Ordered(number), at + digits + 2)
+            Start::Text(LineKind::Ordered(number), at + digits + 2)
         }
-        _ => Start::Text(Kind::Plain, at),
+        _ => Start::Text(LineKind::Plain, at),
     }
 }
 

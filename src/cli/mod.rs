@@ -36,7 +36,7 @@ mod turn;
 mod view;
 mod wrap;
 
-pub use args::{Arguments, Command, ConfigCommand, RunArguments, SessionsCommand, Shared};
+pub use args::{Arguments, CliCommand, ConfigCommand, GlobalArgs, RunArguments, SessionsCommand};
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -54,8 +54,8 @@ use crate::config::{ConfigSource, Trust};
 ///
 /// `trust`: what the person said of folders, for the commands that judge it themselves.
 pub async fn run_command(
-    command: Command,
-    shared: &Shared,
+    command: CliCommand,
+    shared: &GlobalArgs,
     source: &ConfigSource,
     trust: &Trust,
     cwd: PathBuf,
@@ -73,8 +73,8 @@ pub async fn run_command(
 }
 
 async fn try_run(
-    command: Command,
-    shared: &Shared,
+    command: CliCommand,
+    shared: &GlobalArgs,
     source: &ConfigSource,
     trust: &Trust,
     cwd: PathBuf,
@@ -99,9 +99,9 @@ async fn try_run(
     };
     let launch = |dir, name| folder(dir).map(|folder| Launch::new(shared, folder, name));
     match command {
-        Command::Serve { .. } => Err("a server is not started from here".into()),
-        Command::Demo { yes } => Ok(demo::run_demo(yes, env, terminal).await),
-        Command::Chat {
+        CliCommand::Serve { .. } => Err("a server is not started from here".into()),
+        CliCommand::Demo { yes } => Ok(demo::run_demo(yes, env, terminal).await),
+        CliCommand::Chat {
             agent,
             session,
             r#continue,
@@ -116,27 +116,27 @@ async fn try_run(
             let launch = launch(dir, "agentls chat")?;
             Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
-        Command::Resume { id } => {
+        CliCommand::Resume { id } => {
             let which = id.map_or(ChatStart::Last, ChatStart::Id);
             let launch = launch(None, "agentls chat")?;
             named()?;
             Ok(chat::run_chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
-        Command::Run(arguments) => {
-            let mut options = run::Options::from_arguments(arguments)?;
+        CliCommand::Run(arguments) => {
+            let mut options = run::RunOptions::from_arguments(arguments)?;
             named().map_err(RunError::Usage)?;
             let launch = launch(options.folder.take(), "agentls run").map_err(RunError::Usage)?;
             Ok(run::run_headless(options, launch, env).await?)
         }
-        Command::Models { offline, json } => {
+        CliCommand::Models { offline, json } => {
             named()?;
             Ok(models::list_models(json, offline, &launch(None, "agentls models")?, env).await?)
         }
-        Command::Sessions { command, json } => {
+        CliCommand::Sessions { command, json } => {
             let command = command.unwrap_or(SessionsCommand::List { limit: None });
             Ok(sessions::run_sessions_command(command, json, launch(None, "agentls sessions")?, env).await?)
         }
-        Command::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
+        CliCommand::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
             ConfigCommand::Check { dir } => config::check_config(&mut stdout(), source, trust, &folder(dir)?),
             ConfigCommand::Test {
@@ -145,19 +145,19 @@ async fn try_run(
                 cwd,
                 json,
             } => {
-                let call = config_test::Call { subject, tool, json };
+                let call = config_test::TestedCall { subject, tool, json };
                 match named().and_then(|()| folder(cwd)) {
                     Ok(folder) => config_test::test(call, shared, source, trust, folder, stdout()).await?,
                     Err(why) => config_test::usage_error(&mut stdout(), &why),
                 }
             }
         }),
-        Command::Doctor { offline, json } => {
+        CliCommand::Doctor { offline, json } => {
             let launch = launch(None, "agentls doctor")?;
             Ok(doctor::run_doctor(offline, json, source, trust, &launch, stdout()).await)
         }
-        Command::Docs { topic } => docs::docs(topic.as_deref(), &stdout()),
-        Command::Completions { shell } => {
+        CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &stdout()),
+        CliCommand::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use super::client::{Client, ClientError, Launch};
+use super::client::{ClientError, Launch, ServerClient};
 use super::screen::{Screen, print_json};
 use super::style::{Color, Styler, fit_line, format_tokens};
 use crate::config::Env;
@@ -16,7 +16,7 @@ pub(super) async fn list_models(
     launch: &Launch,
     env: &Env,
 ) -> Result<i32, ClientError> {
-    let mut client = Client::start(launch).await?;
+    let mut client = ServerClient::start(launch).await?;
     let params = ListModelsParams {
         live: !offline,
         ..ListModelsParams::default()

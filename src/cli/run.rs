@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::args::RunArguments;
 use super::chat::slash::build_prompt_content;
-use super::client::{Client, ClientError, Launch};
+use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::markdown::Markdown;
 use super::piped::{PipedError, read_stdin, wrap_in_tag};
@@ -18,7 +18,7 @@ use super::screen::{Screen, print_json, print_to_stdout};
 use super::session_lookup::{find_session, newest_session};
 use super::signals::Signals;
 use super::style::{Color, Styler};
-use super::turn::{ApprovalMode, Turn, TurnEndReport, UserIntent, WaitFor};
+use super::turn::{ApprovalMode, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::text;
 use crate::config::Env;
@@ -46,7 +46,7 @@ enum PromptSource {
 
 /// What to run.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct RunOptions {
     prompt: PromptSource,
     json: bool,
     yes: bool,
@@ -87,7 +87,7 @@ impl RunError {
     }
 }
 
-impl Options {
+impl RunOptions {
     /// # Errors
     /// It is not clear what the prompt is, or there is none.
     pub(super) fn from_arguments(arguments: RunArguments) -> Result<Self, RunError> {
@@ -125,7 +125,11 @@ impl Options {
 }
 
 /// Runs it; the exit code.
-pub(super) async fn run_headless(options: Options, mut launch: Launch, env: &Env) -> Result<i32, RunError> {
+pub(super) async fn run_headless(
+    options: RunOptions,
+    mut launch: Launch,
+    env: &Env,
+) -> Result<i32, RunError> {
     launch.interruptible = true;
     let json = options.json;
     let mut session = options.session.clone();
@@ -140,7 +144,7 @@ pub(super) async fn run_headless(options: Options, mut launch: Launch, env: &Env
 
 /// Runs it; `session` becomes its session as soon as that is known.
 async fn run_prompt(
-    options: Options,
+    options: RunOptions,
     launch: &Launch,
     env: &Env,
     session: &mut Option<String>,
@@ -158,7 +162,7 @@ async fn run_prompt(
     let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);
-    let mut client = Client::start(launch).await?;
+    let mut client = ServerClient::start(launch).await?;
     let id = open(&mut client, &options, launch, &mut view).await?;
     let session_id = session.insert(id).clone();
     let params = PromptParams {
@@ -182,7 +186,7 @@ async fn run_prompt(
             Ok(false) | Err(_) => UserIntent::Cancel,
         }
     };
-    let turn = Turn {
+    let turn = TurnRunner {
         client: &mut client,
         view: &mut view,
         signals: &mut signals,
@@ -276,8 +280,8 @@ async fn read_prompt(
 }
 
 async fn open(
-    client: &mut Client,
-    options: &Options,
+    client: &mut ServerClient,
+    options: &RunOptions,
     launch: &Launch,
     view: &mut View,
 ) -> Result<String, ClientError> {

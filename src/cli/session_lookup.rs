@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::client::{Client, ClientError};
+use super::client::{ClientError, ServerClient};
 use super::style::fit_line;
 use crate::base::text;
 use crate::protocol::table::method;
@@ -15,7 +15,7 @@ const NAMED: usize = 10;
 
 /// The sessions in which `query` stands (all of them without one), those used last first; at most `limit`.
 pub(super) async fn list_sessions(
-    client: &mut Client,
+    client: &mut ServerClient,
     query: Option<String>,
     limit: u32,
 ) -> Result<Vec<SessionInfo>, ClientError> {
@@ -43,14 +43,14 @@ pub(super) async fn list_sessions(
 ///
 /// # Errors
 /// [`ClientError::NoSession`] when there is none, or more than one: then they are listed.
-pub(super) async fn find_session(client: &mut Client, id: &str) -> Result<String, ClientError> {
+pub(super) async fn find_session(client: &mut ServerClient, id: &str) -> Result<String, ClientError> {
     let all = list_sessions(client, None, LOOKED_THROUGH).await?;
     match_session(&all, id).map_err(ClientError::NoSession)
 }
 
 /// The session of this folder that was used last.
 pub(super) async fn newest_session(
-    client: &mut Client,
+    client: &mut ServerClient,
     folder: &Path,
 ) -> Result<Option<String>, ClientError> {
     let params = ListSessionsParams {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::{ExportAs, SessionsCommand};
 use super::chat::short_path;
-use super::client::{Client, ClientError, Launch};
+use super::client::{ClientError, Launch, ServerClient};
 use super::screen::{self, Screen};
 use super::session_lookup::{find_session, list_sessions};
 use super::style::{Color, Styler, fit_line};
@@ -31,9 +31,9 @@ pub(super) async fn run_sessions_command(
     launch: Launch,
     env: &Env,
 ) -> Result<i32, ClientError> {
-    let mut client = Client::start(&launch).await?;
+    let mut client = ServerClient::start(&launch).await?;
     let terminal = std::io::stdout().is_terminal();
-    let mut desk = Desk {
+    let mut desk = SessionCommands {
         client: &mut client,
         screen: Screen::with_stdout(terminal, Styler::from_env(env, terminal)),
         home: env.home_dir(),
@@ -54,14 +54,14 @@ pub(super) async fn run_sessions_command(
     done
 }
 
-struct Desk<'a> {
-    client: &'a mut Client,
+struct SessionCommands<'a> {
+    client: &'a mut ServerClient,
     screen: Screen,
     home: Option<&'a Path>,
     json: bool,
 }
 
-impl Desk<'_> {
+impl SessionCommands<'_> {
     async fn print_sessions(&mut self, query: Option<String>, limit: u32) -> Result<i32, ClientError> {
         let found = list_sessions(self.client, query, limit).await?;
         if self.json {

@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::blocks;
 use super::chat::queue::Queued;
 use super::chat::slash::{self, Slash};
-use super::client::{Client, ClientError, Incoming};
-use super::external_editor::{self, EditError, Editor};
+use super::client::{ClientError, ServerClient, ServerMessage};
+use super::external_editor::{self, EditError, ExternalEditor};
 use super::held_key::{HeldKey, KeyRole};
-use super::inquiry::{Inquiries, Step};
-use super::keys::{Draft, Key, Keys, answer_of, is_deliberate, sleep_until};
+use super::inquiry::{Inquiries, InquiryStep};
+use super::keys::{Draft, Key, RawKeys, answer_of, is_deliberate, sleep_until};
 use super::signals::{SignalAction, Signals};
 use super::style::{Color, Styler};
 use super::view::View;
@@ -61,8 +61,8 @@ pub(super) enum UserIntent {
 }
 
 /// A turn to be seen through.
-pub(super) struct Turn<'a> {
-    pub(super) client: &'a mut Client,
+pub(super) struct TurnRunner<'a> {
+    pub(super) client: &'a mut ServerClient,
     pub(super) view: &'a mut View,
     pub(super) signals: &'a mut Signals,
     pub(super) session: &'a str,
@@ -70,7 +70,7 @@ pub(super) struct Turn<'a> {
     /// What is typed meanwhile and not sent; also steers that the turn did not use.
     pub(super) draft: &'a mut Draft,
     /// Opens what is to be changed; none: nothing can be.
-    pub(super) editor: Option<&'a Editor>,
+    pub(super) editor: Option<&'a ExternalEditor>,
     /// Sees every notification before it is shown.
     pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> UserIntent + Send),
 }
@@ -109,7 +109,7 @@ struct TurnDesk {
     /// The first question's input is to be edited.
     edit: bool,
     /// It was edited.
-    edited: Option<Edited>,
+    edited: Option<EditedInput>,
     /// Requests under way: steers with their text, decisions with none.
     sent: BTreeMap<u64, Option<String>>,
     cancelled: Option<Instant>,
@@ -119,13 +119,13 @@ struct TurnDesk {
 }
 
 /// The input of a call as the person left it.
-struct Edited {
+struct EditedInput {
     text: String,
     /// What it says; none when that is not understood.
     input: Option<Value>,
 }
 
-impl Turn<'_> {
+impl TurnRunner<'_> {
     /// Sees a turn through.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let mut desk = TurnDesk::default();
@@ -158,7 +158,7 @@ impl Turn<'_> {
         // Without a terminal to read from there are no keys.
         let dumb = self.view.screen.styler.dumb;
         let mut keys = match self.answers {
-            ApprovalMode::Person => Keys::open(dumb).ok(),
+            ApprovalMode::Person => RawKeys::open(dumb).ok(),
             ApprovalMode::Yes(_) | ApprovalMode::No(_) => None,
         };
         let mut tick = tokio::time::interval(TICK);
@@ -178,17 +178,17 @@ impl Turn<'_> {
                     None => { keys = None; desk.leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
-                    Incoming::Notification(told) => {
+                    ServerMessage::Notification(told) => {
                         self.handle_notification(&told, desk).await?;
                         let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
                         if turn_ended && until == WaitFor::TurnEnds {
                             ended.get_or_insert(None);
                         }
                     }
-                    Incoming::Answer(answered, result) if until == WaitFor::Answered(answered) => {
+                    ServerMessage::Answer(answered, result) if until == WaitFor::Answered(answered) => {
                         ended = Some(Some(result));
                     }
-                    Incoming::Answer(answered, result) => self.handle_response(answered, result, desk).await?,
+                    ServerMessage::Answer(answered, result) => self.handle_response(answered, result, desk).await?,
                 },
                 () = sleep_until(desk.held.due_at()), if ended.is_none() => self.answer_held(desk).await?,
                 _ = tick.tick(), if animated => self.view.refresh_status(),
@@ -197,7 +197,7 @@ impl Turn<'_> {
                 // The terminal is the editor's meanwhile.
                 drop(keys.take());
                 self.edit_input(desk).await?;
-                keys = Keys::open(dumb).ok();
+                keys = RawKeys::open(dumb).ok();
             }
             if desk.leave {
                 break;
@@ -272,14 +272,14 @@ impl Turn<'_> {
 
     async fn inquiry_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
         match desk.inquiries.handle_key(key, now) {
-            Step::Nothing => {}
-            Step::Typing(line) => self.view.set_draft(&line),
-            Step::Show => self.show_inquiry(desk),
-            Step::Wrong(why) => {
+            InquiryStep::Nothing => {}
+            InquiryStep::Typing(line) => self.view.set_draft(&line),
+            InquiryStep::Show => self.show_inquiry(desk),
+            InquiryStep::Wrong(why) => {
                 self.view.set_draft("");
                 self.view.show_note(Color::Yellow, &format!("! {why}"));
             }
-            Step::Answer(method, params) => {
+            InquiryStep::Answer(method, params) => {
                 // It stays the first until it is told to be resolved, but no key answers it twice.
                 desk.inquiries.shown = None;
                 let id = self.client.start_request(method, &params).await?;
@@ -316,7 +316,7 @@ impl Turn<'_> {
                     styler,
                     width,
                     rule,
-                    blocks::Keys {
+                    blocks::OptionalKeys {
                         edit: self.editor.is_some(),
                         show,
                     },
@@ -620,12 +620,12 @@ impl Turn<'_> {
                 Ok(input) if input == whole => self.view.show_note(Color::Dim, "nothing was changed"),
                 Ok(input) => {
                     let input = Some(input);
-                    desk.edited = Some(Edited { text, input });
+                    desk.edited = Some(EditedInput { text, input });
                 }
                 Err(why) => {
                     self.view.show_note(Color::Yellow, &format!("! {why}"));
                     if !matches!(why, EditError::Empty) {
-                        desk.edited = Some(Edited { text, input: None });
+                        desk.edited = Some(EditedInput { text, input: None });
                     }
                 }
             },
@@ -772,7 +772,7 @@ fn join_text_blocks(blocks: &[MessageBlock]) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {
+async fn next_key(keys: &mut Option<RawKeys>) -> Option<Key> {
     match keys {
         Some(keys) => keys.next().await,
         None => std::future::pending().await,

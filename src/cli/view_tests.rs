@@ -211,7 +211,7 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
         view.screen.styler,
         40,
         asked.rule.as_deref(),
-        blocks::Keys::default(),
+        blocks::OptionalKeys::default(),
     ));
     view.show_prompt(evil);
     drop(view);
@@ -228,20 +228,20 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
         colour: false,
         dumb: false,
     };
-    let with = blocks::question_keys(styler, 60, Some("edit_file(a)"), blocks::Keys::default());
+    let with = blocks::question_keys(styler, 60, Some("edit_file(a)"), blocks::OptionalKeys::default());
     assert_eq!(
         with,
         "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
     let long = format!("bash(git log *), bash(grep {})", "x".repeat(150));
-    let shown = blocks::question_keys(styler, 40, Some(&long), blocks::Keys::default());
+    let shown = blocks::question_keys(styler, 40, Some(&long), blocks::OptionalKeys::default());
     let pieces: String = shown.lines().map(str::trim).collect();
     assert!(
         pieces.replace(' ', "").contains(&long.replace(' ', "")),
         "{shown}"
     );
     assert_eq!(
-        blocks::question_keys(styler, 60, None, blocks::Keys::default()),
+        blocks::question_keys(styler, 60, None, blocks::OptionalKeys::default()),
         "  y allow   n deny"
     );
     assert_eq!(
@@ -249,7 +249,7 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
             styler,
             39,
             Some("edit_file(a)"),
-            blocks::Keys {
+            blocks::OptionalKeys {
                 edit: true,
                 show: true
             }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use super::tree::Location;
+use super::tree::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
+pub enum ConfigSeverity {
     /// A value that could not be used.
     Error,
     /// Something that was ignored, or does not do what it seems to.
     Warning,
 }
 
-impl Severity {
+impl ConfigSeverity {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: ConfigSeverity,
     /// The file's path; or `initializationOptions`, the environment variable's name, the flag.
     pub file: String,
     /// Line, from 1; 0 where there are no lines (`initializationOptions`, environment, flags).
@@ -45,9 +45,9 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(super) fn new_error(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new_error(at: &ConfigLocation, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Error,
+            severity: ConfigSeverity::Error,
             file: at.origin.to_string(),
             line: at.line,
             column: at.column,
@@ -57,9 +57,13 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn new_warning(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new_warning(
+        at: &ConfigLocation,
+        key: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
-            severity: Severity::Warning,
+            severity: ConfigSeverity::Warning,
             ..Self::new_error(at, key, message)
         }
     }
@@ -79,7 +83,7 @@ impl Diagnostic {
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
             && !matches!(setting, "allow" | "timeout_s");
         let what = match self.key.as_str() {
-            "" if self.severity == Severity::Error => "the configuration",
+            "" if self.severity == ConfigSeverity::Error => "the configuration",
             key if is_list => key,
             _ => return None,
         };
@@ -128,7 +132,7 @@ mod tests {
     fn shows_what_would_act_on_a_terminal() {
         let evil = "\u{1b}]52;c;x\u{7}\u{9b}2J\u{202e}\u{e0041}a\nb\rc\td";
         let problem = Diagnostic {
-            severity: Severity::Error,
+            severity: ConfigSeverity::Error,
             file: format!("/w/{evil}"),
             line: 1,
             column: 1,
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn prints_like_a_compiler() {
         let mut problem = Diagnostic {
-            severity: Severity::Warning,
+            severity: ConfigSeverity::Warning,
             file: "/c.toml".into(),
             line: 3,
             column: 1,

@@ -8,7 +8,7 @@ use super::tree::{Node, SpannedValue, join};
 
 /// What putting the variables in gave besides the texts.
 #[derive(Default)]
-pub(super) struct Expansion {
+pub(super) struct ExpandedVariables {
     pub(super) problems: Vec<Diagnostic>,
     /// Variables that were named, set or not.
     pub(super) named: BTreeSet<String>,
@@ -17,14 +17,14 @@ pub(super) struct Expansion {
 }
 
 /// Puts variables into every text below `tree`; a text that names an unset one is left out.
-pub(super) fn expand_variables(tree: &mut SpannedValue, env: &Env) -> Expansion {
-    let mut expansion = Expansion::default();
+pub(super) fn expand_variables(tree: &mut SpannedValue, env: &Env) -> ExpandedVariables {
+    let mut expansion = ExpandedVariables::default();
     expand_value(tree, "", env, &mut expansion);
     expansion
 }
 
 /// `false`: to be left out.
-fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> bool {
+fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut ExpandedVariables) -> bool {
     match &mut tree.node {
         Node::Text(text) => match expand_text(text, env) {
             Ok(None) => true,

@@ -45,7 +45,7 @@ pub struct ConfigFile {
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderTable {
     /// Which API it speaks. Default: by the provider's name.
-    pub kind: Option<Kind>,
+    pub kind: Option<KindSetting>,
     /// Where the API is, as in `https://llm.example.com/v1`. Default: by the provider's name.
     pub base_url: Option<String>,
     /// The API key; best written `"${NAME_OF_A_VARIABLE}"`. Not accepted in `initializationOptions`.
@@ -112,7 +112,7 @@ pub struct ProviderTable {
 /// An API that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum KindSetting {
     /// Anthropic's Messages API.
     Anthropic,
     /// OpenAI's Chat Completions API, and all that speak it.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::base::text::{cut_middle, reveal_hidden_characters};
 
-use super::tree::{Location, Node, Source, SpannedValue, join};
+use super::tree::{ConfigLocation, Node, Source, SpannedValue, join};
 use super::trust;
 
 /// How many items are listed at most.
@@ -137,7 +137,7 @@ fn format_value(value: &SpannedValue) -> String {
 }
 
 /// Where a value is written.
-fn format_location(at: &Location, root: &Path) -> String {
+fn format_location(at: &ConfigLocation, root: &Path) -> String {
     match &*at.origin {
         Source::File(file) => {
             let file = file.strip_prefix(root).unwrap_or(file);

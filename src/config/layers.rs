@@ -20,7 +20,7 @@ use super::folder_items::{FolderItem, folder_items};
 use super::redirect::{self, FolderSays, Merged, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
 use super::settings::Settings;
-use super::tree::{Location, Node, Source, SpannedValue, keys_of, parse_toml, path_of};
+use super::tree::{ConfigLocation, Node, Source, SpannedValue, keys_of, parse_toml, path_of};
 use super::trust;
 use super::validate::validate_tree;
 use super::{ConfigPaths, Env};
@@ -101,7 +101,7 @@ pub struct FolderDescription {
 
 /// A configuration and what is wrong with it.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// What to go by.
     pub settings: Arc<Settings>,
     /// What is wrong, layer by layer, each from the top.
@@ -111,7 +111,7 @@ pub struct Loaded {
 }
 
 /// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
-pub fn load_settings(inputs: &LoadInputs<'_>) -> Loaded {
+pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     let trusted = is_trusted(inputs);
     let assembled = if trusted {
         let redirects = find_redirects(inputs);
@@ -119,7 +119,7 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> Loaded {
     } else {
         assemble_layers(inputs, FolderUse::Restrained)
     };
-    Loaded {
+    LoadedConfig {
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
         trusted,
@@ -133,7 +133,7 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
         .as_ref()
         .map(|file| Layer::from_file(file, inputs.env));
     let user = user.map_or_else(
-        || SpannedValue::new_table(Location::without_position(Source::Options)),
+        || SpannedValue::new_table(ConfigLocation::without_position(Source::Options)),
         |layer| layer.tree,
     );
     let folder = FolderLayer::read(inputs);
@@ -316,7 +316,7 @@ struct Stack {
 impl Stack {
     fn new() -> Self {
         Self {
-            merged: SpannedValue::new_table(Location::without_position(Source::Options)),
+            merged: SpannedValue::new_table(ConfigLocation::without_position(Source::Options)),
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
@@ -432,7 +432,7 @@ impl Layer {
     }
 
     fn said_by_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
-        let at = Location::without_position(origin);
+        let at = ConfigLocation::without_position(origin);
         let tree = SpannedValue::from_json(value, &at)?;
         let mut layer = Self::from_tree(tree);
         if !matches!(layer.tree.node, Node::Table(_)) {
@@ -517,21 +517,24 @@ impl Layer {
             &log,
         ];
         let values = [&said.provider, &said.model, &said.mode, &said.log];
-        let mut layer = Self::from_tree(SpannedValue::new_table(Location::without_position(Source::Flag(
-            "command line",
-        ))));
+        let mut layer = Self::from_tree(SpannedValue::new_table(ConfigLocation::without_position(
+            Source::Flag("command line"),
+        )));
         for ((path, value), origin) in paths.into_iter().zip(values).zip(origins.clone()) {
             if let Some(value) = value {
                 layer.tree.insert_at(
                     path,
-                    SpannedValue::new(Location::without_position(origin), Node::Text(value.clone())),
+                    SpannedValue::new(
+                        ConfigLocation::without_position(origin),
+                        Node::Text(value.clone()),
+                    ),
                 );
             }
         }
         // A level given here goes before a filter in a file.
         if said.log.is_some() && log[1] == "level" {
             let none = SpannedValue::new(
-                Location::without_position(origins[3].clone()),
+                ConfigLocation::without_position(origins[3].clone()),
                 Node::Text(String::new()),
             );
             layer.tree.insert_at(&["logging", "filter"], none);
@@ -561,7 +564,7 @@ impl Layer {
                 }
             }
             Err(why) => {
-                let at = Location::start_of_file(&file.path);
+                let at = ConfigLocation::start_of_file(&file.path);
                 let mut layer = Self::from_tree(SpannedValue::new_table(at.clone()));
                 layer
                     .problems
@@ -620,7 +623,7 @@ pub struct ConfigSource {
 
 impl ConfigSource {
     /// Reads the files and makes the configuration of `root`. Blocks on the disk for a moment.
-    pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> Loaded {
+    pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> LoadedConfig {
         self.with_inputs(root, trust, load_settings)
     }
 

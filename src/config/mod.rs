@@ -26,12 +26,12 @@ mod validate;
 
 pub use command_tools::{CommandToolSettings, ToolEffect};
 pub use default_provider::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
-pub use diagnostics::{Diagnostic, Severity};
+pub use diagnostics::{ConfigSeverity, Diagnostic};
 pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind};
 pub use hooks::{CommandLine, HookMoment, HookSettings};
 pub use layers::{
-    ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder,
+    ConfigSource, FileText, Flags, FolderDescription, LoadInputs, LoadedConfig, Trust, describe_folder,
     load_settings,
 };
 pub use names::{KEY_VARIABLES, providers_of_key};

@@ -1,11 +1,11 @@
 //! What is known of providers by their name alone. Knows no models.
 
-use super::file::Kind;
+use super::file::KindSetting;
 
 /// Defaults of a well-known provider.
 pub(super) struct ProviderPreset {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: KindSetting,
     pub(super) base_url: &'static str,
     /// The variable that usually holds its key; `None`: works without one.
     pub(super) key_variable: Option<&'static str>,
@@ -16,7 +16,7 @@ pub(super) struct ProviderPreset {
 const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
-        kind: Kind::OpenAi,
+        kind: KindSetting::OpenAi,
         base_url,
         key_variable: Some(key),
         offered: true,
@@ -26,7 +26,7 @@ const fn new_keyed_preset(name: &'static str, base_url: &'static str, key: &'sta
 const fn new_local_preset(name: &'static str, base_url: &'static str) -> ProviderPreset {
     ProviderPreset {
         name,
-        kind: Kind::OpenAi,
+        kind: KindSetting::OpenAi,
         base_url,
         key_variable: None,
         offered: true,
@@ -37,7 +37,7 @@ const fn new_local_preset(name: &'static str, base_url: &'static str) -> Provide
 pub(super) const KNOWN: [ProviderPreset; 12] = [
     ProviderPreset {
         name: "anthropic",
-        kind: Kind::Anthropic,
+        kind: KindSetting::Anthropic,
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
         offered: true,
@@ -55,7 +55,7 @@ pub(super) const KNOWN: [ProviderPreset; 12] = [
     // The other API of `openai`, with the same key.
     ProviderPreset {
         name: "openai-responses",
-        kind: Kind::Responses,
+        kind: KindSetting::Responses,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         offered: false,

@@ -13,7 +13,7 @@ use crate::domain::{Cost, Price};
 use super::Env;
 use super::diagnostics::{Diagnostic, nearest_name};
 use super::file::{
-    AgentTable, ApprovalsTable, ConfigFile, FormatName, Kind, LevelName, LoggingTable, ModelTable,
+    AgentTable, ApprovalsTable, ConfigFile, FormatName, KindSetting, LevelName, LoggingTable, ModelTable,
     NetworkTable, ProviderTable, RetryName, StringOrList,
 };
 use super::hooks::{self, HookSettings, HookTable};
@@ -25,7 +25,7 @@ use super::settings::{
     ProviderKind, ProviderSettings, RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings,
     TimeLimits,
 };
-use super::tree::{Location, Node, Source, SpannedValue, path_of};
+use super::tree::{ConfigLocation, Node, Source, SpannedValue, path_of};
 use super::validate::shorten_for_message;
 use agents::merge_agent_table;
 
@@ -133,7 +133,7 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Where a setting stands; of the nearest table above it when it does not stand anywhere.
-    fn find_location(&self, path: &[&str]) -> Location {
+    fn find_location(&self, path: &[&str]) -> ConfigLocation {
         let found = (0..=path.len())
             .rev()
             .find_map(|len| self.merged.find(&path[..len]));
@@ -207,7 +207,7 @@ impl Resolver<'_> {
         let known = find_preset(name);
         let usual_kind = known.map(|known| match (known.name, &table.base_url) {
             // OpenAI's current models call tools by this API alone; gateways mostly speak the older one.
-            ("openai", None) => Kind::Responses,
+            ("openai", None) => KindSetting::Responses,
             _ => known.kind,
         });
         let Some(kind) = table.kind.or(usual_kind) else {
@@ -223,11 +223,13 @@ impl Resolver<'_> {
             return Err("it has no `kind`".to_owned());
         };
         let usual = known
-            .filter(|known| known.kind == kind || (known.kind, kind) == (Kind::OpenAi, Kind::Responses))
+            .filter(|known| {
+                known.kind == kind || (known.kind, kind) == (KindSetting::OpenAi, KindSetting::Responses)
+            })
             .map(|known| known.base_url);
         let (base_url, local) = match kind {
-            Kind::Script => (String::new(), true),
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses => {
+            KindSetting::Script => (String::new(), true),
+            KindSetting::Anthropic | KindSetting::OpenAi | KindSetting::Responses => {
                 self.base_url(name, table.base_url.as_deref().or(usual))?
             }
         };
@@ -236,7 +238,7 @@ impl Resolver<'_> {
             .as_deref()
             .map(|text| self.path(&of("cassette"), text));
         let record = table.record.as_deref().map(|text| self.path(&of("record"), text));
-        if kind == Kind::Script && cassette.is_none() {
+        if kind == KindSetting::Script && cassette.is_none() {
             self.report_error(
                 &["provider", name],
                 "a provider of kind `script` needs a `cassette`",
@@ -261,15 +263,15 @@ impl Resolver<'_> {
             name: name.to_owned(),
             configured,
             kind: match kind {
-                Kind::Anthropic => ProviderKind::Anthropic,
-                Kind::OpenAi => ProviderKind::OpenAi,
-                Kind::Responses => ProviderKind::Responses,
-                Kind::Script => ProviderKind::Script,
+                KindSetting::Anthropic => ProviderKind::Anthropic,
+                KindSetting::OpenAi => ProviderKind::OpenAi,
+                KindSetting::Responses => ProviderKind::Responses,
+                KindSetting::Script => ProviderKind::Script,
             },
             base_url,
             local,
             api_key: api_key.map(SecretString::from),
-            needs_key: kind != Kind::Script && key_variable.is_some(),
+            needs_key: kind != KindSetting::Script && key_variable.is_some(),
             retry,
             limits: TimeLimits {
                 connect: table

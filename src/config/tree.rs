@@ -38,13 +38,13 @@ impl fmt::Display for Source {
 
 /// Where a value stands. Line and column from 1; 0 where there are no lines.
 #[derive(Clone, Debug)]
-pub(super) struct Location {
+pub(super) struct ConfigLocation {
     pub(super) origin: Arc<Source>,
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl Location {
+impl ConfigLocation {
     pub(super) fn without_position(origin: Source) -> Self {
         Self {
             origin: Arc::new(origin),
@@ -66,7 +66,7 @@ impl Location {
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct SpannedValue {
-    pub(super) at: Location,
+    pub(super) at: ConfigLocation,
     /// The text before environment variables were put in; the expanded one must not be shown.
     pub(super) raw: Option<Box<str>>,
     pub(super) node: Node,
@@ -84,11 +84,11 @@ pub(super) enum Node {
 }
 
 impl SpannedValue {
-    pub(super) fn new(at: Location, node: Node) -> Self {
+    pub(super) fn new(at: ConfigLocation, node: Node) -> Self {
         Self { at, raw: None, node }
     }
 
-    pub(super) fn new_table(at: Location) -> Self {
+    pub(super) fn new_table(at: ConfigLocation) -> Self {
         Self::new(at, Node::Table(BTreeMap::new()))
     }
 
@@ -209,7 +209,7 @@ impl SpannedValue {
     }
 
     /// From JSON; `null` is as good as absent.
-    pub(super) fn from_json(value: &Value, at: &Location) -> Option<Self> {
+    pub(super) fn from_json(value: &Value, at: &ConfigLocation) -> Option<Self> {
         let node = match value {
             Value::Null => return None,
             Value::Bool(yes) => Node::Bool(*yes),
@@ -283,7 +283,7 @@ pub(super) struct Parsed {
 
 /// Reads TOML. What syntax errors touch is left out, the rest stays.
 pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
-    let top = Location::start_of_file(path);
+    let top = ConfigLocation::start_of_file(path);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -339,7 +339,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
 
 struct TreeReader<'a> {
     lines: &'a Lines,
-    top: &'a Location,
+    top: &'a ConfigLocation,
     /// Byte ranges that a syntax error has spoiled.
     tainted: Vec<Range<usize>>,
     failed: BTreeSet<String>,
@@ -434,13 +434,13 @@ impl Lines {
             .saturating_sub(1)
     }
 
-    fn location_at(&self, offset: usize, file: &Location) -> Location {
+    fn location_at(&self, offset: usize, file: &ConfigLocation) -> ConfigLocation {
         let offset = offset.min(self.text.len());
         let index = self.index_at(offset);
         let before = &self.text[self.starts[index]..offset];
         // Characters, not bytes: count what is not a continuation byte.
         let column = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + 1;
-        Location {
+        ConfigLocation {
             origin: file.origin.clone(),
             line: u32::try_from(index + 1).unwrap_or(u32::MAX),
             column: u32::try_from(column).unwrap_or(u32::MAX),

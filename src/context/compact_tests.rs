@@ -77,7 +77,7 @@ fn compaction(summary: Option<Summary>) -> Compaction {
 }
 
 /// What the messages are, each as a word.
-fn shape(items: &[Arc<Item>]) -> Vec<String> {
+fn shape(items: &[Arc<HistoryItem>]) -> Vec<String> {
     items
         .iter()
         .map(|item| match item.message.role {
@@ -127,7 +127,7 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     );
 }
 
-fn long_items(rounds: usize) -> Vec<Arc<Item>> {
+fn long_items(rounds: usize) -> Vec<Arc<HistoryItem>> {
     history(&long(rounds)).to_messages()
 }
 
@@ -277,7 +277,7 @@ fn what_does_not_fit_loses_its_older_half() {
 }
 
 /// I4 on a history as it is sent.
-fn assert_valid(items: &[Arc<Item>]) {
+fn assert_valid(items: &[Arc<HistoryItem>]) {
     let mut due: Vec<&ToolCallId> = Vec::new();
     for item in items {
         match item.message.role {
@@ -338,7 +338,7 @@ proptest! {
     #[test]
     fn inputs_of_any_kind_are_rendered(value in any::<i64>(), text in ".{0,3000}") {
         let input: Value = json!({"path": value, "text": text});
-        let items = vec![Item::new(Message {
+        let items = vec![HistoryItem::new(Message {
             role: Role::Assistant,
             content: vec![Block::ToolUse { id: "c".into(), name: "t".into(), input: Arc::new(input), attached: None }],
             ..Message::user_text("")

@@ -11,15 +11,15 @@ use super::compact;
 use crate::domain::{
     Block, Event, Message, MessageId, Role, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
 };
-use crate::provider::Item;
+use crate::provider::HistoryItem;
 
 /// The messages of a session as the model shall see them.
 #[derive(Debug, Default)]
 pub struct History {
-    items: Vec<Arc<Item>>,
+    items: Vec<Arc<HistoryItem>>,
     open: Vec<OpenCall>,
     /// What the person said while tool calls were open; it follows their results.
-    waiting: Vec<Arc<Item>>,
+    waiting: Vec<Arc<HistoryItem>>,
 }
 
 /// A tool call of the last assistant message, with its result once it has one.
@@ -67,11 +67,11 @@ impl History {
     }
 
     /// What a model is sent, valid whatever happened.
-    pub fn to_messages(&self) -> Vec<Arc<Item>> {
+    pub fn to_messages(&self) -> Vec<Arc<HistoryItem>> {
         let mut messages = Vec::with_capacity(self.items.len() + 1 + self.waiting.len());
         messages.extend(self.items.iter().cloned());
         if !self.open.is_empty() {
-            messages.push(Item::new(build_results_message(&self.open)));
+            messages.push(HistoryItem::new(build_results_message(&self.open)));
         }
         messages.extend(self.waiting.iter().cloned());
         messages
@@ -90,7 +90,7 @@ impl History {
     fn apply_message(&mut self, message: &Arc<Message>) {
         match message.role {
             Role::User => {
-                let item = Item::new(Message::clone(message));
+                let item = HistoryItem::new(Message::clone(message));
                 if self.open.is_empty() {
                     self.items.push(item)
                 } else {
@@ -112,7 +112,7 @@ impl History {
                         result: None,
                     })
                     .collect();
-                self.items.push(Item::new(Message::clone(message)));
+                self.items.push(HistoryItem::new(Message::clone(message)));
             }
             // Tool messages are made from tool calls' results, never received.
             Role::Tool => {}
@@ -156,7 +156,7 @@ impl History {
     fn close(&mut self) {
         if !self.open.is_empty() {
             let open = std::mem::take(&mut self.open);
-            self.items.push(Item::new(build_results_message(&open)));
+            self.items.push(HistoryItem::new(build_results_message(&open)));
         }
         self.items.append(&mut self.waiting);
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// I4, as the mock LLM checks it on the wire.
-    fn assert_valid(messages: &[Arc<Item>]) {
+    fn assert_valid(messages: &[Arc<HistoryItem>]) {
         let mut expected: Vec<&ToolCallId> = Vec::new();
         for item in messages {
             let message = &item.message;

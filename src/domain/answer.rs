@@ -58,16 +58,16 @@ impl FinalAnswer {
 mod tests {
     use super::*;
 
-    enum Step {
+    enum AnswerStep {
         Says(&'static str),
         Decides(ContinueReason),
     }
+    use AnswerStep::{Decides, Says};
     use ContinueReason as Reason;
-    use Step::{Decides, Says};
 
     #[test]
     fn continuations_are_joined_and_new_answers_replace() {
-        let cases: Vec<(Vec<Step>, &str)> = vec![
+        let cases: Vec<(Vec<AnswerStep>, &str)> = vec![
             (vec![Says("a"), Decides(Reason::NextTurn), Says("b")], "b"),
             (
                 vec![

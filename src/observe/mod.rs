@@ -32,13 +32,13 @@ pub enum LogError {
 }
 
 /// Keeps the log going. Dropping it writes what still waits.
-pub struct Guard {
+pub struct LogGuard {
     filter: reload::Handle<EnvFilter, Registry>,
     file: Arc<Mutex<PathBuf>>,
     _worker: WorkerGuard,
 }
 
-impl Guard {
+impl LogGuard {
     /// Takes over another level, filter or file. The format stays until the next start.
     pub fn reload_settings(&self, settings: &LoggingSettings) -> Result<(), LogError> {
         let filter = build_filter(settings)?;
@@ -55,7 +55,7 @@ impl Guard {
 }
 
 /// Sets up logging for the whole process. The file is made with the first line; `None` when there is no place for one.
-pub fn init_logging(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<Guard>, LogError> {
+pub fn init_logging(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<LogGuard>, LogError> {
     let Some((dispatch, guard)) = build(settings, redactor)? else {
         return Ok(None);
     };
@@ -63,7 +63,7 @@ pub fn init_logging(settings: &LoggingSettings, redactor: &Redactor) -> Result<O
     Ok(Some(guard))
 }
 
-fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Dispatch, Guard)>, LogError> {
+fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Dispatch, LogGuard)>, LogError> {
     let filter = build_filter(settings)?;
     let Some(file) = &settings.file else {
         return Ok(None);
@@ -89,7 +89,7 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
     let dispatch = Dispatch::new(Registry::default().with(filter).with(lines));
     Ok(Some((
         dispatch,
-        Guard {
+        LogGuard {
             filter: handle,
             file,
             _worker: worker,

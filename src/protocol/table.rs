@@ -12,7 +12,7 @@ use super::*;
 
 /// Who sends it, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MessageKind {
     /// Client to server, answered.
     Request,
     /// Client to server, not answered.
@@ -33,7 +33,7 @@ pub struct Entry {
     /// Its name on the wire.
     pub method: &'static str,
     /// Who sends it.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// What it is for.
     pub doc: &'static str,
     /// The type of its params.
@@ -81,7 +81,7 @@ macro_rules! table {
         pub static REQUESTS: &[Entry] = &[$(Entry {
             constant: stringify!($rconst),
             method: $rname,
-            kind: Kind::Request,
+            kind: MessageKind::Request,
             doc: $rdoc,
             params: type_ref::<$rparams>(stringify!($rparams)),
             result: Some(type_ref::<$rresult>(stringify!($rresult))),
@@ -91,7 +91,7 @@ macro_rules! table {
         pub static CLIENT_NOTIFICATIONS: &[Entry] = &[$(Entry {
             constant: stringify!($cconst),
             method: $cname,
-            kind: Kind::ClientNotification,
+            kind: MessageKind::ClientNotification,
             doc: $cdoc,
             params: type_ref::<$cparams>(stringify!($cparams)),
             result: None,
@@ -101,7 +101,7 @@ macro_rules! table {
         pub static SERVER_REQUESTS: &[Entry] = &[$(Entry {
             constant: stringify!($qconst),
             method: $qname,
-            kind: Kind::ServerRequest,
+            kind: MessageKind::ServerRequest,
             doc: $qdoc,
             params: type_ref::<$qparams>(stringify!($qparams)),
             result: Some(type_ref::<$qresult>(stringify!($qresult))),
@@ -111,7 +111,7 @@ macro_rules! table {
         pub static SERVER_NOTIFICATIONS: &[Entry] = &[$(Entry {
             constant: stringify!($sconst),
             method: $sname,
-            kind: Kind::$skind,
+            kind: MessageKind::$skind,
             doc: $sdoc,
             params: type_ref::<$sparams>(stringify!($sparams)),
             result: None,
@@ -368,7 +368,7 @@ mod tests {
             let params = &examples[entry.method]["params"];
             assert_eq!(
                 params.get("seq").is_some(),
-                entry.kind == Kind::Durable,
+                entry.kind == MessageKind::Durable,
                 "{}",
                 entry.method
             );

@@ -161,7 +161,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::provider::error::Fault;
+    use crate::provider::error::ProviderFault;
 
     pub(crate) fn build_account(name: &str, kind: ApiKind, base: &str) -> Account {
         Account {
@@ -178,7 +178,8 @@ pub(crate) mod tests {
     fn secrets_are_taken_out_of_messages() {
         let account = build_account("work", ApiKind::OpenAi, "https://user:pass@llm.example.com/v1");
         let message = "bad key 's3cret-canary' (sk-abc***xyz), \"sk-proj-1\" \u{1b}[31m";
-        let failure = Failure::new(Fault::Unauthorized, message).with_user_action("see s3cret-canary");
+        let failure =
+            Failure::new(ProviderFault::Unauthorized, message).with_user_action("see s3cret-canary");
         let error = account.build_provider_error("m", failure);
         assert_eq!(
             error.message,

@@ -12,7 +12,7 @@ use reqwest::header::HeaderMap;
 use tokio::sync::watch;
 
 use super::circuit::{Admission, Caller, Circuit, CircuitPolicy};
-use super::error::{Fault, ProviderError};
+use super::error::{ProviderError, ProviderFault};
 use super::pacing::{Pace, Pacer, parse_rate_limits};
 use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
@@ -54,26 +54,26 @@ pub struct CircuitView {
 /// Whether a failure is the provider's and may pass by itself: overload, 5xx, time limits, connections that are
 /// refused or break, errors inside a stream. Not: what is wrong with our request or key, a quota, a throttle (the
 /// provider is well and says when), what is wrong on this side.
-pub fn is_failure(fault: &Fault) -> bool {
+pub fn is_failure(fault: &ProviderFault) -> bool {
     match fault {
-        Fault::Overloaded
-        | Fault::Server
-        | Fault::TimedOut(_)
-        | Fault::Connection
-        | Fault::BrokenStream
-        | Fault::ErrorEvent => true,
-        Fault::Throttled
-        | Fault::Tls
-        | Fault::PromptTooLong { .. }
-        | Fault::OutputLimit { .. }
-        | Fault::ImageRefused
-        | Fault::Unauthorized
-        | Fault::QuotaExhausted { .. }
-        | Fault::NotFound
-        | Fault::ContentPolicy
-        | Fault::InvalidRequest
-        | Fault::NotTheApi
-        | Fault::Local => false,
+        ProviderFault::Overloaded
+        | ProviderFault::Server
+        | ProviderFault::TimedOut(_)
+        | ProviderFault::Connection
+        | ProviderFault::BrokenStream
+        | ProviderFault::ErrorEvent => true,
+        ProviderFault::Throttled
+        | ProviderFault::Tls
+        | ProviderFault::PromptTooLong { .. }
+        | ProviderFault::OutputLimit { .. }
+        | ProviderFault::ImageRefused
+        | ProviderFault::Unauthorized
+        | ProviderFault::QuotaExhausted { .. }
+        | ProviderFault::NotFound
+        | ProviderFault::ContentPolicy
+        | ProviderFault::InvalidRequest
+        | ProviderFault::NotTheApi
+        | ProviderFault::Local => false,
     }
 }
 
@@ -180,7 +180,7 @@ impl AccountHealth {
         }
         self.update_and_notify(|inner| {
             inner.circuit.record_failure(clock::now());
-            if error.fault == Fault::Overloaded {
+            if error.fault == ProviderFault::Overloaded {
                 inner.overloads = inner.overloads.saturating_add(1);
             }
             inner.last_failure = Some(error.message.clone());
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn error(fault: Fault) -> ProviderError {
+    fn error(fault: ProviderFault) -> ProviderError {
         ProviderError {
             fault,
             provider: "p".into(),
@@ -357,12 +357,12 @@ mod tests {
     async fn failures_that_are_ours_do_not_count() {
         let standing = standing();
         for _ in 0..9 {
-            standing.record_failure(&error(Fault::Unauthorized));
-            standing.record_failure(&error(Fault::Throttled));
+            standing.record_failure(&error(ProviderFault::Unauthorized));
+            standing.record_failure(&error(ProviderFault::Throttled));
         }
         assert_eq!(standing.failures_left(), 5);
         for _ in 0..5 {
-            standing.record_failure(&error(Fault::Server));
+            standing.record_failure(&error(ProviderFault::Server));
         }
         assert_eq!(standing.circuit_view().state, CircuitState::Open);
         assert_eq!(standing.last_failure().as_deref(), Some("x"));
@@ -371,9 +371,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn overloads_are_counted_until_a_success() {
         let standing = standing();
-        standing.record_failure(&error(Fault::Overloaded));
-        standing.record_failure(&error(Fault::Server));
-        standing.record_failure(&error(Fault::Overloaded));
+        standing.record_failure(&error(ProviderFault::Overloaded));
+        standing.record_failure(&error(ProviderFault::Server));
+        standing.record_failure(&error(ProviderFault::Overloaded));
         assert_eq!(standing.consecutive_overloads(), 2);
         standing.record_success();
         assert_eq!(standing.consecutive_overloads(), 0);
@@ -383,7 +383,7 @@ mod tests {
     async fn a_dropped_trial_gives_its_right_back_and_a_finished_one_does_not() {
         let standing = standing();
         for _ in 0..5 {
-            standing.record_failure(&error(Fault::Server));
+            standing.record_failure(&error(ProviderFault::Server));
         }
         assert!(standing.admit_call(Caller::Machine).is_err());
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -410,7 +410,7 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
         let board = accounts.subscribe();
         assert!(!board.has_changed().unwrap());
-        one.record_failure(&error(Fault::Server));
+        one.record_failure(&error(ProviderFault::Server));
         assert!(board.has_changed().unwrap());
         let shown = || accounts.circuit_views()["p"].state;
         assert_eq!(shown(), CircuitState::Open);

@@ -10,7 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::account::tests::build_account;
 use super::anthropic::MessagesDecoder;
-use super::classify::{self, Refusal};
+use super::classify::{self, RefusedResponse};
 use super::decode::{EventQueue, StreamDecoder};
 use super::openai::ChatDecoder;
 use super::registry::ApiKind;
@@ -19,7 +19,7 @@ use super::responses::ResponsesDecoder;
 use super::script::Script;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::StreamEvent;
-use super::{Fault, Provider, StreamEvent as Event};
+use super::{Provider, ProviderFault, StreamEvent as Event};
 use crate::domain::Message;
 
 /// Bytes that look like a stream, and some that do not.
@@ -309,7 +309,7 @@ proptest! {
                 Some((HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).ok()?))
             })
             .collect();
-        let refusal = Refusal { account: &account, model: "m", status, headers: &headers, body: &body };
+        let refusal = RefusedResponse { account: &account, model: "m", status, headers: &headers, body: &body };
         for failure in [classify::classify_response(&refusal), classify::classify_stream_error(&account, "m", &body)] {
             let error = account.build_provider_error("m", failure);
             prop_assert!(!error.message.trim().is_empty(), "{:?}", error);
@@ -326,7 +326,7 @@ proptest! {
             let mut stream = match script.open_stream(asked.clone()).await {
                 Ok(stream) => stream,
                 Err(error) => {
-                    prop_assert_ne!(error.fault, Fault::Local);
+                    prop_assert_ne!(error.fault, ProviderFault::Local);
                     return Ok(());
                 }
             };

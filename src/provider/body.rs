@@ -13,13 +13,13 @@ const COPIED: usize = 4 * 1024;
 
 /// The pieces of a body.
 #[derive(Debug, Default)]
-pub(crate) struct Body {
+pub(crate) struct BodyPieces {
     pieces: Vec<Bytes>,
     tail: BytesMut,
     len: usize,
 }
 
-impl Body {
+impl BodyPieces {
     /// Adds bytes.
     pub(crate) fn push(&mut self, piece: &Bytes) {
         self.len += piece.len();
@@ -63,7 +63,7 @@ impl Body {
         self.len
     }
 
-    /// The body for the client, which sends it with the length that [`Body::len`] told.
+    /// The body for the client, which sends it with the length that [`BodyPieces::len`] told.
     pub(crate) fn into_stream(mut self) -> reqwest::Body {
         self.flush();
         reqwest::Body::wrap_stream(futures::stream::iter(
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn keeps_order_and_length_and_does_not_copy_what_is_long() {
         let long = Bytes::from("x".repeat(COPIED));
-        let mut body = Body::default();
+        let mut body = BodyPieces::default();
         body.push_raw("[");
         body.push(&Bytes::from_static(b"1"));
         body.push_raw(",");

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::account::Account;
-use super::body::Body;
-use super::classify::{self, Failure, Refusal};
-use super::decode::{DecodeError, EventQueue, Progress, StreamDecoder};
-use super::error::{Fault, Phase, ProviderError};
+use super::body::BodyPieces;
+use super::classify::{self, Failure, RefusedResponse};
+use super::decode::{DecodeError, EventQueue, StreamDecoder, StreamProgress};
+use super::error::{ProviderError, ProviderFault, TimeoutPhase};
 use super::http::{BodyStream, Http, is_early_end, no_response};
 use super::idle_timeout::IdleTimeout;
 use super::stream::{EventStream, StreamEvent};
@@ -41,7 +41,7 @@ pub(crate) struct StreamLimits {
 pub(crate) struct StreamCall {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    pub(crate) body: BodyPieces,
     pub(crate) decoder: StreamDecoder,
     pub(crate) limits: StreamLimits,
     pub(crate) model: String,
@@ -75,7 +75,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
     let request = client.post(url).headers(headers).body(body.into_stream());
     let mut patience = IdleTimeout::new(limits.first_event);
     let Some(sent) = patience.wait(request.send()).await else {
-        return Err(timed_out(account, Phase::FirstEvent, limits.first_event));
+        return Err(timed_out(account, TimeoutPhase::FirstEvent, limits.first_event));
     };
     let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
     account.standing.observe_headers(response.headers());
@@ -89,7 +89,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         decoder,
         out: EventQueue::default(),
         wrong: None,
-        waiting_for: Phase::FirstEvent,
+        waiting_for: TimeoutPhase::FirstEvent,
         patience,
         closes_at: None,
         limits,
@@ -131,7 +131,7 @@ pub(super) async fn read_error_response(
     // What has come by then must do.
     let _ = tokio::time::timeout(ERROR_BODY_TIME, read).await;
     let body = String::from_utf8_lossy(&body);
-    classify::classify_response(&Refusal {
+    classify::classify_response(&RefusedResponse {
         account,
         model,
         status,
@@ -140,14 +140,14 @@ pub(super) async fn read_error_response(
     })
 }
 
-pub(super) fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Failure {
+pub(super) fn timed_out(account: &Account, phase: TimeoutPhase, limit: Duration) -> Failure {
     let (host, limit) = (account.host_and_port(), limit.as_secs_f64());
     let message = match phase {
-        Phase::Connect => format!("connecting to {host} took longer than {limit} s"),
-        Phase::FirstEvent => format!("{host} sent nothing for {limit} s"),
-        Phase::Gap => format!("{host} stalled: nothing new for {limit} s"),
+        TimeoutPhase::Connect => format!("connecting to {host} took longer than {limit} s"),
+        TimeoutPhase::FirstEvent => format!("{host} sent nothing for {limit} s"),
+        TimeoutPhase::Gap => format!("{host} stalled: nothing new for {limit} s"),
     };
-    Failure::new(Fault::TimedOut(phase), message)
+    Failure::new(ProviderFault::TimedOut(phase), message)
 }
 
 /// The answer's events. Dropping it drops the body, which closes the connection.
@@ -158,7 +158,7 @@ struct Events {
     out: EventQueue,
     /// Told after the events that came before it.
     wrong: Option<DecodeError>,
-    waiting_for: Phase,
+    waiting_for: TimeoutPhase,
     patience: IdleTimeout,
     /// When the answer ends without the closing word, once all was said.
     closes_at: Option<Instant>,
@@ -223,15 +223,15 @@ impl Events {
         self.wrong = result.err();
     }
 
-    fn record_progress(&mut self, progress: Progress) {
+    fn record_progress(&mut self, progress: StreamProgress) {
         let counts = match self.waiting_for {
-            Phase::FirstEvent | Phase::Connect => progress >= Progress::Event,
-            Phase::Gap => progress == Progress::Content,
+            TimeoutPhase::FirstEvent | TimeoutPhase::Connect => progress >= StreamProgress::Event,
+            TimeoutPhase::Gap => progress == StreamProgress::Content,
         };
         if self.decoder.may_end() && !self.decoder.has_stopped() {
             self.await_closing_word();
         } else if counts {
-            self.waiting_for = Phase::Gap;
+            self.waiting_for = TimeoutPhase::Gap;
             self.patience.restart(self.limits.gap);
         }
     }
@@ -302,7 +302,7 @@ mod tests {
             decoder,
             out: EventQueue::default(),
             wrong: None,
-            waiting_for: Phase::FirstEvent,
+            waiting_for: TimeoutPhase::FirstEvent,
             patience: IdleTimeout::new(LIMITS.first_event),
             closes_at: None,
             limits: LIMITS,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     /// The end: seconds until then, and what it was.
-    async fn ending(events: Events) -> (u64, Result<StopReason, Fault>) {
+    async fn ending(events: Events) -> (u64, Result<StopReason, ProviderFault>) {
         let start = clock::now();
         let all: Vec<_> = events.collect().await;
         let end = match all.into_iter().next_back() {
@@ -339,7 +339,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pings_and_comments_do_not_begin_an_answer() {
-        let waiting = Err(Fault::TimedOut(Phase::FirstEvent));
+        let waiting = Err(ProviderFault::TimedOut(TimeoutPhase::FirstEvent));
         assert_eq!(ending(messages(vec![])).await, (60, waiting.clone()));
         assert_eq!(
             ending(messages(vec![(30, PING), (20, ": hi\n\n"), (9, PING)])).await,
@@ -349,7 +349,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_content_keeps_an_answer_alive() {
-        let stalled = Err(Fault::TimedOut(Phase::Gap));
+        let stalled = Err(ProviderFault::TimedOut(TimeoutPhase::Gap));
         let script = vec![(59, START), (50, PING), (20, EMPTY), (19, BLOCK)];
         assert_eq!(ending(messages(script)).await, (149, stalled.clone()));
         let script = vec![(1, START), (1, BLOCK), (80, TEXT), (80, TEXT), (80, TEXT)];
@@ -367,7 +367,10 @@ mod tests {
         );
         // The body is not even polled meanwhile; its hour begins after ours.
         tokio::time::sleep(Duration::from_secs(7_200)).await;
-        assert_eq!(ending(events).await, (90, Err(Fault::TimedOut(Phase::Gap))));
+        assert_eq!(
+            ending(events).await,
+            (90, Err(ProviderFault::TimedOut(TimeoutPhase::Gap)))
+        );
     }
 
     #[tokio::test(start_paused = true)]

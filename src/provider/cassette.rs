@@ -40,9 +40,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::account::Account;
-use super::classify::{self, Failure, Refusal};
-use super::error::{Fault, Phase, ProviderError};
-use super::request::Request;
+use super::classify::{self, Failure, RefusedResponse};
+use super::error::{ProviderError, ProviderFault, TimeoutPhase};
+use super::request::ModelRequest;
 use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
@@ -108,7 +108,7 @@ pub(super) struct CassetteEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool: Option<CassetteTool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<RecordedTokens>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stop: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ pub(super) struct CassetteTool {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Tokens {
+pub(super) struct RecordedTokens {
     input: u64,
     output: u64,
     cache_read: u64,
@@ -230,7 +230,7 @@ pub(super) fn is_torn(text: &str) -> bool {
 impl CassetteMatch {
     /// What a request is known by.
     /// `clean` takes secrets out: of a prompt that holds one, what stands before it is kept.
-    pub(super) fn from_request(request: &Request, clean: impl Fn(&str) -> Option<String>) -> Self {
+    pub(super) fn from_request(request: &ModelRequest, clean: impl Fn(&str) -> Option<String>) -> Self {
         let (prompt, step) = last_prompt_and_step(request);
         let without = clean(&prompt).unwrap_or_else(|| prompt.clone());
         let same = prompt.chars().zip(without.chars());
@@ -246,7 +246,7 @@ impl CassetteMatch {
         }
     }
 
-    pub(super) fn matches_request(&self, request: &Request) -> bool {
+    pub(super) fn matches_request(&self, request: &ModelRequest) -> bool {
         let (prompt, step) = last_prompt_and_step(request);
         self.prompt
             .as_ref()
@@ -257,7 +257,7 @@ impl CassetteMatch {
 }
 
 /// The last prompt of a request, and how many steps came after it.
-fn last_prompt_and_step(request: &Request) -> (String, usize) {
+fn last_prompt_and_step(request: &ModelRequest) -> (String, usize) {
     let is_prompt = |message: &Message| message.role == Role::User && !message.hidden;
     let messages = request.messages.iter().map(|item| &item.message);
     let steps = messages.clone().rev().take_while(|message| !is_prompt(message));
@@ -286,7 +286,7 @@ impl CassetteTool {
     }
 }
 
-impl Tokens {
+impl RecordedTokens {
     pub(super) fn from_usage(usage: Usage, cost: Option<Cost>) -> Self {
         Self {
             input: usage.input,
@@ -336,11 +336,11 @@ impl CassetteEvent {
             request_id: error.request_id.clone(),
             fault: Some(fault_name(&error.fault).to_owned()),
             limit: match error.fault {
-                Fault::PromptTooLong { limit } => limit,
+                ProviderFault::PromptTooLong { limit } => limit,
                 _ => None,
             },
             reset_at_ms: match error.fault {
-                Fault::QuotaExhausted { reset_at } => reset_at,
+                ProviderFault::QuotaExhausted { reset_at } => reset_at,
                 _ => None,
             },
             action: error.user_action.clone(),
@@ -401,7 +401,7 @@ impl Failed {
             headers.insert("retry-after-ms", HeaderValue::from(ms));
         }
         let body = json!({"error": {"message": self.message}}).to_string();
-        classify::classify_response(&Refusal {
+        classify::classify_response(&RefusedResponse {
             account,
             model,
             status: self.status.unwrap_or(500),
@@ -411,58 +411,58 @@ impl Failed {
     }
 }
 
-fn fault_name(fault: &Fault) -> &'static str {
+fn fault_name(fault: &ProviderFault) -> &'static str {
     match fault {
-        Fault::Throttled => "throttled",
-        Fault::Overloaded => "overloaded",
-        Fault::Server => "server",
-        Fault::TimedOut(Phase::Connect) => "connect_timeout",
-        Fault::TimedOut(Phase::FirstEvent) => "first_event_timeout",
-        Fault::TimedOut(Phase::Gap) => "gap_timeout",
-        Fault::Connection => "connection",
-        Fault::Tls => "tls",
-        Fault::BrokenStream => "broken_stream",
-        Fault::ErrorEvent => "error_event",
-        Fault::PromptTooLong { .. } => "prompt_too_long",
-        Fault::OutputLimit { .. } => "output_limit",
-        Fault::ImageRefused => "image_refused",
-        Fault::Unauthorized => "unauthorized",
-        Fault::QuotaExhausted { .. } => "quota_exhausted",
-        Fault::NotFound => "not_found",
-        Fault::ContentPolicy => "content_policy",
-        Fault::InvalidRequest => "invalid_request",
-        Fault::NotTheApi => "not_the_api",
-        Fault::Local => "local",
+        ProviderFault::Throttled => "throttled",
+        ProviderFault::Overloaded => "overloaded",
+        ProviderFault::Server => "server",
+        ProviderFault::TimedOut(TimeoutPhase::Connect) => "connect_timeout",
+        ProviderFault::TimedOut(TimeoutPhase::FirstEvent) => "first_event_timeout",
+        ProviderFault::TimedOut(TimeoutPhase::Gap) => "gap_timeout",
+        ProviderFault::Connection => "connection",
+        ProviderFault::Tls => "tls",
+        ProviderFault::BrokenStream => "broken_stream",
+        ProviderFault::ErrorEvent => "error_event",
+        ProviderFault::PromptTooLong { .. } => "prompt_too_long",
+        ProviderFault::OutputLimit { .. } => "output_limit",
+        ProviderFault::ImageRefused => "image_refused",
+        ProviderFault::Unauthorized => "unauthorized",
+        ProviderFault::QuotaExhausted { .. } => "quota_exhausted",
+        ProviderFault::NotFound => "not_found",
+        ProviderFault::ContentPolicy => "content_policy",
+        ProviderFault::InvalidRequest => "invalid_request",
+        ProviderFault::NotTheApi => "not_the_api",
+        ProviderFault::Local => "local",
     }
 }
 
 /// The fault of that name; none for one that is not known.
-fn fault_of(name: &str, failed: &Failed) -> Option<Fault> {
+fn fault_of(name: &str, failed: &Failed) -> Option<ProviderFault> {
     let all = [
-        Fault::Throttled,
-        Fault::Overloaded,
-        Fault::Server,
-        Fault::TimedOut(Phase::Connect),
-        Fault::TimedOut(Phase::FirstEvent),
-        Fault::TimedOut(Phase::Gap),
-        Fault::Connection,
-        Fault::Tls,
-        Fault::BrokenStream,
-        Fault::ErrorEvent,
-        Fault::PromptTooLong { limit: failed.limit },
-        Fault::OutputLimit {
+        ProviderFault::Throttled,
+        ProviderFault::Overloaded,
+        ProviderFault::Server,
+        ProviderFault::TimedOut(TimeoutPhase::Connect),
+        ProviderFault::TimedOut(TimeoutPhase::FirstEvent),
+        ProviderFault::TimedOut(TimeoutPhase::Gap),
+        ProviderFault::Connection,
+        ProviderFault::Tls,
+        ProviderFault::BrokenStream,
+        ProviderFault::ErrorEvent,
+        ProviderFault::PromptTooLong { limit: failed.limit },
+        ProviderFault::OutputLimit {
             limit: failed.limit.and_then(|limit| u32::try_from(limit).ok()),
         },
-        Fault::ImageRefused,
-        Fault::Unauthorized,
-        Fault::QuotaExhausted {
+        ProviderFault::ImageRefused,
+        ProviderFault::Unauthorized,
+        ProviderFault::QuotaExhausted {
             reset_at: failed.reset_at_ms,
         },
-        Fault::NotFound,
-        Fault::ContentPolicy,
-        Fault::InvalidRequest,
-        Fault::NotTheApi,
-        Fault::Local,
+        ProviderFault::NotFound,
+        ProviderFault::ContentPolicy,
+        ProviderFault::InvalidRequest,
+        ProviderFault::NotTheApi,
+        ProviderFault::Local,
     ];
     all.into_iter().find(|fault| fault_name(fault) == name)
 }
@@ -514,11 +514,11 @@ mod tests {
             ..Failed::default()
         };
         for fault in [
-            Fault::Throttled,
-            Fault::TimedOut(Phase::Gap),
-            Fault::PromptTooLong { limit: Some(7) },
-            Fault::QuotaExhausted { reset_at: Some(8) },
-            Fault::NotTheApi,
+            ProviderFault::Throttled,
+            ProviderFault::TimedOut(TimeoutPhase::Gap),
+            ProviderFault::PromptTooLong { limit: Some(7) },
+            ProviderFault::QuotaExhausted { reset_at: Some(8) },
+            ProviderFault::NotTheApi,
         ] {
             assert_eq!(fault_of(fault_name(&fault), &failed), Some(fault));
         }

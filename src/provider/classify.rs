@@ -18,7 +18,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::account::Account;
-use super::error::Fault;
+use super::error::ProviderFault;
 use super::models::{KnownList, current_day, suggest_model_names};
 use super::registry::naming_at;
 use crate::base::{clock, text};
@@ -26,7 +26,7 @@ use crate::base::{clock, text};
 /// A failed call, before it is known whose it was. May hold secrets: see [`Account::build_provider_error`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
-    pub(crate) fault: Fault,
+    pub(crate) fault: ProviderFault,
     pub(crate) message: String,
     pub(crate) status: Option<u16>,
     pub(crate) request_id: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(fault: Fault, message: impl Into<String>) -> Self {
+    pub(crate) fn new(fault: ProviderFault, message: impl Into<String>) -> Self {
         Self {
             fault,
             message: message.into(),
@@ -50,7 +50,7 @@ impl Failure {
 
     /// The stream is not what it should be, or ended before its stop event.
     pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
-        Self::new(Fault::BrokenStream, message)
+        Self::new(ProviderFault::BrokenStream, message)
     }
 
     /// Adds what the person can do.
@@ -61,7 +61,7 @@ impl Failure {
 }
 
 /// A response that is not the answer that was asked for.
-pub(crate) struct Refusal<'a> {
+pub(crate) struct RefusedResponse<'a> {
     pub(crate) account: &'a Account,
     pub(crate) model: &'a str,
     pub(crate) status: u16,
@@ -84,16 +84,16 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// What a response with an error status, or a body that is not a stream, means.
-pub(crate) fn classify_response(refusal: &Refusal<'_>) -> Failure {
+pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     let told = ErrorWords::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         200..300 if told.is_error => fault_of(None, &told, refusal.headers),
-        200..400 => Fault::NotTheApi,
+        200..400 => ProviderFault::NotTheApi,
         status => fault_of(Some(status), &told, refusal.headers),
     };
     let message = match (&fault, told.message.is_empty()) {
-        (Fault::NotTheApi, _) => not_the_api(refusal),
+        (ProviderFault::NotTheApi, _) => not_the_api(refusal),
         (_, false) => told.message.clone(),
         (_, true) => format!("status {} without a message", refusal.status),
     };
@@ -138,7 +138,7 @@ pub(crate) fn classify_stream_error(account: &Account, model: &str, data: &str) 
     }
 }
 
-fn not_the_api(refusal: &Refusal<'_>) -> String {
+fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
     let host = refusal.account.host_and_port();
     let header = |name: &str| refusal.headers.get(name).and_then(|value| value.to_str().ok());
     match (refusal.status, header("location"), header("content-type")) {
@@ -279,62 +279,62 @@ fn extract_text(value: &Value) -> Option<String> {
     }
 }
 
-fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Fault {
+fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> ProviderFault {
     let throttled = status == Some(429);
     if too_long(told, throttled) {
-        return Fault::PromptTooLong {
+        return ProviderFault::PromptTooLong {
             limit: told.window.or_else(|| limit_in(&told.text)),
         };
     }
     if quota_exhausted(status, told) {
-        return Fault::QuotaExhausted {
+        return ProviderFault::QuotaExhausted {
             reset_at: reset_at(&told.text, headers),
         };
     }
     if image_refused(status, told) {
-        return Fault::ImageRefused;
+        return ProviderFault::ImageRefused;
     }
     if content_policy(status, told) {
-        return Fault::ContentPolicy;
+        return ProviderFault::ContentPolicy;
     }
     if status == Some(413) {
-        return Fault::PromptTooLong { limit: None };
+        return ProviderFault::PromptTooLong { limit: None };
     }
     if told.contains_any(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529)
     {
-        return Fault::Overloaded;
+        return ProviderFault::Overloaded;
     }
     if matches!(status, Some(400 | 422)) && output_limit::is_refused(&told.text) {
-        return Fault::OutputLimit {
+        return ProviderFault::OutputLimit {
             limit: output_limit::parse_output_limit(&told.text),
         };
     }
     match status {
-        Some(401 | 403) => Fault::Unauthorized,
-        Some(400) | None if key_refused(told) => Fault::Unauthorized,
-        Some(404 | 405 | 410) => Fault::NotFound,
-        Some(408 | 409 | 429) => Fault::Throttled,
-        Some(500..600) => Fault::Server,
-        Some(_) => Fault::InvalidRequest,
+        Some(401 | 403) => ProviderFault::Unauthorized,
+        Some(400) | None if key_refused(told) => ProviderFault::Unauthorized,
+        Some(404 | 405 | 410) => ProviderFault::NotFound,
+        Some(408 | 409 | 429) => ProviderFault::Throttled,
+        Some(500..600) => ProviderFault::Server,
+        Some(_) => ProviderFault::InvalidRequest,
         None => fault_of_code(&told.code),
     }
 }
 
 /// Errors inside a stream have no status, but a code.
-fn fault_of_code(code: &str) -> Fault {
+fn fault_of_code(code: &str) -> ProviderFault {
     let has = |any: &[&str]| any.iter().any(|word| code.contains(word));
     if has(&["rate_limit", "too_many_requests", "resource_exhausted", "throttl"]) {
-        Fault::Throttled
+        ProviderFault::Throttled
     } else if has(&["authentication", "permission", "invalid_api_key", "unauthorized"]) {
-        Fault::Unauthorized
+        ProviderFault::Unauthorized
     } else if has(&["not_found"]) {
-        Fault::NotFound
+        ProviderFault::NotFound
     } else if has(&["api_error", "server_error", "internal", "unavailable", "timeout"]) {
-        Fault::Server
+        ProviderFault::Server
     } else if has(&["invalid_request"]) {
-        Fault::InvalidRequest
+        ProviderFault::InvalidRequest
     } else {
-        Fault::ErrorEvent
+        ProviderFault::ErrorEvent
     }
 }
 
@@ -591,44 +591,53 @@ fn other_model(account: &Account, model: &str) -> String {
 }
 
 /// What the person can do.
-fn suggest_user_action(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> Option<String> {
+fn suggest_user_action(
+    fault: &ProviderFault,
+    account: &Account,
+    model: &str,
+    told: &ErrorWords,
+) -> Option<String> {
     let name = &account.name;
     match fault {
-        Fault::Unauthorized => Some(account.key_hint()),
-        Fault::QuotaExhausted { .. } => Some(format!(
+        ProviderFault::Unauthorized => Some(account.key_hint()),
+        ProviderFault::QuotaExhausted { .. } => Some(format!(
             "add credit at {}, or choose another provider",
             account.host_and_port()
         )),
-        Fault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
-        Fault::NotFound if told.contains_any(&["model"]) => Some(other_model(account, model)),
-        Fault::NotFound | Fault::NotTheApi => Some(format!("check [provider.{name}] base_url")),
-        Fault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
+        ProviderFault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
+        ProviderFault::NotFound if told.contains_any(&["model"]) => Some(other_model(account, model)),
+        ProviderFault::NotFound | ProviderFault::NotTheApi => {
+            Some(format!("check [provider.{name}] base_url"))
+        }
+        ProviderFault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }
-        Fault::InvalidRequest if told.contains_any(&["does not support tools", "support tool use"]) => {
+        ProviderFault::InvalidRequest
+            if told.contains_any(&["does not support tools", "support tool use"]) =>
+        {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
-        Fault::InvalidRequest => Some(format!(
+        ProviderFault::InvalidRequest => Some(format!(
             "choose a model other than {model}, or start a new session; see the provider's message"
         )),
-        Fault::OutputLimit { .. } => Some(format!(
+        ProviderFault::OutputLimit { .. } => Some(format!(
             "set [model.{model:?}] max_output_tokens to what the provider allows"
         )),
-        Fault::ImageRefused => Some(format!(
+        ProviderFault::ImageRefused => Some(format!(
             "choose a model that can see pictures, or leave them out for {model}"
         )),
-        Fault::ContentPolicy => Some("rephrase the request, or choose another model".to_owned()),
-        Fault::PromptTooLong { .. } => {
+        ProviderFault::ContentPolicy => Some("rephrase the request, or choose another model".to_owned()),
+        ProviderFault::PromptTooLong { .. } => {
             Some("compact the session, or choose a model with a larger window".to_owned())
         }
-        Fault::Throttled
-        | Fault::Overloaded
-        | Fault::Server
-        | Fault::TimedOut(_)
-        | Fault::Connection
-        | Fault::Tls
-        | Fault::BrokenStream
-        | Fault::ErrorEvent
-        | Fault::Local => None,
+        ProviderFault::Throttled
+        | ProviderFault::Overloaded
+        | ProviderFault::Server
+        | ProviderFault::TimedOut(_)
+        | ProviderFault::Connection
+        | ProviderFault::Tls
+        | ProviderFault::BrokenStream
+        | ProviderFault::ErrorEvent
+        | ProviderFault::Local => None,
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::anthropic::MessagesDecoder;
 use super::decode::{DecodeError, EventQueue, StreamDecoder};
-use super::error::Fault;
+use super::error::ProviderFault;
 use super::openai::ChatDecoder;
 use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Usage};
@@ -92,7 +92,10 @@ fn check_cut_off(name: &str, make: Make, bytes: &[u8], expected: &[StreamEvent])
     let (events, wrong) = run(make, [bytes]);
     let stopped = matches!(events.last(), Some(StreamEvent::Stop(_)));
     assert_eq!(stopped, wrong.is_none(), "{name}, cut off at {}", bytes.len());
-    let broken = matches!(wrong, None | Some(DecodeError::Failed(Fault::BrokenStream, _)));
+    let broken = matches!(
+        wrong,
+        None | Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
+    );
     assert!(broken, "{name}, cut off at {}: {wrong:?}", bytes.len());
     let text = |events: &[StreamEvent]| -> String {
         events
@@ -371,7 +374,10 @@ fn messages_that_go_wrong() {
         "data: {\"type\":\"content_block_delta\",\"index\":9,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\n\n",
     ] {
         assert!(
-            matches!(told(events), Some(DecodeError::Failed(Fault::BrokenStream, _))),
+            matches!(
+                told(events),
+                Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
+            ),
             "{events}"
         );
     }
@@ -607,16 +613,16 @@ fn chat_that_goes_wrong() {
     }
     assert!(matches!(
         wrong(""),
-        Some(DecodeError::Failed(Fault::BrokenStream, _))
+        Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
     ));
     assert!(matches!(
         wrong("data: {\n\n"),
-        Some(DecodeError::Failed(Fault::BrokenStream, _))
+        Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
     ));
     let overloaded = chunk("{}", "\"insufficient_system_resource\"");
     assert!(matches!(
         wrong(&overloaded),
-        Some(DecodeError::Failed(Fault::Overloaded, _))
+        Some(DecodeError::Failed(ProviderFault::Overloaded, _))
     ));
     // A closing word without a reason: fine after text, not after half a tool call, not after nothing.
     assert_eq!(wrong(DONE), None);

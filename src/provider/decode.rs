@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::classify;
-use super::error::Fault;
+use super::error::ProviderFault;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::{StopReason, StreamEvent};
 
@@ -13,7 +13,7 @@ const JOINED: usize = 64 * 1024;
 
 /// What a piece of the stream was, for the time limits (R-PROV-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Progress {
+pub(crate) enum StreamProgress {
     /// Nothing, a comment or a ping.
     Nothing,
     /// An event without content.
@@ -28,12 +28,12 @@ pub(crate) enum DecodeError {
     /// The provider sent an error: the event's data, yet to be classified.
     Told(String),
     /// It is not what it should be.
-    Failed(Fault, String),
+    Failed(ProviderFault, String),
 }
 
 impl DecodeError {
     pub(crate) fn broken_stream(what: impl Into<String>) -> Self {
-        Self::Failed(Fault::BrokenStream, what.into())
+        Self::Failed(ProviderFault::BrokenStream, what.into())
     }
 }
 
@@ -70,7 +70,8 @@ impl EventQueue {
 /// An API's way to say things.
 pub(crate) trait ApiDecoder: Send {
     /// Takes the next event of the stream.
-    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError>;
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue)
+    -> Result<StreamProgress, DecodeError>;
 
     /// The body has ended in order.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
@@ -99,9 +100,9 @@ impl StreamDecoder {
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         let Self { sse, api } = self;
-        let mut result = Ok(Progress::Nothing);
+        let mut result = Ok(StreamProgress::Nothing);
         let pushed = sse.push(chunk, |event| feed_event(api.as_mut(), &event, out, &mut result));
         if let Err(too_large) = pushed
             && result.is_ok()
@@ -115,7 +116,7 @@ impl StreamDecoder {
     /// The body has ended in order.
     pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         let Self { sse, api } = self;
-        let mut result = Ok(Progress::Nothing);
+        let mut result = Ok(StreamProgress::Nothing);
         sse.finish(|event| feed_event(api.as_mut(), &event, out, &mut result));
         result?;
         if self.api.has_stopped() {
@@ -144,7 +145,7 @@ fn feed_event(
     api: &mut dyn ApiDecoder,
     event: &SseEvent,
     out: &mut EventQueue,
-    result: &mut Result<Progress, DecodeError>,
+    result: &mut Result<StreamProgress, DecodeError>,
 ) {
     let Ok(so_far) = *result else { return };
     if !api.has_stopped() {

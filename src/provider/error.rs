@@ -9,7 +9,7 @@ use crate::domain::{AgentError, ErrorClass, ErrorCode};
 #[error("{provider} API error: {message}")]
 pub struct ProviderError {
     /// What went wrong.
-    pub fault: Fault,
+    pub fault: ProviderFault,
     /// The provider's configured name.
     pub provider: String,
     /// The model that was asked.
@@ -30,7 +30,7 @@ pub struct ProviderError {
 
 /// The kinds of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProviderFault {
     /// 429 without a used-up quota, 408, 409.
     Throttled,
     /// 529 and its like.
@@ -38,7 +38,7 @@ pub enum Fault {
     /// Every other 5xx.
     Server,
     /// A time limit of ours (R-PROV-2).
-    TimedOut(Phase),
+    TimedOut(TimeoutPhase),
     /// Refused, reset, not resolved, closed before an answer.
     Connection,
     /// The certificate was not accepted; the message names the issuer.
@@ -80,7 +80,7 @@ pub enum Fault {
 
 /// The phase in which a time limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum TimeoutPhase {
     /// Connecting (10 s).
     Connect,
     /// Waiting for headers or the first event (60 s; 300 s for local addresses and with reasoning).
@@ -119,32 +119,32 @@ impl ProviderError {
     /// One exhaustive match, no look at the text.
     fn usual_disposition(&self) -> Disposition {
         match self.fault {
-            Fault::Throttled
-            | Fault::Overloaded
-            | Fault::Server
-            | Fault::Connection
-            | Fault::BrokenStream
-            | Fault::ErrorEvent => Disposition::Retry,
-            Fault::TimedOut(_) => Disposition::RetryTimeout,
-            Fault::PromptTooLong { .. } => Disposition::Compact,
-            Fault::ImageRefused => Disposition::ShrinkImage,
-            Fault::QuotaExhausted { .. } => Disposition::NextOnRoute,
-            Fault::Tls
-            | Fault::Unauthorized
-            | Fault::NotFound
-            | Fault::ContentPolicy
-            | Fault::OutputLimit { .. }
-            | Fault::InvalidRequest
-            | Fault::NotTheApi
-            | Fault::Local => Disposition::Fail,
+            ProviderFault::Throttled
+            | ProviderFault::Overloaded
+            | ProviderFault::Server
+            | ProviderFault::Connection
+            | ProviderFault::BrokenStream
+            | ProviderFault::ErrorEvent => Disposition::Retry,
+            ProviderFault::TimedOut(_) => Disposition::RetryTimeout,
+            ProviderFault::PromptTooLong { .. } => Disposition::Compact,
+            ProviderFault::ImageRefused => Disposition::ShrinkImage,
+            ProviderFault::QuotaExhausted { .. } => Disposition::NextOnRoute,
+            ProviderFault::Tls
+            | ProviderFault::Unauthorized
+            | ProviderFault::NotFound
+            | ProviderFault::ContentPolicy
+            | ProviderFault::OutputLimit { .. }
+            | ProviderFault::InvalidRequest
+            | ProviderFault::NotTheApi
+            | ProviderFault::Local => Disposition::Fail,
         }
     }
 
     /// As clients see it.
     pub fn to_agent_error(&self) -> AgentError {
         let (code, reset_at) = match self.fault {
-            Fault::QuotaExhausted { reset_at } => (ErrorCode::QuotaExhausted, reset_at),
-            Fault::PromptTooLong { .. } => (ErrorCode::ContextLimit, None),
+            ProviderFault::QuotaExhausted { reset_at } => (ErrorCode::QuotaExhausted, reset_at),
+            ProviderFault::PromptTooLong { .. } => (ErrorCode::ContextLimit, None),
             _ => (ErrorCode::ProviderError, None),
         };
         let class = match self.disposition() {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 
-use super::error::Fault;
-use super::{AccountHealth, EventStream, Provider, ProviderError, Request, StreamEvent};
+use super::error::ProviderFault;
+use super::{AccountHealth, EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 
 /// How a provider fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,10 @@ impl Provider for WatchedProvider {
         self.inner.take_pending_notice()
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (last, standing) = (self.last.clone(), self.standing.clone());
         let key_refused = self.key_refused.clone();
         let opened = self.inner.open_stream(request);
@@ -80,7 +83,7 @@ impl Provider for WatchedProvider {
             let opened = opened.await;
             record_health(&last, opened.is_ok());
             let events = opened.inspect_err(|error| {
-                key_refused.fetch_or(error.fault == Fault::Unauthorized, Ordering::Relaxed);
+                key_refused.fetch_or(error.fault == ProviderFault::Unauthorized, Ordering::Relaxed);
                 standing.record_failure(error);
             })?;
             let mut begun = false;

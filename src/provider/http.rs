@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use super::account::{Account, is_loopback};
 use super::classify::Failure;
-use super::error::{Fault, Phase};
+use super::error::{ProviderFault, TimeoutPhase};
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};
@@ -72,7 +72,7 @@ impl Http {
                 return build(&account, &settings);
             }
             let built = tokio::task::spawn_blocking(move || build(&account, &settings)).await;
-            built.unwrap_or_else(|error| Err(Failure::new(Fault::Local, error.to_string())))
+            built.unwrap_or_else(|error| Err(Failure::new(ProviderFault::Local, error.to_string())))
         };
         self.client.get_or_try_init(|| build).await.cloned()
     }
@@ -113,7 +113,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
     {
         let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|error| {
             Failure::new(
-                Fault::Local,
+                ProviderFault::Local,
                 format!("proxy is not usable: {}", error.without_url()),
             )
             .with_user_action("check [network] proxy")
@@ -126,7 +126,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
     }
     builder.build().map_err(|error| {
         Failure::new(
-            Fault::Local,
+            ProviderFault::Local,
             format!("no HTTP client: {}", innermost_message(&error)),
         )
     })
@@ -140,7 +140,7 @@ fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls
         tls::build_client_config(settings.ca_file.as_deref())
     };
     made.map_err(|error| {
-        let failure = Failure::new(Fault::Local, error.to_string());
+        let failure = Failure::new(ProviderFault::Local, error.to_string());
         match error {
             TlsError::CaFile { .. } => {
                 failure.with_user_action("set ca_file to a PEM file with certificates")
@@ -170,19 +170,22 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
             _ => "if your network inspects traffic, set ca_file to the PEM file of its root certificate"
                 .to_owned(),
         };
-        return Failure::new(Fault::Tls, message).with_user_action(action);
+        return Failure::new(ProviderFault::Tls, message).with_user_action(action);
     }
     if error.is_timeout() {
         let limit = connect.as_secs_f64();
         let message = format!("connecting to {host} took longer than {limit} s");
-        return Failure::new(Fault::TimedOut(Phase::Connect), message);
+        return Failure::new(ProviderFault::TimedOut(TimeoutPhase::Connect), message);
     }
     let refused = find::<io::Error>(error).is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
     let failure = if refused {
-        Failure::new(Fault::Connection, format!("{host} refused the connection"))
+        Failure::new(
+            ProviderFault::Connection,
+            format!("{host} refused the connection"),
+        )
     } else {
         Failure::new(
-            Fault::Connection,
+            ProviderFault::Connection,
             format!("no answer from {host}: {}", innermost_message(error)),
         )
     };

@@ -46,12 +46,12 @@ mod stream;
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
 pub use circuit::{Caller, CircuitPolicy};
 pub use configured::build_spec;
-pub use error::{Disposition, Fault, Phase, ProviderError};
+pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use models::{ModelInfo, ModelOverride, PriceSource, is_thinking_enabled};
 pub use probe::{ModelList, ProbeResult, fetch_list, list_models, probe_provider};
 pub use registry::{ApiKind, CallLimits, CallSlot, CallSlots, ProviderSpec, build};
-pub use request::{Effort, Item, Request, Shape};
+pub use request::{Effort, HistoryItem, ModelRequest, RequestShape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, RetryVerdict};
 pub use script::Script;
 pub use stream::{EventStream, StopReason, StreamEvent};
@@ -85,7 +85,10 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Makes the call. The stream yields events, then ends after exactly one [`StreamEvent::Stop`], or
     /// yields exactly one error and ends.
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
 }
 
 /// Where a call goes: `base` with `path` behind it, as far as it does not end with it already. A query

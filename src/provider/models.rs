@@ -13,7 +13,7 @@ pub use self::defaults::{current_day, list_offered_models};
 pub use self::judge::{KnownList, NameVerdict, Naming, check_model_name, suggest_model_names};
 pub use self::table::{Retirement, lookup_retirement};
 
-use self::table::{Row, TABLE, is_closed};
+use self::table::{ModelRow, TABLE, is_closed};
 use super::request::Effort;
 use crate::domain::Price;
 
@@ -119,7 +119,7 @@ pub fn lookup_model(model: &str) -> ModelInfo {
 }
 
 /// The table's row of exactly this model.
-fn lookup_row(model: &str) -> Option<&'static Row> {
+fn lookup_row(model: &str) -> Option<&'static ModelRow> {
     let name = plain_name(model);
     TABLE.iter().find(|row| row.name == name)
 }

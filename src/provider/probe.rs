@@ -13,7 +13,7 @@ use super::anthropic::Anthropic;
 use super::call::{read_error_response, timed_out};
 use super::circuit::CircuitPolicy;
 use super::classify::Failure;
-use super::error::{Phase, ProviderError};
+use super::error::{ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
 use super::registry::{ApiKind, ProviderSpec, unusable_provider_error};
@@ -77,7 +77,7 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     let asked = tokio::time::timeout(limit, get(spec, &account, path));
     let answered = asked
         .await
-        .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
+        .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
     answered.map_err(|failure| account.build_provider_error("", failure))
 }
 
@@ -103,7 +103,7 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
     let asked = tokio::time::timeout(limit, get(spec, &account, path));
     let answered = asked
         .await
-        .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
+        .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
     let answered = answered.map_err(|failure| account.build_provider_error("", failure))?;
     Ok(match answered {
         _ if path == OF_KEY => ProbeResult::Key,

@@ -20,10 +20,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::cassette::{
-    CassetteEvent, CassetteMatch, CassetteTool, Exchange, RECORDED, Recorded as Origin, Tokens,
+    CassetteEvent, CassetteMatch, CassetteTool, Exchange, RECORDED, Recorded as Origin, RecordedTokens,
 };
 use super::registry::ApiKind;
-use super::{EventStream, Provider, ProviderError, Request, StreamEvent};
+use super::{EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 use crate::base::clock;
 use crate::config::Redactor;
 
@@ -71,7 +71,10 @@ impl Provider for RecordingProvider {
         notice.take()
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let origin = Origin {
             at_ms: clock::wall_ms(),
             provider: self.inner.name().to_owned(),
@@ -197,7 +200,7 @@ impl Recording {
                 }
             }
             Ok(StreamEvent::Usage { usage, cost }) => {
-                let tokens = Some(Tokens::from_usage(*usage, *cost));
+                let tokens = Some(RecordedTokens::from_usage(*usage, *cost));
                 match events.last_mut() {
                     Some(last) if last.usage.is_some() => last.usage = tokens,
                     _ => events.push(CassetteEvent {
@@ -399,17 +402,20 @@ mod tests {
     use super::*;
     use crate::domain::{Cost, Message, Usage};
     use crate::provider::request::tests::build_request;
-    use crate::provider::{Fault, Phase, Script, StopReason};
+    use crate::provider::{ProviderFault, Script, StopReason, TimeoutPhase};
 
     /// Answers with what it is told, then stands still where there is no end.
-    struct Given(Vec<Result<StreamEvent, ProviderError>>);
+    struct ScriptedEvents(Vec<Result<StreamEvent, ProviderError>>);
 
-    impl Provider for Given {
+    impl Provider for ScriptedEvents {
         fn name(&self) -> &str {
             "work"
         }
 
-        fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        fn open_stream(
+            &self,
+            _: Arc<ModelRequest>,
+        ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
             let given = futures::stream::iter(self.0.clone()).chain(futures::stream::pending());
             async move { Ok(given.boxed()) }.boxed()
         }
@@ -423,7 +429,7 @@ mod tests {
         redactor
     }
 
-    fn error(fault: Fault) -> ProviderError {
+    fn error(fault: ProviderFault) -> ProviderError {
         ProviderError {
             fault,
             provider: "work".into(),
@@ -492,7 +498,7 @@ mod tests {
 
     async fn recorded(dir: &tempfile::TempDir, given: Vec<Result<StreamEvent, ProviderError>>) -> String {
         let path = dir.path().join("new/tape.jsonl");
-        let given = Given(given);
+        let given = ScriptedEvents(given);
         let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
         events(&recorded, "fix it").await;
         std::fs::read_to_string(path).unwrap()
@@ -503,10 +509,10 @@ mod tests {
         let ends = [
             Ok(StreamEvent::Stop(StopReason::MaxTokens)),
             Ok(StreamEvent::Stop(StopReason::Refusal(Some("I won't".into())))),
-            Err(error(Fault::Throttled)),
-            Err(error(Fault::TimedOut(Phase::Gap))),
-            Err(error(Fault::PromptTooLong { limit: Some(7) })),
-            Err(error(Fault::QuotaExhausted { reset_at: Some(8) })),
+            Err(error(ProviderFault::Throttled)),
+            Err(error(ProviderFault::TimedOut(TimeoutPhase::Gap))),
+            Err(error(ProviderFault::PromptTooLong { limit: Some(7) })),
+            Err(error(ProviderFault::QuotaExhausted { reset_at: Some(8) })),
         ];
         for end in ends {
             for begun in [every_event(), Vec::new()] {
@@ -523,7 +529,7 @@ mod tests {
     async fn a_call_that_is_broken_off_has_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
-        let given = Given(vec![Ok(StreamEvent::Text("half".into()))]);
+        let given = ScriptedEvents(vec![Ok(StreamEvent::Text("half".into()))]);
         let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
         let asked = Arc::new(build_request("m", vec![Message::user_text("fix it")]));
         drop(recorded.open_stream(asked.clone()));
@@ -546,7 +552,7 @@ mod tests {
         assert_eq!(cut.len(), 1);
         assert_eq!(whole[0], Ok(StreamEvent::Text("half".into())));
         for end in [&cut[0], &whole[1]] {
-            assert_eq!(end.as_ref().unwrap_err().fault, Fault::BrokenStream);
+            assert_eq!(end.as_ref().unwrap_err().fault, ProviderFault::BrokenStream);
         }
     }
 
@@ -579,12 +585,16 @@ mod tests {
                 user_action: Some(CANARY.into()),
                 should_retry: None,
                 request_id: Some(CANARY.into()),
-                ..error(Fault::Server)
+                ..error(ProviderFault::Server)
             }),
         ];
         let path = dir.path().join("tape.jsonl");
-        let recorded =
-            RecordingProvider::new(Arc::new(Given(given)), ApiKind::OpenAi, path.clone(), redactor());
+        let recorded = RecordingProvider::new(
+            Arc::new(ScriptedEvents(given)),
+            ApiKind::OpenAi,
+            path.clone(),
+            redactor(),
+        );
         events(&recorded, &format!("use {CANARY}")).await;
         let tape = std::fs::read_to_string(&path).unwrap();
         assert!(!tape.contains(CANARY) && !tape.contains(rest), "{tape}");
@@ -619,8 +629,12 @@ mod tests {
             Ok(counted(4)),
             Ok(StreamEvent::Stop(StopReason::EndTurn)),
         ];
-        let recorded =
-            RecordingProvider::new(Arc::new(Given(given)), ApiKind::OpenAi, path.clone(), redactor());
+        let recorded = RecordingProvider::new(
+            Arc::new(ScriptedEvents(given)),
+            ApiKind::OpenAi,
+            path.clone(),
+            redactor(),
+        );
         // What a prompt is known by is cut, though not through a secret.
         let prompt = format!("{}{CANARY}", "count ".repeat(32));
         events(&recorded, &prompt).await;
@@ -664,7 +678,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_that_takes_nothing_costs_the_line_alone() {
-        let given = || Given(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
+        let given = || ScriptedEvents(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
         for path in ["/dev/full", "/proc/no/such/place"] {
             let recorded =
                 RecordingProvider::new(Arc::new(given()), ApiKind::OpenAi, path.into(), redactor());

@@ -18,7 +18,7 @@ use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::StreamLimits;
 use super::circuit::CircuitPolicy;
-use super::error::{Fault, ProviderError};
+use super::error::{ProviderError, ProviderFault};
 use super::http::{Http, HttpSettings};
 use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup_local, lookup_model};
 use super::openai::{Flavour, OpenAi};
@@ -215,12 +215,14 @@ impl ProviderSpec {
         };
         let text = self.base_url.as_deref().unwrap_or(default);
         let wrong = |what: String| {
-            Failure::new(Fault::Local, format!("base_url of provider {} {what}", self.name)).with_user_action(
-                format!(
-                    "set [provider.{}] base_url to an http or https address",
-                    self.name
-                ),
+            Failure::new(
+                ProviderFault::Local,
+                format!("base_url of provider {} {what}", self.name),
             )
+            .with_user_action(format!(
+                "set [provider.{}] base_url to an http or https address",
+                self.name
+            ))
         };
         let url = Url::parse(text).map_err(|error| wrong(format!("is not an address: {error}")))?;
         match (self.kind, url.scheme()) {
@@ -234,7 +236,7 @@ impl ProviderSpec {
         for (name, value) in &self.headers {
             let wrong = || {
                 Failure::new(
-                    Fault::Local,
+                    ProviderFault::Local,
                     format!("header {name} of provider {} is not valid", self.name),
                 )
                 .with_user_action(format!("check [provider.{}] headers", self.name))
@@ -253,7 +255,7 @@ impl ProviderSpec {
         let value = to_sensitive_header(&format!("{prefix}{}", key.expose_secret().trim()));
         value.map(Some).ok_or_else(|| {
             Failure::new(
-                Fault::Local,
+                ProviderFault::Local,
                 format!("the key of provider {} contains invalid characters", self.name),
             )
             .with_user_action(format!("check [provider.{}] api_key", self.name))
@@ -331,7 +333,10 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     let nobody = |failure: Failure| unusable_provider_error(spec, &model, failure);
     if spec.kind == ApiKind::Script {
         let Some(path) = &spec.cassette else {
-            let failure = Failure::new(Fault::Local, format!("provider {} has no cassette", spec.name));
+            let failure = Failure::new(
+                ProviderFault::Local,
+                format!("provider {} has no cassette", spec.name),
+            );
             return Err(nobody(failure.with_user_action(format!(
                 "set [provider.{}] cassette to a file",
                 spec.name
@@ -481,7 +486,7 @@ mod tests {
             ..good.clone()
         };
         let error = refused(&bad_key);
-        assert!(error.fault == Fault::Local && !format!("{error:?}").contains("canary"));
+        assert!(error.fault == ProviderFault::Local && !format!("{error:?}").contains("canary"));
         let headers = BTreeMap::from([("bad name".to_owned(), "canary".to_owned().into())]);
         let error = refused(&ProviderSpec { headers, ..good });
         assert_eq!(error.message, "header bad name of provider work is not valid");

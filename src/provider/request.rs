@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 /// One call's content.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ModelRequest {
     /// The model's name as the API knows it.
     pub model: String,
     /// The system prompt.
     pub system: Arc<str>,
     /// The history, valid for every API (R-LOOP-4): it begins with a user message, every tool use is
     /// followed by a tool message with exactly one result for it, and nothing is empty.
-    pub messages: Vec<Arc<Item>>,
+    pub messages: Vec<Arc<HistoryItem>>,
     /// The tools the model may ask for, in a stable order.
     pub tools: Arc<[ToolSpec]>,
     /// The output limit in tokens.
@@ -23,7 +23,7 @@ pub struct Request {
     pub effort: Option<Effort>,
 }
 
-impl Request {
+impl ModelRequest {
     /// Whether a call of the history already has this id, ours or its provider's.
     pub fn has_call(&self, id: &str) -> bool {
         let blocks = self.messages.iter().flat_map(|item| &item.message.content);
@@ -41,8 +41,8 @@ impl Request {
     }
 
     /// The messages, each with the answer that its call ids come from: of results the one that asked for them.
-    pub(crate) fn with_calls(&self) -> impl Iterator<Item = (&Item, &Item)> {
-        let mut asking: Option<&Item> = None;
+    pub(crate) fn with_calls(&self) -> impl Iterator<Item = (&HistoryItem, &HistoryItem)> {
+        let mut asking: Option<&HistoryItem> = None;
         self.messages.iter().map(move |item| {
             match item.message.role {
                 Role::Assistant => asking = Some(item),
@@ -87,7 +87,7 @@ impl Effort {
 /// The APIs' shapes, each with its own way to write a message. A dialect is a shape of its own, because
 /// a session may hop between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum RequestShape {
     /// Anthropic's Messages API.
     Anthropic,
     /// The same without reasoning: another model gave it.
@@ -110,7 +110,7 @@ pub enum Shape {
     ResponsesBare,
 }
 
-impl Shape {
+impl RequestShape {
     const COUNT: usize = 10;
 
     fn cache_index(self) -> usize {
@@ -131,16 +131,16 @@ impl Shape {
 
 /// A message of the history with its serialised forms, made once and kept (R-CTX-5).
 #[derive(Debug)]
-pub struct Item {
+pub struct HistoryItem {
     /// The message.
     pub message: Message,
     /// It contains reasoning or calls: only then its origin has to be looked up.
     has_origin: bool,
-    encoded: [OnceLock<Bytes>; Shape::COUNT],
+    encoded: [OnceLock<Bytes>; RequestShape::COUNT],
     tokens: OnceLock<u64>,
 }
 
-impl Item {
+impl HistoryItem {
     /// Wraps a message.
     pub fn new(message: Message) -> Arc<Self> {
         let has_origin = |block: &Block| matches!(block, Block::Reasoning { .. } | Block::ToolUse { .. });
@@ -158,7 +158,7 @@ impl Item {
     }
 
     /// The message in `shape`, made by `encode` at the first call.
-    pub fn get_or_encode(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
+    pub fn get_or_encode(&self, shape: RequestShape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
         self.encoded[shape.cache_index()].get_or_init(|| encode(&self.message))
     }
 
@@ -364,11 +364,11 @@ pub(crate) mod tests {
         ]
     }
 
-    pub(crate) fn build_request(model: &str, messages: Vec<Message>) -> Request {
-        Request {
+    pub(crate) fn build_request(model: &str, messages: Vec<Message>) -> ModelRequest {
+        ModelRequest {
             model: model.into(),
             system: "Be brief.".into(),
-            messages: messages.into_iter().map(Item::new).collect(),
+            messages: messages.into_iter().map(HistoryItem::new).collect(),
             tools: Arc::new([ToolSpec {
                 name: "read_file".into(),
                 description: "Reads a file.".into(),
@@ -425,14 +425,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_message_is_encoded_once_for_each_shape() {
-        let item = Item::new(Message::user_text("a"));
-        let first = item.get_or_encode(Shape::OpenAi, |_| Bytes::from_static(b"1"));
+        let item = HistoryItem::new(Message::user_text("a"));
+        let first = item.get_or_encode(RequestShape::OpenAi, |_| Bytes::from_static(b"1"));
         assert_eq!(
-            item.get_or_encode(Shape::OpenAi, |_| Bytes::from_static(b"2")),
+            item.get_or_encode(RequestShape::OpenAi, |_| Bytes::from_static(b"2")),
             first
         );
         assert_eq!(
-            item.get_or_encode(Shape::Mistral, |_| Bytes::from_static(b"3")),
+            item.get_or_encode(RequestShape::Mistral, |_| Bytes::from_static(b"3")),
             "3"
         );
     }

@@ -196,9 +196,9 @@ impl RetryState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::error::{Fault, Phase};
+    use crate::provider::error::{ProviderFault, TimeoutPhase};
 
-    fn error(fault: Fault, retry_after_ms: Option<u64>) -> ProviderError {
+    fn error(fault: ProviderFault, retry_after_ms: Option<u64>) -> ProviderError {
         ProviderError {
             fault,
             provider: "p".into(),
@@ -214,7 +214,7 @@ mod tests {
 
     fn delays(policy: RetryPolicy, unit: f64, tries: usize) -> Vec<Option<u64>> {
         let mut state = RetryState::new(policy);
-        let failure = error(Fault::Server, None);
+        let failure = error(ProviderFault::Server, None);
         (0..tries)
             .map(|_| match state.next(&failure, unit) {
                 RetryVerdict::Retry { delay, .. } => Some(delay.as_millis() as u64),
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn attempts_count_from_one() {
         let mut state = RetryState::new(RetryPolicy::interactive());
-        let verdict = state.next(&error(Fault::Overloaded, None), 0.0);
+        let verdict = state.next(&error(ProviderFault::Overloaded, None), 0.0);
         let expected = RetryVerdict::Retry {
             attempt: 1,
             delay: Duration::from_secs(1),
@@ -271,7 +271,7 @@ mod tests {
                 patient,
                 ..RetryPolicy::interactive()
             });
-            let verdict = state.next(&error(Fault::Throttled, Some(asked)), unit);
+            let verdict = state.next(&error(ProviderFault::Throttled, Some(asked)), unit);
             match (verdict, expected) {
                 (RetryVerdict::Retry { delay, .. }, Some(ms)) => assert_eq!(delay, Duration::from_millis(ms)),
                 (
@@ -291,14 +291,14 @@ mod tests {
     fn time_limits_are_retried_once() {
         let mut state = RetryState::new(RetryPolicy::persistent());
         assert!(matches!(
-            state.next(&error(Fault::TimedOut(Phase::Gap), None), 0.0),
+            state.next(&error(ProviderFault::TimedOut(TimeoutPhase::Gap), None), 0.0),
             RetryVerdict::Retry { .. }
         ));
         assert!(matches!(
-            state.next(&error(Fault::Server, None), 0.0),
+            state.next(&error(ProviderFault::Server, None), 0.0),
             RetryVerdict::Retry { .. }
         ));
-        let verdict = state.next(&error(Fault::TimedOut(Phase::Connect), None), 0.0);
+        let verdict = state.next(&error(ProviderFault::TimedOut(TimeoutPhase::Connect), None), 0.0);
         assert_eq!(
             verdict,
             RetryVerdict::GiveUp {
@@ -315,7 +315,7 @@ mod tests {
                 max_timeout_retries: timeouts,
                 ..RetryPolicy::interactive()
             });
-            let silent = error(Fault::TimedOut(Phase::FirstEvent), None);
+            let silent = error(ProviderFault::TimedOut(TimeoutPhase::FirstEvent), None);
             let lefts: Vec<u32> = std::iter::from_fn(|| match state.next(&silent, 0.0) {
                 RetryVerdict::Retry { left, .. } => Some(left),
                 RetryVerdict::GiveUp { .. } => None,
@@ -332,8 +332,8 @@ mod tests {
 
     #[test]
     fn the_tries_that_are_told_are_those_that_follow() {
-        let server = || error(Fault::Server, None);
-        let silent = || error(Fault::TimedOut(Phase::Gap), None);
+        let server = || error(ProviderFault::Server, None);
+        let silent = || error(ProviderFault::TimedOut(TimeoutPhase::Gap), None);
         for (before, last) in [
             (vec![], server()),
             (vec![], silent()),
@@ -358,13 +358,16 @@ mod tests {
     #[test]
     fn what_cannot_mend_is_not_retried() {
         for (fault, disposition) in [
-            (Fault::PromptTooLong { limit: None }, Disposition::Compact),
-            (Fault::ImageRefused, Disposition::ShrinkImage),
-            (Fault::QuotaExhausted { reset_at: None }, Disposition::NextOnRoute),
-            (Fault::Unauthorized, Disposition::Fail),
-            (Fault::NotFound, Disposition::Fail),
-            (Fault::Tls, Disposition::Fail),
-            (Fault::NotTheApi, Disposition::Fail),
+            (ProviderFault::PromptTooLong { limit: None }, Disposition::Compact),
+            (ProviderFault::ImageRefused, Disposition::ShrinkImage),
+            (
+                ProviderFault::QuotaExhausted { reset_at: None },
+                Disposition::NextOnRoute,
+            ),
+            (ProviderFault::Unauthorized, Disposition::Fail),
+            (ProviderFault::NotFound, Disposition::Fail),
+            (ProviderFault::Tls, Disposition::Fail),
+            (ProviderFault::NotTheApi, Disposition::Fail),
         ] {
             let mut state = RetryState::new(RetryPolicy::persistent());
             let verdict = state.next(&error(fault, Some(1)), 0.0);
@@ -383,7 +386,7 @@ mod tests {
             max_retries: 0,
             ..RetryPolicy::interactive()
         };
-        let verdict = RetryState::new(policy).next(&error(Fault::Server, Some(1)), 0.0);
+        let verdict = RetryState::new(policy).next(&error(ProviderFault::Server, Some(1)), 0.0);
         assert_eq!(
             verdict,
             RetryVerdict::GiveUp {

@@ -12,9 +12,9 @@ use super::Provider;
 use super::account::Account;
 use super::cassette::{Exchange, parse};
 use super::classify::Failure;
-use super::error::{Fault, ProviderError};
+use super::error::{ProviderError, ProviderFault};
 use super::registry::ApiKind;
-use super::request::Request;
+use super::request::ModelRequest;
 use super::stream::{EventStream, StopReason, StreamEvent};
 
 /// A provider that plays a cassette.
@@ -36,7 +36,7 @@ impl Script {
     pub(crate) fn read(name: &str, path: &Path) -> Result<Self, Failure> {
         let wrong = |what: String| {
             Failure::new(
-                Fault::Local,
+                ProviderFault::Local,
                 format!("cannot replay cassette {}: {what}", path.display()),
             )
         };
@@ -67,7 +67,7 @@ impl Script {
         })
     }
 
-    fn take_matching_exchange(&self, request: &Request) -> Option<Arc<Exchange>> {
+    fn take_matching_exchange(&self, request: &ModelRequest) -> Option<Arc<Exchange>> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |slot: &&mut Option<Arc<Exchange>>| {
             slot.as_ref()
@@ -87,11 +87,14 @@ impl Provider for Script {
         &self.account.name
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let account = self.account.clone();
         let model = request.model.clone();
         let Some(exchange) = self.take_matching_exchange(&request) else {
-            let failure = Failure::new(Fault::Local, "the cassette has no answer for this call");
+            let failure = Failure::new(ProviderFault::Local, "the cassette has no answer for this call");
             return std::future::ready(Err(account.build_provider_error(&model, failure))).boxed();
         };
         let mut beats = build_steps(&exchange, &account, &model).into_iter();
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
     use crate::base::clock;
     use crate::domain::{Block, Cost, Message, Role, Usage};
-    use crate::provider::request::Item;
+    use crate::provider::request::HistoryItem;
     use crate::provider::request::tests::{build_message, build_request};
 
     const CASSETTE: &str = r#"{"cassette": 1, "exchanges": [
@@ -224,8 +227,8 @@ mod tests {
 
     async fn play(
         script: &Script,
-        request: Request,
-    ) -> Result<Vec<Result<StreamEvent, Fault>>, ProviderError> {
+        request: ModelRequest,
+    ) -> Result<Vec<Result<StreamEvent, ProviderFault>>, ProviderError> {
         let events = script.open_stream(Arc::new(request)).await?;
         Ok(events
             .map(|event| event.map_err(|error| error.fault))
@@ -233,7 +236,7 @@ mod tests {
             .await)
     }
 
-    fn prompt(model: &str, text: &str) -> Request {
+    fn prompt(model: &str, text: &str) -> ModelRequest {
         build_request(model, vec![Message::user_text(text)])
     }
 
@@ -271,18 +274,18 @@ mod tests {
         assert_eq!((clock::now() - start).as_millis(), 340);
         // Used up: the same again has no answer.
         let again = play(&script, prompt("m", "please fix it")).await.unwrap_err();
-        assert_eq!(again.fault, Fault::Local);
+        assert_eq!(again.fault, ProviderFault::Local);
     }
 
     #[tokio::test(start_paused = true)]
     async fn knows_the_step() {
         let script = Script::parse("demo", CASSETTE).unwrap();
         let mut request = prompt("m", "fix");
-        request.messages.push(Item::new(build_message(
+        request.messages.push(HistoryItem::new(build_message(
             Role::Assistant,
             vec![Block::Text("I look.".into())],
         )));
-        request.messages.push(Item::new(build_message(
+        request.messages.push(HistoryItem::new(build_message(
             Role::Tool,
             vec![Block::Text("result".into())],
         )));
@@ -295,13 +298,16 @@ mod tests {
         let script = Script::parse("demo", CASSETTE).unwrap();
         for _ in 0..2 {
             let error = play(&script, prompt("busy", "hello")).await.unwrap_err();
-            assert_eq!(error.fault, Fault::Overloaded);
+            assert_eq!(error.fault, ProviderFault::Overloaded);
             assert_eq!(error.retry_after, Some(Duration::from_millis(50)));
         }
         let events = play(&script, prompt("m", "break")).await.unwrap();
         assert_eq!(
             events,
-            [Ok(StreamEvent::Text("half".into())), Err(Fault::BrokenStream)]
+            [
+                Ok(StreamEvent::Text("half".into())),
+                Err(ProviderFault::BrokenStream)
+            ]
         );
     }
 }

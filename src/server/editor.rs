@@ -13,7 +13,7 @@ use tower_lsp::jsonrpc;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
 
-use super::state::Client;
+use super::state::ClientInfo;
 use crate::base::position::{Position, Range};
 use crate::base::text::one_line;
 use crate::protocol::table::method;
@@ -22,7 +22,7 @@ use crate::protocol::{
     SaveDocumentsParams, SaveDocumentsResult, Severity,
 };
 use crate::store::StoreHandle;
-use crate::tool::{self, DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError};
+use crate::tool::{self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink};
 
 /// A request that the client has not answered after this time has failed.
 const TIME: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// The way to the client's editor.
 pub(super) struct ClientEditor {
     /// What the client said of itself.
-    said: Arc<Mutex<Client>>,
+    said: Arc<Mutex<ClientInfo>>,
     /// Passes events on; requests go another way, and must not overtake what came before them.
     events: StoreHandle,
     requests: OnceLock<tower_lsp::Client>,
@@ -72,7 +72,7 @@ impl Request for GetDiagnostics {
 
 impl ClientEditor {
     /// The editor of the client that says this of itself.
-    pub(super) fn new(said: Arc<Mutex<Client>>, events: StoreHandle) -> Self {
+    pub(super) fn new(said: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
         Self {
             said,
             events,
@@ -108,7 +108,7 @@ impl ClientEditor {
     }
 }
 
-impl Editor for ClientEditor {
+impl EditorLink for ClientEditor {
     fn abilities(&self) -> EditorAbilities {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).editor
     }
@@ -186,10 +186,10 @@ fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
             end: place(one.range.end),
         },
         grade: match one.severity {
-            Some(Severity::Error) | None => tool::Severity::Error,
-            Some(Severity::Warning) => tool::Severity::Warning,
-            Some(Severity::Information) => tool::Severity::Information,
-            Some(Severity::Hint) => tool::Severity::Hint,
+            Some(Severity::Error) | None => tool::DiagnosticSeverity::Error,
+            Some(Severity::Warning) => tool::DiagnosticSeverity::Warning,
+            Some(Severity::Information) => tool::DiagnosticSeverity::Information,
+            Some(Severity::Hint) => tool::DiagnosticSeverity::Hint,
         },
         message: one.message,
         source: one.source,

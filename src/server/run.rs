@@ -9,7 +9,7 @@ use super::event_sink::WireOutlet;
 use super::lifecycle::LifecycleGate;
 use super::server_warnings::{ServerWarnings, tell_status};
 use super::service;
-use super::state::{Client, ServerState, SettingsHook, folder_key};
+use super::state::{ClientInfo, ServerState, SettingsHook, folder_key};
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
@@ -21,8 +21,8 @@ use crate::session::{ConfigStore, Services, SessionManager, build_ledger};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
-use crate::transport::{self, Connection, Stdio, Writer};
-use crate::workspace::Shared;
+use crate::transport::{self, Connection, FrameWriter, Stdio};
+use crate::workspace::WorkspaceShared;
 
 /// At most this much is on its way to the client (architecture §3).
 const PIPE_BYTES: usize = 1 << 20;
@@ -63,11 +63,11 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let notices = ServerWarnings::default();
     let outlet = WireOutlet::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
-    let workspace = Shared::new(&[], options.home);
+    let workspace = WorkspaceShared::new(&[], options.home);
     let tools = Arc::new(tool::Registry::new(tool::create_builtin_tools()));
     let mut source = options.source;
     source.tools = tools.tool_names().into_iter().map(str::to_owned).collect();
-    let client: Arc<Mutex<Client>> = Arc::default();
+    let client: Arc<Mutex<ClientInfo>> = Arc::default();
     let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
     let configured = Arc::new(ConfigStore::new(
         source,
@@ -119,12 +119,12 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         service: LifecycleGate::new(service),
         requests,
         answers,
-        written: Writer::start(outbox.clone(), options.stdio.output, root.clone())?,
+        written: FrameWriter::start(outbox.clone(), options.stdio.output, root.clone())?,
         outbox,
         root,
-        options: transport::Options {
+        options: transport::ConnectionOptions {
             exempt: &[method::PROMPT, method::RESUME_TURN, method::COMPACT],
-            ..transport::Options::default()
+            ..transport::ConnectionOptions::default()
         },
     };
     let at_end = |_| async {
@@ -156,11 +156,11 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     Ok(i32::from(ended.exit_code()))
 }
 
-fn client_name(client: Arc<Mutex<Client>>) -> Arc<dyn Fn() -> String + Send + Sync> {
+fn client_name(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> String + Send + Sync> {
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).name.clone())
 }
 
-fn takes_questions(client: Arc<Mutex<Client>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
+fn takes_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).questions)
 }
 

@@ -19,16 +19,16 @@ use crate::store::{StoreError, StoreHealth, StoreWrite};
 use crate::tool::EditorAbilities;
 use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
-use crate::workspace::{Folder, Roots, Shared};
+use crate::workspace::{Folder, Roots, WorkspaceShared};
 
 /// What the handlers share.
 pub(super) struct ServerState {
     pub(super) sessions: SessionManager,
     pub(super) configured: Arc<ConfigStore>,
-    pub(super) workspace: Arc<Shared>,
+    pub(super) workspace: Arc<WorkspaceShared>,
     /// The folder the server was started in: for clients that name none.
     pub(super) cwd: PathBuf,
-    pub(super) client: Arc<Mutex<Client>>,
+    pub(super) client: Arc<Mutex<ClientInfo>>,
     pub(super) editor: Arc<ClientEditor>,
     pub(super) outbox: Outbox,
     pub(super) notices: ServerWarnings,
@@ -43,7 +43,7 @@ pub type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
 /// What the client said of itself.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ClientInfo {
     pub(super) name: String,
     pub(super) utf8: bool,
     /// It shows limits and questions to a person.
@@ -71,7 +71,7 @@ struct TrustDecision {
 }
 
 impl ServerState {
-    pub(super) fn lock_client(&self) -> MutexGuard<'_, Client> {
+    pub(super) fn lock_client(&self) -> MutexGuard<'_, ClientInfo> {
         // Plain values: a panic elsewhere does not spoil them.
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +235,7 @@ impl ServerState {
     }
 }
 
-impl Client {
+impl ClientInfo {
     /// Notes a person's word on a folder; its number.
     fn decide_trust(&mut self, folder: &Path, trusted: bool, accepted: &[(String, String)]) -> u64 {
         self.decisions += 1;

@@ -11,20 +11,20 @@ use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SettingsSource, TurnSettings};
 use crate::approval::Rule;
 use crate::config::{
-    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, Loaded, Redactor, Settings, Trust,
+    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, Redactor, Settings, Trust,
 };
 use crate::domain::Mode;
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
-use crate::tool::{DynTool, Editor};
-use crate::turn::{AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, Limits};
+use crate::tool::{DynTool, EditorLink};
+use crate::turn::{AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, TurnLimits};
 use crate::workspace::prompts::Sources;
-use crate::workspace::{self, Shared, Workspace};
+use crate::workspace::{self, Workspace, WorkspaceShared};
 
 /// The configuration of all folders, and what is made of it.
 pub struct ConfigStore {
-    shared: Arc<Shared>,
+    shared: Arc<WorkspaceShared>,
     pub(super) redactor: Redactor,
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
@@ -45,7 +45,7 @@ struct ConfigStoreState {
 /// One folder's configuration.
 pub struct FolderConfig {
     /// The settings and what is wrong with them.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// Its providers.
     pub models: Arc<Models>,
     /// Its tools: the person's own, and those that its settings set up.
@@ -68,9 +68,9 @@ impl ConfigStore {
     /// Nothing is read before it is needed. Secrets that are read, and keys that `editor` gives, are told to `redactor`.
     pub fn new(
         source: ConfigSource,
-        shared: Arc<Shared>,
+        shared: Arc<WorkspaceShared>,
         redactor: Redactor,
-        editor: Arc<dyn Editor>,
+        editor: Arc<dyn EditorLink>,
     ) -> Self {
         let state = ConfigStoreState {
             source,
@@ -259,7 +259,7 @@ impl SettingsSource for ConfigStore {
         let settings = folder.loaded.settings.clone();
         let agent = agent_settings(&settings, session.agent.as_deref());
         let system = self.system_prompt_source(session, agent);
-        let limits = Limits {
+        let limits = TurnLimits {
             max_steps: agent.max_steps,
             max_escalations: match agent.output_escalation {
                 config::OutputEscalation::Large => 1,

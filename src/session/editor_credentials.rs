@@ -10,14 +10,14 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 
 use crate::config::Redactor;
-use crate::tool::{Editor, EditorError};
+use crate::tool::{EditorError, EditorLink};
 
 /// What the editor said: a key, or that it has none.
 type CredentialAnswer = Result<Option<SecretString>, EditorError>;
 
 /// The keys of the editor.
 pub struct EditorKeys {
-    editor: Arc<dyn Editor>,
+    editor: Arc<dyn EditorLink>,
     redactor: Redactor,
     /// By provider. Who finds a question on its way waits for its answer.
     asked: Mutex<HashMap<String, Arc<OnceCell<CredentialAnswer>>>>,
@@ -25,7 +25,7 @@ pub struct EditorKeys {
 
 impl EditorKeys {
     /// Nobody is asked yet.
-    pub fn new(editor: Arc<dyn Editor>, redactor: Redactor) -> Self {
+    pub fn new(editor: Arc<dyn EditorLink>, redactor: Redactor) -> Self {
         Self {
             editor,
             redactor,
@@ -113,7 +113,7 @@ mod tests {
     #[derive(Default)]
     struct Safe(AtomicUsize);
 
-    impl Editor for Safe {
+    impl EditorLink for Safe {
         fn abilities(&self) -> EditorAbilities {
             EditorAbilities {
                 credentials: true,

@@ -12,7 +12,7 @@ use crate::domain::{
     OpenInquiry, SessionId, TurnId, TurnState,
 };
 use crate::store::{
-    Content, Holder, LockError, PendingEvent, Skipped, Spool, StoreError, StoreHandle, StoreHealth,
+    Holder, LockError, OutputStore, PendingEvent, Skipped, Spool, StoreError, StoreHandle, StoreHealth,
     StoreWrite,
 };
 use crate::tool::{ContentSink, ContentWriter};
@@ -417,7 +417,7 @@ pub(super) fn all_stored(health: StoreHealth) -> Result<(), CommandError> {
 }
 
 struct SessionSink {
-    content: Content,
+    content: OutputStore,
     session: SessionId,
 }
 

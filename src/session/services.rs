@@ -15,10 +15,10 @@ use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
-use crate::tool::{DynTool, Editor, Registry, Tool};
+use crate::tool::{DynTool, EditorLink, Registry, Tool};
 use crate::turn::{
-    AgentPolicy, Budgets, ContextPolicy, Hooks, Ledger, Limits, ModelSource, SystemPromptSource,
-    ToolCooldowns, ToolTimeouts,
+    AgentPolicy, Budgets, ContextPolicy, Hooks, Ledger, ModelSource, SystemPromptSource, ToolCooldowns,
+    ToolTimeouts, TurnLimits,
 };
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
@@ -34,7 +34,7 @@ pub struct Services {
     /// The tools.
     pub tools: Arc<Registry>,
     /// The client's editor.
-    pub editor: Arc<dyn Editor>,
+    pub editor: Arc<dyn EditorLink>,
     /// Knows the keys that tools' output must not carry on.
     pub redactor: Redactor,
     /// Counters.
@@ -95,7 +95,7 @@ pub struct TurnSettings {
     /// The agent only reads: as a sub-agent too, whatever the session's mode.
     pub read_only: bool,
     /// The turn's limits.
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// What turn, session and day may cost.
     pub budgets: Budgets,
     /// How long a turn may run, less what it waits for people.

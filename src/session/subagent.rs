@@ -23,9 +23,9 @@ use crate::base::spawn::{TaskError, spawn};
 use crate::config::ToolChoice;
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
-use crate::tool::{ChildState, Job, Registry, Report, Spawner, Tool};
+use crate::tool::{ChildState, Registry, Spawner, SubagentJob, SubagentReport, Tool};
 use crate::turn::{
-    Limits, ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnTask,
+    ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnLimits, TurnTask,
     load_system_prompt, run_turn, wrap_up,
 };
 
@@ -84,14 +84,17 @@ impl Spawner for SubagentSpawner {
         self.family.services.profiles.agent_names(&self.family.info)
     }
 
-    fn run_job(&self, mut job: Job) -> BoxFuture<'static, Report> {
+    fn run_job(&self, mut job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
         let most = self.cx.limits.max_subagents;
         if self.cx.budget.count_subagent() > most {
             let why = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
                  (the person can raise `max_subagents` in [agent.NAME])"
             );
-            return Box::pin(std::future::ready(Report::new_empty(ChildState::Failed, why)));
+            return Box::pin(std::future::ready(SubagentReport::new_empty(
+                ChildState::Failed,
+                why,
+            )));
         }
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
         let cut = job.cancel.child_token();
@@ -101,7 +104,7 @@ impl Spawner for SubagentSpawner {
         let port = SessionLink::new(messages, account, work.clone());
         let child = self.start_child(&mut job, port, work.clone(), parent);
         let relay = SubagentBridge::new(&job, up, child.read_only);
-        Box::pin(async move { run_child(child, relay, inbox, Tokens { work, cut }, job).await })
+        Box::pin(async move { run_child(child, relay, inbox, ChildCancel { work, cut }, job).await })
     }
 }
 
@@ -113,7 +116,7 @@ struct RunningSubagent {
 }
 
 /// What stops a child.
-struct Tokens {
+struct ChildCancel {
     /// Its work: its time is up.
     work: CancellationToken,
     /// Work and last words.
@@ -123,7 +126,7 @@ struct Tokens {
 impl SubagentSpawner {
     fn start_child(
         &self,
-        job: &mut Job,
+        job: &mut SubagentJob,
         port: SessionLink,
         work: CancellationToken,
         parent: TurnContext,
@@ -135,7 +138,7 @@ impl SubagentSpawner {
             depth: parent.depth + 1,
             workspace: Arc::new(parent.workspace.of_subagent()),
             briefing: SystemPromptSource::Fixed(parent.system.clone()),
-            limits: Limits {
+            limits: TurnLimits {
                 token_target: None,
                 ..parent.limits
             },
@@ -169,7 +172,7 @@ impl SubagentSpawner {
                 }
             };
             cx.briefed = None;
-            cx.limits = Limits {
+            cx.limits = TurnLimits {
                 // Counted for the turn with all that runs in it.
                 max_tool_calls: cx.limits.max_tool_calls,
                 max_subagents: cx.limits.max_subagents,
@@ -214,9 +217,9 @@ async fn run_child(
     child: RunningSubagent,
     mut relay: SubagentBridge,
     mut inbox: mpsc::Receiver<crate::turn::TurnMessage>,
-    tokens: Tokens,
-    job: Job,
-) -> Report {
+    tokens: ChildCancel,
+    job: SubagentJob,
+) -> SubagentReport {
     relay.push_user_message(Message::user_text(job.prompt + ABOUT));
     let RunningSubagent { mut cx, family, .. } = child;
     let cut = tokens.cut.clone();

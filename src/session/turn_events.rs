@@ -24,7 +24,7 @@ use crate::domain::{
 use crate::store::{PendingEvent, PendingKey, StoreWrite};
 use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
-    ApprovalOutcome, ApprovalQuestion, CarriedCall, Heard, Judgement, MODEL_CHOSEN, ModelChoice,
+    ApprovalOutcome, ApprovalQuestion, CarriedCall, HookedMessage, Judgement, MODEL_CHOSEN, ModelChoice,
     PendingInput, SessionLink, StepInput, TurnContext, TurnMessage, TurnRequest, TurnSpend, TurnTask,
     UNKNOWN_PRICE, load_system_prompt, run_turn,
 };
@@ -432,7 +432,7 @@ impl Actor {
     }
 
     /// Hooks have judged something that was said.
-    fn apply_input_verdict(&mut self, key: &str, heard: Heard) {
+    fn apply_input_verdict(&mut self, key: &str, heard: HookedMessage) {
         let Some(at) = self.steers.iter().position(|(known, _)| known == key) else {
             return;
         };
@@ -440,14 +440,14 @@ impl Actor {
             return;
         };
         match heard {
-            Heard::Joins(content) => self.record_with(
+            HookedMessage::Joins(content) => self.record_with(
                 Event::Message(super::commands::user_message(content).into()),
                 None,
                 vec![PendingKey::for_steer(&key)],
                 Vec::new(),
                 None,
             ),
-            Heard::GivenBack => self.held_back.push((key, said)),
+            HookedMessage::GivenBack => self.held_back.push((key, said)),
         }
     }
 

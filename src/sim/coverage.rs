@@ -11,7 +11,7 @@ use crate::domain::{ContinueReason, TerminalReason, Transition};
 
 /// What a turn was doing when the decision fell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum TurnPhase {
     /// Nothing was done yet since the turn's start or its last continue.
     #[default]
     Starting,
@@ -31,7 +31,7 @@ pub enum Phase {
     Hook,
 }
 
-impl Phase {
+impl TurnPhase {
     const ALL: [Self; 8] = [
         Self::Starting,
         Self::Asking,
@@ -59,7 +59,7 @@ impl Phase {
 
 /// What went wrong, or came in between, since the turn's last decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
+pub enum SimFault {
     /// Nothing.
     None,
     /// A call was refused before it said anything.
@@ -84,7 +84,7 @@ pub enum Fault {
     Crashed,
 }
 
-impl Fault {
+impl SimFault {
     const ALL: [Self; 11] = [
         Self::None,
         Self::Refused,
@@ -119,21 +119,21 @@ impl Fault {
 /// What a turn has met since its last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Met {
-    pub(super) phase: Phase,
+    pub(super) phase: TurnPhase,
     faults: u16,
     /// The same before the last thing that was seen at once, not among what is shown.
-    before: Option<(Phase, u16)>,
+    before: Option<(TurnPhase, u16)>,
     /// Its end is decided, and what was met until then: what comes after is too late.
-    closing: Option<(TerminalReason, Phase, u16)>,
+    closing: Option<(TerminalReason, TurnPhase, u16)>,
 }
 
 impl Met {
-    pub(super) fn add_fault(&mut self, fault: Fault) {
+    pub(super) fn add_fault(&mut self, fault: SimFault) {
         self.faults |= 1 << fault as u16;
     }
 
     /// A phase begins, which is seen at once: what is shown may lag behind.
-    pub(super) fn enter_phase(&mut self, phase: Phase) {
+    pub(super) fn enter_phase(&mut self, phase: TurnPhase) {
         self.before = Some((self.phase, self.faults));
         self.phase = phase;
     }
@@ -178,12 +178,12 @@ impl Met {
     }
 
     /// The faults, or that there was none.
-    fn faults_or_none(self) -> impl Iterator<Item = Fault> {
+    fn faults_or_none(self) -> impl Iterator<Item = SimFault> {
         let faults = match self.faults {
-            0 => 1 << Fault::None as u16,
+            0 => 1 << SimFault::None as u16,
             some => some,
         };
-        Fault::ALL
+        SimFault::ALL
             .into_iter()
             .filter(move |fault| faults & (1 << *fault as u16) != 0)
     }
@@ -191,7 +191,7 @@ impl Met {
 
 /// How often which decision fell in which phase after which fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage(BTreeMap<(&'static str, Phase, Fault), u64>);
+pub struct Coverage(BTreeMap<(&'static str, TurnPhase, SimFault), u64>);
 
 impl Coverage {
     /// A decision fell; what was met begins anew.
@@ -225,7 +225,7 @@ fn all_reasons() -> impl Iterator<Item = Transition> {
 }
 
 impl Coverage {
-    fn cell_count(&self, reason: Transition, phase: Phase, fault: Fault) -> u64 {
+    fn cell_count(&self, reason: Transition, phase: TurnPhase, fault: SimFault) -> u64 {
         let cell = (reason.reason_name(), phase, fault);
         self.0.get(&cell).copied().unwrap_or_default()
     }
@@ -234,8 +234,11 @@ impl Coverage {
     pub fn unexplained_gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for reason in all_reasons() {
-            for phase in Phase::ALL.into_iter().filter(|phase| can_fall_in(reason, *phase)) {
-                for fault in Fault::ALL {
+            for phase in TurnPhase::ALL
+                .into_iter()
+                .filter(|phase| can_fall_in(reason, *phase))
+            {
+                for fault in SimFault::ALL {
                     if self.cell_count(reason, phase, fault) == 0
                         && find_exemption(reason, phase, fault).is_none()
                     {
@@ -258,7 +261,7 @@ impl fmt::Display for Coverage {
     /// excuse is a dash and the rule's letter; what is empty without one is a gap.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<26} {:<11}", "reason", "phase")?;
-        for fault in Fault::ALL {
+        for fault in SimFault::ALL {
             write!(f, "{:>8}", fault.name())?;
         }
         writeln!(f)?;
@@ -266,8 +269,8 @@ impl fmt::Display for Coverage {
             if let Some(why) = why_never_met(reason) {
                 writeln!(f, "{:<26} never: {why}", reason.reason_name())?;
             }
-            for phase in Phase::ALL {
-                let cells = Fault::ALL.map(|fault| (self.cell_count(reason, phase, fault), fault));
+            for phase in TurnPhase::ALL {
+                let cells = SimFault::ALL.map(|fault| (self.cell_count(reason, phase, fault), fault));
                 let can_be = can_fall_in(reason, phase);
                 if !can_be && cells.iter().all(|(count, _)| *count == 0) {
                     continue;
@@ -312,12 +315,12 @@ mod tests {
     fn decisions_are_counted_under_all_that_was_met() {
         let mut coverage = Coverage::default();
         let mut met = Met {
-            phase: Phase::Streaming,
+            phase: TurnPhase::Streaming,
             ..Met::default()
         };
         coverage.record_decision(Transition::Continue(ContinueReason::NextTurn), &mut met);
-        met.add_fault(Fault::Broken);
-        met.add_fault(Fault::Cancelled);
+        met.add_fault(SimFault::Broken);
+        met.add_fault(SimFault::Cancelled);
         coverage.record_decision(Transition::Terminal(TerminalReason::AbortedStreaming), &mut met);
         let mut twice = coverage.clone();
         twice.merge_run(&coverage);
@@ -351,9 +354,9 @@ mod tests {
     fn what_is_met_after_the_decision_to_end_does_not_count() {
         let mut coverage = Coverage::default();
         let (mut met, end) = (Met::default(), TerminalReason::Completed);
-        met.phase = Phase::Streaming;
+        met.phase = TurnPhase::Streaming;
         met.note_closing(end);
-        met.add_fault(Fault::Crashed);
+        met.add_fault(SimFault::Crashed);
         let mut stopped = met;
         met.note_end(end);
         coverage.record_decision(Transition::Terminal(end), &mut met);
@@ -363,8 +366,8 @@ mod tests {
         assert_eq!(
             cells,
             [
-                ("completed", Phase::Streaming, Fault::None),
-                ("server_stopped", Phase::Streaming, Fault::Crashed)
+                ("completed", TurnPhase::Streaming, SimFault::None),
+                ("server_stopped", TurnPhase::Streaming, SimFault::Crashed)
             ]
         );
     }

@@ -3,7 +3,7 @@
 //! Pure: a few general rules, no list of single cells. A rule says what cannot be; where a rule only says that a moment
 //! is too short to be asked for, a run may meet it all the same, and the table shows its count.
 
-use super::coverage::{Fault, Phase};
+use super::coverage::{SimFault, TurnPhase};
 use crate::domain::{ContinueReason as Go, TerminalReason as End, Transition};
 
 /// A crash.
@@ -45,8 +45,8 @@ pub(super) fn why_never_met(reason: Transition) -> Option<&'static str> {
 }
 
 /// Whether the decision can fall in the phase; a run may show others where what is shown lags behind what is asked.
-pub(super) fn can_fall_in(reason: Transition, phase: Phase) -> bool {
-    use Phase::{Asking, Compacting, Hook, Question, Starting, Streaming, Tools, Waiting};
+pub(super) fn can_fall_in(reason: Transition, phase: TurnPhase) -> bool {
+    use TurnPhase::{Asking, Compacting, Hook, Question, Starting, Streaming, Tools, Waiting};
     match reason {
         Transition::Continue(reason) => match reason {
             // By the model's answer and what its calls came to.
@@ -98,42 +98,44 @@ pub(super) fn can_fall_in(reason: Transition, phase: Phase) -> bool {
 }
 
 /// Why the decision need not have fallen in the phase after the fault.
-pub(super) fn find_exemption(reason: Transition, phase: Phase, fault: Fault) -> Option<&'static str> {
+pub(super) fn find_exemption(reason: Transition, phase: TurnPhase, fault: SimFault) -> Option<&'static str> {
     if let Some(why) = why_never_met(reason) {
         return Some(why);
     }
     let stops = |ends: &[End]| matches!(reason, Transition::Terminal(end) if ends.contains(&end));
     let goes_on = matches!(reason, Transition::Continue(_));
     let (of_call, of_tools) = (
-        matches!(fault, Fault::Refused | Fault::Broken),
-        matches!(fault, Fault::Tool | Fault::Denied),
+        matches!(fault, SimFault::Refused | SimFault::Broken),
+        matches!(fault, SimFault::Tool | SimFault::Denied),
     );
     match fault {
-        Fault::Crashed if !stops(&[End::ServerStopped]) => Some(CRASH),
-        Fault::Cancelled | Fault::Ended if goes_on => Some(NO_END),
-        Fault::Ended if !stops(&[End::ServerStopped]) => Some(DECIDED),
-        Fault::Cancelled if !stops(&[End::AbortedStreaming, End::AbortedTools]) => Some(DECIDED),
-        Fault::None if has_cause(reason, phase) => Some(CAUSE),
-        _ if phase == Phase::Starting && (of_call || of_tools || fault == Fault::Hook) => Some(NOTHING_DONE),
-        _ if of_call && (before_calls(reason) || phase == Phase::Hook && before_call(reason)) => {
+        SimFault::Crashed if !stops(&[End::ServerStopped]) => Some(CRASH),
+        SimFault::Cancelled | SimFault::Ended if goes_on => Some(NO_END),
+        SimFault::Ended if !stops(&[End::ServerStopped]) => Some(DECIDED),
+        SimFault::Cancelled if !stops(&[End::AbortedStreaming, End::AbortedTools]) => Some(DECIDED),
+        SimFault::None if has_cause(reason, phase) => Some(CAUSE),
+        _ if phase == TurnPhase::Starting && (of_call || of_tools || fault == SimFault::Hook) => {
+            Some(NOTHING_DONE)
+        }
+        _ if of_call && (before_calls(reason) || phase == TurnPhase::Hook && before_call(reason)) => {
             Some(NOT_ASKED)
         }
         _ if of_tools && (before_tools(phase) || !by_tools(reason)) => Some(NO_TOOLS),
-        Fault::Hook if before_tools(phase) => Some(NO_HOOKS),
+        SimFault::Hook if before_tools(phase) => Some(NO_HOOKS),
         _ if of_call && two_at_once(reason, phase) => Some(TWO_AT_ONCE),
         // The last step's hook still runs, and the person has just denied another call of it.
-        Fault::Denied if phase == Phase::Hook && stops(&[End::MaxTurns]) => Some(TWO_AT_ONCE),
+        SimFault::Denied if phase == TurnPhase::Hook && stops(&[End::MaxTurns]) => Some(TWO_AT_ONCE),
         _ => None,
     }
 }
 
 /// An end by time while a person is asked: the time stands meanwhile, so it was due when the question came. An
 /// overflow in mid-stream: most are told before the answer begins.
-fn two_at_once(reason: Transition, phase: Phase) -> bool {
+fn two_at_once(reason: Transition, phase: TurnPhase) -> bool {
     matches!(
         (reason, phase),
-        (Transition::Terminal(End::WallTime), Phase::Question)
-            | (Transition::Continue(Go::CollapseDrainRetry), Phase::Streaming)
+        (Transition::Terminal(End::WallTime), TurnPhase::Question)
+            | (Transition::Continue(Go::CollapseDrainRetry), TurnPhase::Streaming)
     )
 }
 
@@ -157,10 +159,14 @@ fn before_call(reason: Transition) -> bool {
 }
 
 /// Phases before an answer is there.
-fn before_tools(phase: Phase) -> bool {
+fn before_tools(phase: TurnPhase) -> bool {
     matches!(
         phase,
-        Phase::Starting | Phase::Asking | Phase::Streaming | Phase::Waiting | Phase::Compacting
+        TurnPhase::Starting
+            | TurnPhase::Asking
+            | TurnPhase::Streaming
+            | TurnPhase::Waiting
+            | TurnPhase::Compacting
     )
 }
 
@@ -187,8 +193,11 @@ fn by_tools(reason: Transition) -> bool {
 }
 
 /// Decisions that come of a fault which is among those of the table.
-fn has_cause(reason: Transition, phase: Phase) -> bool {
-    let asked = matches!(phase, Phase::Asking | Phase::Streaming | Phase::Compacting);
+fn has_cause(reason: Transition, phase: TurnPhase) -> bool {
+    let asked = matches!(
+        phase,
+        TurnPhase::Asking | TurnPhase::Streaming | TurnPhase::Compacting
+    );
     match reason {
         Transition::Terminal(end) => match end {
             End::AbortedStreaming

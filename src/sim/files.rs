@@ -19,12 +19,12 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 pub(super) type Contents = BTreeMap<PathBuf, Option<String>>;
 
 /// What was written.
-pub(super) struct Files {
+pub(super) struct WrittenFiles {
     folder: PathBuf,
     known: Mutex<Known>,
 }
 
-/// See [`Files`].
+/// See [`WrittenFiles`].
 #[derive(Default)]
 pub(super) struct Known {
     /// Whatever was ever written.
@@ -37,7 +37,7 @@ pub(super) struct Known {
     pub(super) moves: u64,
 }
 
-impl Files {
+impl WrittenFiles {
     /// In the folder, which is there.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
 
-use super::coverage::Fault;
+use super::coverage::SimFault;
 use super::tools;
 use super::world::World;
 use crate::config::{CommandLine, HookMoment, HookSettings};
@@ -82,7 +82,7 @@ impl SimHooks {
         let told: Value = serde_json::from_slice(input).unwrap_or_default();
         let meddling = if knobs.hooks_object { 1 } else { rng.next_below(6) };
         if meddling != 0 {
-            self.0.lock_checker().note_fault(&cx.session, Fault::Hook);
+            self.0.lock_checker().note_fault(&cx.session, SimFault::Hook);
         }
         match (meddling, on) {
             (0, HookMoment::Prompt) => {

@@ -12,7 +12,7 @@ const JOINS: [&str; 4] = ["all_required", "allow_failures", "first_success", "qu
 
 /// What its join came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Joined {
+pub(super) enum JoinOutcome {
     /// What had to come did.
     Met,
     /// One failed where all are required.
@@ -23,7 +23,7 @@ pub(super) enum Joined {
     Cancelled,
 }
 
-impl Joined {
+impl JoinOutcome {
     const ALL: [Self; 4] = [Self::Met, Self::Failed, Self::Violated, Self::Cancelled];
 
     fn name(self) -> &'static str {
@@ -38,11 +38,11 @@ impl Joined {
 
 /// How often a sub-agent ended how, by the join of its call and what that came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Joins(BTreeMap<(&'static str, Joined), [u64; STATES]>);
+pub struct Joins(BTreeMap<(&'static str, JoinOutcome), [u64; STATES]>);
 
 impl Joins {
     /// A call with this join is over: so many of its sub-agents ended in each state.
-    pub(super) fn came_to(&mut self, join: &str, joined: Joined, ends: [usize; STATES]) {
+    pub(super) fn came_to(&mut self, join: &str, joined: JoinOutcome, ends: [usize; STATES]) {
         let join = JOINS.into_iter().find(|known| join.trim().starts_with(known));
         let cells = self.0.entry((join.unwrap_or(JOINS[0]), joined)).or_default();
         for (cell, times) in cells.iter_mut().zip(ends) {
@@ -62,18 +62,18 @@ impl Joins {
 }
 
 /// Whether a sub-agent can end so in a call whose join came to that.
-fn can_be(join: &str, joined: Joined, state: ChildState) -> bool {
+fn can_be(join: &str, joined: JoinOutcome, state: ChildState) -> bool {
     let cancelled = state == ChildState::Cancelled;
     match (join, joined) {
         // A success ends such a call, unless a cancel falls into that very moment.
-        ("first_success", Joined::Cancelled) => !state.is_success(),
-        (_, Joined::Cancelled) => true,
-        ("all_required", Joined::Met) => state.is_success(),
+        ("first_success", JoinOutcome::Cancelled) => !state.is_success(),
+        (_, JoinOutcome::Cancelled) => true,
+        ("all_required", JoinOutcome::Met) => state.is_success(),
         // The others are let finish.
-        ("all_required", Joined::Failed) | ("allow_failures", Joined::Met) => !cancelled,
-        ("first_success", Joined::Violated) => !cancelled && !state.is_success(),
-        ("first_success" | "quorum", Joined::Met) | ("quorum", Joined::Violated) => true,
-        (_, Joined::Met | Joined::Failed | Joined::Violated) => false,
+        ("all_required", JoinOutcome::Failed) | ("allow_failures", JoinOutcome::Met) => !cancelled,
+        ("first_success", JoinOutcome::Violated) => !cancelled && !state.is_success(),
+        ("first_success" | "quorum", JoinOutcome::Met) | ("quorum", JoinOutcome::Violated) => true,
+        (_, JoinOutcome::Met | JoinOutcome::Failed | JoinOutcome::Violated) => false,
     }
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Joins {
         let mut gaps = 0;
         let rows = JOINS
             .iter()
-            .flat_map(|join| Joined::ALL.map(|joined| (*join, joined)));
+            .flat_map(|join| JoinOutcome::ALL.map(|joined| (*join, joined)));
         for (join, joined) in rows {
             let counts = self.0.get(&(join, joined)).copied().unwrap_or_default();
             let can = ChildState::ALL.map(|state| can_be(join, joined, state));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_came_is_counted_and_what_cannot_come_is_no_gap() {
         let mut joins = Joins::default();
-        joins.came_to("quorum(2)", Joined::Met, [2, 0, 1, 0, 0, 1]);
+        joins.came_to("quorum(2)", JoinOutcome::Met, [2, 0, 1, 0, 0, 1]);
         let mut sum = joins.clone();
         sum.merge_run(&joins);
         let table = sum.to_string();

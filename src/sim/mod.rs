@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use coverage::{Coverage, Fault, Phase};
+pub use coverage::{Coverage, SimFault, TurnPhase};
 pub use joins::Joins;
 use outlet::CrashPoints;
 use rng::Rng;
@@ -45,7 +45,7 @@ pub const WORLD_TURNS: u64 = 60;
 
 /// What became of a world.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct WorldReport {
     /// The violation, if there was one.
     pub failure: Option<String>,
     /// The last lines of its log.
@@ -73,7 +73,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The folder cannot be made or removed, or no runtime started.
-pub fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
+pub fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<WorldReport> {
     let files = data.with_extension("files");
     for folder in [data, &files] {
         let _ = std::fs::remove_dir_all(folder);
@@ -81,9 +81,9 @@ pub fn run_simulation(seed: u64, turns: u64, data: &Path, lines: usize) -> io::R
     std::fs::create_dir_all(&files)?;
     expect_panics();
     let world = World::new(seed, lines, files.canonicalize()?);
-    let mut report = Report {
+    let mut report = WorldReport {
         temper: format!("{:?}", world.knobs),
-        ..Report::default()
+        ..WorldReport::default()
     };
     let mut wall_ms = 1_700_000_000_000;
     let mut lives = 0;

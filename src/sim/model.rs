@@ -8,8 +8,8 @@ use futures::stream::{self, StreamExt};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::check::Heard;
-use super::coverage::Fault as Fallen;
+use super::check::ObservedCall;
+use super::coverage::SimFault as Fallen;
 use super::rng::Rng;
 use super::tools;
 use super::world::{ProviderMood, World};
@@ -18,8 +18,8 @@ use crate::context::estimate_message_tokens;
 use crate::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
 use crate::provider::account_health::is_failure;
 use crate::provider::{
-    AccountHealth, Accounts, EventStream, Fault, ModelInfo, Phase, Provider, ProviderError, Request,
-    RetryPolicy, StopReason, StreamEvent, WatchedProvider,
+    AccountHealth, Accounts, EventStream, ModelInfo, ModelRequest, Provider, ProviderError, ProviderFault,
+    RetryPolicy, StopReason, StreamEvent, TimeoutPhase, WatchedProvider,
 };
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
@@ -161,7 +161,10 @@ impl Provider for SimProvider {
         self.name
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (world, provider) = (self.world.clone(), self.name);
         let opened = self.open(request);
         async move {
@@ -169,13 +172,13 @@ impl Provider for SimProvider {
             let counts = |error: &ProviderError| is_failure(&error.fault);
             let events = opened.await.inspect_err(|error| {
                 if counts(error) {
-                    hears(Heard::Failed);
+                    hears(ObservedCall::Failed);
                 }
             })?;
             let events = events.inspect(move |event| match event {
-                Ok(StreamEvent::Stop(_)) => hears(Heard::Well),
-                Ok(_) => hears(Heard::Begins),
-                Err(error) if counts(error) => hears(Heard::Failed),
+                Ok(StreamEvent::Stop(_)) => hears(ObservedCall::Well),
+                Ok(_) => hears(ObservedCall::Begins),
+                Err(error) if counts(error) => hears(ObservedCall::Failed),
                 Err(_) => {}
             });
             Ok(events.boxed())
@@ -185,7 +188,7 @@ impl Provider for SimProvider {
 }
 
 impl SimProvider {
-    fn open(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open(&self, request: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (world, session) = (self.world.clone(), self.session.clone());
         let standing = self.standing.clone();
         async move {
@@ -227,11 +230,11 @@ impl SimProvider {
             if tokens > knobs.real_window {
                 befalls(Fallen::Refused);
                 let limit = rng.chance(300).then_some(knobs.real_window + FLOOR);
-                return Err(error_of_fault(rng, Fault::PromptTooLong { limit }));
+                return Err(error_of_fault(rng, ProviderFault::PromptTooLong { limit }));
             }
             if knobs.blind && has_pictures(&request.messages) {
                 befalls(Fallen::Refused);
-                return Err(error_of_fault(rng, Fault::ImageRefused));
+                return Err(error_of_fault(rng, ProviderFault::ImageRefused));
             }
             let delegates = match (
                 request.tools.iter().any(|tool| tool.name == Delegate::NAME),
@@ -298,11 +301,11 @@ fn rate_limit_header((name, value): (&'static str, u64)) -> (HeaderName, HeaderV
 }
 
 /// What a mood makes of every call.
-fn fault_of_mood(mood: ProviderMood) -> Option<Fault> {
+fn fault_of_mood(mood: ProviderMood) -> Option<ProviderFault> {
     match mood {
-        ProviderMood::TooLong => Some(Fault::PromptTooLong { limit: None }),
-        ProviderMood::Pictures => Some(Fault::ImageRefused),
-        ProviderMood::Overloaded => Some(Fault::Overloaded),
+        ProviderMood::TooLong => Some(ProviderFault::PromptTooLong { limit: None }),
+        ProviderMood::Pictures => Some(ProviderFault::ImageRefused),
+        ProviderMood::Overloaded => Some(ProviderFault::Overloaded),
         ProviderMood::Usual
         | ProviderMood::Truncates
         | ProviderMood::Empty
@@ -316,40 +319,40 @@ fn draw_error(rng: &Rng) -> ProviderError {
     // Half of them pass by themselves.
     if rng.chance(500) {
         let fault = rng.pick_one(&[
-            Fault::Throttled,
-            Fault::Overloaded,
-            Fault::Server,
-            Fault::Connection,
+            ProviderFault::Throttled,
+            ProviderFault::Overloaded,
+            ProviderFault::Server,
+            ProviderFault::Connection,
         ]);
         return error_of_fault(rng, fault.clone());
     }
     let fault = rng
         .pick_one(&[
-            Fault::Throttled,
-            Fault::Overloaded,
-            Fault::Server,
-            Fault::TimedOut(Phase::Connect),
-            Fault::TimedOut(Phase::FirstEvent),
-            Fault::TimedOut(Phase::Gap),
-            Fault::Connection,
-            Fault::Tls,
-            Fault::BrokenStream,
-            Fault::ErrorEvent,
-            Fault::PromptTooLong { limit: None },
-            Fault::ImageRefused,
-            Fault::Unauthorized,
-            Fault::QuotaExhausted { reset_at: None },
-            Fault::NotFound,
-            Fault::ContentPolicy,
-            Fault::InvalidRequest,
-            Fault::NotTheApi,
-            Fault::Local,
+            ProviderFault::Throttled,
+            ProviderFault::Overloaded,
+            ProviderFault::Server,
+            ProviderFault::TimedOut(TimeoutPhase::Connect),
+            ProviderFault::TimedOut(TimeoutPhase::FirstEvent),
+            ProviderFault::TimedOut(TimeoutPhase::Gap),
+            ProviderFault::Connection,
+            ProviderFault::Tls,
+            ProviderFault::BrokenStream,
+            ProviderFault::ErrorEvent,
+            ProviderFault::PromptTooLong { limit: None },
+            ProviderFault::ImageRefused,
+            ProviderFault::Unauthorized,
+            ProviderFault::QuotaExhausted { reset_at: None },
+            ProviderFault::NotFound,
+            ProviderFault::ContentPolicy,
+            ProviderFault::InvalidRequest,
+            ProviderFault::NotTheApi,
+            ProviderFault::Local,
         ])
         .clone();
     error_of_fault(rng, fault)
 }
 
-fn error_of_fault(rng: &Rng, fault: Fault) -> ProviderError {
+fn error_of_fault(rng: &Rng, fault: ProviderFault) -> ProviderError {
     ProviderError {
         fault,
         provider: "sim".to_owned(),
@@ -534,7 +537,7 @@ fn push_delegation(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
 }
 
 /// Whether a sub-agent asks, not the turn itself.
-pub(super) fn is_childs(request: &Request) -> bool {
+pub(super) fn is_childs(request: &ModelRequest) -> bool {
     // What it is told under its task; of a history that is told as a text, it stands in that.
     let first = request.messages.first();
     first.is_some_and(|item| item.message.text().contains("[You work for another agent"))

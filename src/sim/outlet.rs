@@ -23,7 +23,7 @@ pub(super) struct CrashPoints {
 pub(super) type Unread = Arc<Mutex<VecDeque<Permit>>>;
 
 /// The client: everything that is shown goes to the checker.
-pub(super) struct Client {
+pub(super) struct SimClient {
     pub(super) world: Arc<World>,
     pub(super) unread: Unread,
     pub(super) crash: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Client {
     pub(super) reader: Arc<Mutex<Option<StoreReader>>>,
 }
 
-impl EventSink for Client {
+impl EventSink for SimClient {
     fn publish_event(&mut self, mut envelope: Envelope) {
         if let Some(left) = self.crash.as_mut() {
             *left = left.saturating_sub(1);
@@ -61,7 +61,7 @@ impl EventSink for Client {
     }
 }
 
-impl Client {
+impl SimClient {
     /// I7: stored before shown, or warned of.
     fn look_for(&self, envelope: &Envelope) {
         let check = self.world.lock_checker();

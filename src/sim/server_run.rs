@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::check::Found;
 use super::hooks::build_hooks;
 use super::model::{LONGEST_TURN, SimModels};
-use super::outlet::{Client, CrashPoints, Unread, disk_faults};
+use super::outlet::{CrashPoints, SimClient, Unread, disk_faults};
 use super::replies;
 use super::tools;
 use super::user::{self, ClientWindow};
@@ -27,8 +27,8 @@ use crate::session::{
 use crate::store::{SessionQuery, Store, StoreReader};
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
-use crate::turn::{ContextPolicy, Limits};
-use crate::workspace::{OnCancel, Shared, Workspace};
+use crate::turn::{ContextPolicy, TurnLimits};
+use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 
 /// A life's shared parts.
 pub(super) struct ServerRun {
@@ -128,7 +128,7 @@ pub(super) fn run_server(
 async fn run_until_end(world: Arc<World>, data: PathBuf, fate: RunEnd) {
     let unread = Unread::default();
     let eye: Arc<Mutex<Option<StoreReader>>> = Arc::default();
-    let client = Client {
+    let client = SimClient {
         world: world.clone(),
         unread: unread.clone(),
         crash: fate.crash.event,
@@ -295,13 +295,13 @@ impl SettingsSource for SimProfiles {
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: Limits {
+            limits: TurnLimits {
                 max_steps: self.0.knobs.max_steps,
                 max_tool_calls: self.0.knobs.max_tool_calls,
                 degrade: self.0.knobs.degrade,
                 max_escalations: self.0.knobs.max_escalations,
                 token_target: self.0.knobs.token_target,
-                ..Limits::default()
+                ..TurnLimits::default()
             },
             budgets: self.0.knobs.budgets.clone(),
             wall_time: self.0.knobs.wall_time,
@@ -328,7 +328,7 @@ impl SettingsSource for SimProfiles {
     }
 
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
-        Arc::new(Workspace::new(Shared::new(&[], None)))
+        Arc::new(Workspace::new(WorkspaceShared::new(&[], None)))
     }
 }
 

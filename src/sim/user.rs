@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::check::{Answered, Asked, Kind};
+use super::check::{RequestedRevert, TypedAnswer, TypedKind};
 use super::files::person_writes;
 use super::model::LONGEST_TURN;
 use super::server_run::ServerRun;
@@ -89,7 +89,7 @@ pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
 
 async fn send_prompt(window: &ClientWindow, session: &SessionId) {
     let life = &window.life;
-    let (label, content) = life.world.lock_checker().label_input(session, Kind::Prompt);
+    let (label, content) = life.world.lock_checker().label_input(session, TypedKind::Prompt);
     let (reply, answer) = oneshot::channel();
     if let Err(refused) = life
         .sessions
@@ -98,24 +98,27 @@ async fn send_prompt(window: &ClientWindow, session: &SessionId) {
         return life
             .world
             .lock_checker()
-            .record_answer(label, Answered::Refused(refused));
+            .record_answer(label, TypedAnswer::Refused(refused));
     }
     if life.world.rng.chance(20) {
         // The client has gone before the answer: nobody wants the turn.
-        return life.world.lock_checker().record_answer(label, Answered::Unheard);
+        return life
+            .world
+            .lock_checker()
+            .record_answer(label, TypedAnswer::Unheard);
     }
     match expect_answer(life, answer.await) {
         Some(Ok(handle)) => {
             life.world
                 .lock_checker()
-                .record_answer(label, Answered::Accepted(handle.turn.clone()));
+                .record_answer(label, TypedAnswer::Accepted(handle.turn.clone()));
             await_turn_end(life, session, handle).await;
         }
         Some(Err(refused)) => {
             let unknown = matches!(refused, CommandError::UnknownSession(_));
             life.world
                 .lock_checker()
-                .record_answer(label, Answered::Refused(refused));
+                .record_answer(label, TypedAnswer::Refused(refused));
             if unknown {
                 window.set_session(None);
             }
@@ -224,7 +227,7 @@ async fn send_steer(life: &ServerRun, session: &SessionId) {
         1 if life.world.rng.chance(200) => Some(TurnId::from("turn_of_another_day")),
         _ => None,
     };
-    let (label, content) = life.world.lock_checker().label_input(session, Kind::Steer);
+    let (label, content) = life.world.lock_checker().label_input(session, TypedKind::Steer);
     let (reply, answer) = oneshot::channel();
     let command = SessionCommand::Steer {
         content,
@@ -235,17 +238,17 @@ async fn send_steer(life: &ServerRun, session: &SessionId) {
         return life
             .world
             .lock_checker()
-            .record_answer(label, Answered::Refused(refused));
+            .record_answer(label, TypedAnswer::Refused(refused));
     }
     match expect_answer(life, answer.await) {
         Some(Ok(turn)) => life
             .world
             .lock_checker()
-            .record_answer(label, Answered::Accepted(turn)),
+            .record_answer(label, TypedAnswer::Accepted(turn)),
         Some(Err(refused)) => life
             .world
             .lock_checker()
-            .record_answer(label, Answered::Refused(refused)),
+            .record_answer(label, TypedAnswer::Refused(refused)),
         None => {}
     }
 }
@@ -260,7 +263,7 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
     let ask = async |action| expect_answer(life, send_queue_action(life, session, action).await);
     match (one, rng.next_below(6)) {
         (Some((old, key)), 0) => {
-            let (label, content) = check().label_input(session, Kind::Queued);
+            let (label, content) = check().label_input(session, TypedKind::Queued);
             let was_known = check().begin_unqueue(old);
             let Some(answer) = ask(QueueAction::Edit(key.clone(), content)).await else {
                 return;
@@ -269,8 +272,8 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
             check().record_answer(
                 label,
                 match answer {
-                    Ok(_) => Answered::Waits(Some(key)),
-                    Err(refused) => Answered::Refused(refused),
+                    Ok(_) => TypedAnswer::Waits(Some(key)),
+                    Err(refused) => TypedAnswer::Refused(refused),
                 },
             );
         }
@@ -289,7 +292,7 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
             };
             match answer {
                 Ok(QueueReply { turn: Some(turn), .. }) if key.is_some() => {
-                    check().record_answer(label, Answered::Accepted(turn));
+                    check().record_answer(label, TypedAnswer::Accepted(turn));
                 }
                 Ok(_) => {}
                 Err(refused) => check().queue_refused(session, &refused),
@@ -301,15 +304,15 @@ async fn change_queue(life: &ServerRun, session: &SessionId) {
             }
         }
         _ if life.world.take_ticket() => {
-            let (label, content) = check().label_input(session, Kind::Queued);
+            let (label, content) = check().label_input(session, TypedKind::Queued);
             let Some(answer) = ask(QueueAction::Add(content)).await else {
                 return;
             };
             check().record_answer(
                 label,
                 match answer {
-                    Ok(reply) => Answered::Waits(reply.added),
-                    Err(refused) => Answered::Refused(refused),
+                    Ok(reply) => TypedAnswer::Waits(reply.added),
+                    Err(refused) => TypedAnswer::Refused(refused),
                 },
             );
         }
@@ -343,7 +346,7 @@ async fn request_revert(life: &ServerRun, session: &SessionId) {
             known.moves += u64::from(!dry_run);
             (unmoved, known.moves)
         };
-        let asked = Asked {
+        let asked = RequestedRevert {
             session: session.clone(),
             turn: turn.clone(),
             dry_run,

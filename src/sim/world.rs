@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::check::Checker;
-use super::files::Files;
+use super::files::WrittenFiles;
 use super::rng::Rng;
 use crate::config::FailurePolicy;
 use crate::domain::{Cost, Mode};
@@ -24,7 +24,7 @@ const POLICIES: [FailurePolicy; 4] = [
 pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) knobs: WorldSettings,
-    pub(super) files: Files,
+    pub(super) files: WrittenFiles,
     check: Mutex<Checker>,
     tickets: Mutex<u64>,
     /// What an overflow has named.
@@ -243,7 +243,7 @@ impl World {
         Arc::new(Self {
             rng,
             knobs,
-            files: Files::new(files),
+            files: WrittenFiles::new(files),
             check,
             tickets: Mutex::new(0),
             learnt: Mutex::new(u64::MAX),

@@ -25,7 +25,7 @@ pub(super) fn apply(
     ops: &[WriteOp],
     server: &str,
 ) -> Result<Applied, rusqlite::Error> {
-    let mut batch = Batch {
+    let mut batch = WriteBatch {
         transaction,
         server,
         sessions: BTreeMap::new(),
@@ -71,7 +71,7 @@ fn to_sql_integer(n: u64) -> i64 {
 }
 
 /// Writes of one transaction. Rows of sessions are looked up once and changed once, at the end.
-struct Batch<'t> {
+struct WriteBatch<'t> {
     transaction: &'t Transaction<'t>,
     server: &'t str,
     sessions: BTreeMap<SessionId, Option<Tally>>,
@@ -87,7 +87,7 @@ struct Tally {
     effect: WriteEffect,
 }
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     /// Some text tells why the write was left out.
     fn apply(&mut self, op: &WriteOp) -> Result<Option<String>, rusqlite::Error> {
         match op {

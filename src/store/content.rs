@@ -17,7 +17,7 @@ const PIECE: usize = 1 << 20;
 
 /// Keeps and reads long outputs. They go when their session is deleted.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct OutputStore {
     folder: DataDir,
     place: StorePlace,
 }
@@ -46,7 +46,7 @@ pub struct ContentPiece {
     pub total: u64,
 }
 
-impl Content {
+impl OutputStore {
     pub(super) fn new(folder: DataDir, place: StorePlace) -> Self {
         Self { folder, place }
     }
@@ -224,9 +224,9 @@ mod tests {
 
     use super::*;
 
-    fn content() -> (tempfile::TempDir, Content, SessionId) {
+    fn content() -> (tempfile::TempDir, OutputStore, SessionId) {
         let folder = tempfile::tempdir().unwrap();
-        let content = Content::new(DataDir::new(folder.path().to_owned()), StorePlace::Here);
+        let content = OutputStore::new(DataDir::new(folder.path().to_owned()), StorePlace::Here);
         (folder, content, SessionId::from("ses_1"))
     }
 

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::files::DataDir;
 use super::health::{HealthWatch, StoreHealth};
 use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, SessionRow};
-use super::writer::Writer;
+use super::writer::StoreWriter;
 use crate::domain::{Envelope, EventSink, FileChange, Grant, SessionId};
 
 /// How many writes wait at most. A full queue makes turns wait, never the actor's command side.
@@ -245,7 +245,7 @@ pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(
         .enable_time()
         .build()?;
     let (tell, ended) = oneshot::channel();
-    let writer = Writer::new(folder, outlet, health).with_checkpoint_thread();
+    let writer = StoreWriter::new(folder, outlet, health).with_checkpoint_thread();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
         runtime.block_on(drive_writer(writer, writes));
         let _ = tell.send(());
@@ -259,7 +259,7 @@ pub(super) fn start_inline(
     faults: Option<FaultHook>,
 ) -> (StoreHandle, impl Future<Output = ()> + Send + 'static) {
     let (handle, writes, health) = new_queue();
-    let writer = Writer::new(folder, outlet, health).with_faults(faults);
+    let writer = StoreWriter::new(folder, outlet, health).with_faults(faults);
     (handle, drive_writer(writer, writes))
 }
 
@@ -282,7 +282,7 @@ fn choose_batch_limit() -> usize {
 }
 
 /// Feeds the writer whatever is queued, all at once, until all handles are gone.
-async fn drive_writer(mut writer: Writer, mut writes: mpsc::Receiver<StoreWrite>) {
+async fn drive_writer(mut writer: StoreWriter, mut writes: mpsc::Receiver<StoreWrite>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {

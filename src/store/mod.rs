@@ -30,7 +30,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use content::{Content, ContentPiece, Spool};
+pub use content::{ContentPiece, OutputStore, Spool};
 pub use error::StoreError;
 pub use file_snapshots::KeptFiles;
 pub use handle::{FaultHook, StoreHandle, StoreThread, StoreWrite, WriteFault, WritePermit};
@@ -60,7 +60,7 @@ pub struct Store {
     /// One live holder per session.
     pub locks: Locks,
     /// Long outputs kept aside.
-    pub content: Content,
+    pub content: OutputStore,
     /// Contents of files before they were changed.
     pub kept: KeptFiles,
 }
@@ -108,7 +108,7 @@ impl Store {
             reader: StoreReader::new(folder.clone(), place),
             locks: Locks::new(folder.clone()),
             kept: KeptFiles::new(folder.clone()),
-            content: Content::new(folder, place),
+            content: OutputStore::new(folder, place),
         }
     }
 }

@@ -15,14 +15,14 @@ const MOST: u64 = 64 << 20;
 
 /// Looks after the log of one database.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(super) struct WalCheckpointer {
     log: PathBuf,
     next: u64,
     threaded: bool,
     running: Option<JoinHandle<()>>,
 }
 
-impl Checkpoints {
+impl WalCheckpointer {
     /// For the database `path`; inline until told otherwise.
     pub(super) fn new(path: &Path) -> Self {
         let mut log = path.as_os_str().to_owned();

@@ -18,7 +18,7 @@ use super::health::{HealthWatch, Loss, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
 use super::rows::{PendingEvent, PendingKey};
 use super::schema;
-use super::wal::Checkpoints;
+use super::wal::WalCheckpointer;
 use crate::base::clock::{self, Instant};
 use crate::domain::{Envelope, EventSink, SessionId};
 
@@ -32,12 +32,12 @@ pub(super) const RESERVE: usize = 1 << 20;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// See the module. Synchronous: whoever drives it decides where it may block.
-pub(super) struct Writer {
+pub(super) struct StoreWriter {
     folder: DataDir,
     outlet: Box<dyn EventSink>,
     health: HealthWatch,
     connection: Option<Connection>,
-    checkpoints: Checkpoints,
+    checkpoints: WalCheckpointer,
     kept: KeptWrites,
     retry_at: Option<Instant>,
     /// A newer agentls has migrated the store: never written again.
@@ -62,11 +62,11 @@ enum OutgoingWrite {
     Barrier(oneshot::Sender<StoreHealth>),
 }
 
-impl Writer {
+impl StoreWriter {
     /// A writer that opens the database when it is first needed.
     pub(super) fn new(folder: DataDir, outlet: Box<dyn EventSink>, health: HealthWatch) -> Self {
         Self {
-            checkpoints: Checkpoints::new(&folder.database_path()),
+            checkpoints: WalCheckpointer::new(&folder.database_path()),
             folder,
             outlet,
             health,
@@ -90,7 +90,7 @@ impl Writer {
         self
     }
 
-    /// When [`Writer::retry`] is due; none while nothing is kept.
+    /// When [`StoreWriter::retry`] is due; none while nothing is kept.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }

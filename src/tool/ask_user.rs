@@ -23,7 +23,7 @@ pub struct AskUser;
 /// The arguments of `ask_user`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct AskUserInput {
     /// The question, in one or two sentences.
     question: String,
     /// What the person should know to decide.
@@ -38,7 +38,7 @@ pub struct Input {
 }
 
 impl Tool for AskUser {
-    type Input = Input;
+    type Input = AskUserInput;
 
     const NAME: &'static str = "ask_user";
 
@@ -46,20 +46,20 @@ impl Tool for AskUser {
         theirs and that you cannot find out yourself: what they meant, which of several ways they want. Not for \
         permission (that is asked by itself), and not for what can be looked up.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &AskUserInput) -> String {
         format_title("Ask:", &input.question)
     }
 
-    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &AskUserInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     /// People take their time.
-    fn call_timeout(&self, _: &Input) -> Option<std::time::Duration> {
+    fn call_timeout(&self, _: &AskUserInput) -> Option<std::time::Duration> {
         None
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: AskUserInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let question = match build_question(&input, &cx) {
             Ok(question) => question,
             Err(why) => return fail_with_message(why),
@@ -82,7 +82,7 @@ impl Tool for AskUser {
     }
 }
 
-fn build_question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
+fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestion, String> {
     let fits = |text: &str, most: usize| text.chars().count() <= most;
     let choices = input.choices.as_deref().unwrap_or_default();
     if input.question.trim().is_empty() {

@@ -25,7 +25,7 @@ pub struct Bash;
 /// The arguments of `bash`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct BashInput {
     /// The command, as bash reads it. Several lines are fine.
     command: String,
     /// Seconds after which it is stopped. Default: 120, or what the settings say; at most 600. Not for
@@ -39,7 +39,7 @@ pub struct Input {
 }
 
 impl Tool for Bash {
-    type Input = Input;
+    type Input = BashInput;
 
     const NAME: &'static str = "bash";
 
@@ -50,7 +50,7 @@ impl Tool for Bash {
         background. Output beyond about 30,000 characters is cut in the middle: filter it, or send it to a \
         file and read that. To read, find or change files use the tools made for it.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &BashInput) -> String {
         let command = one_line(&reveal_hidden_characters(&input.command), 120);
         // Always with the command: a description alone could hide what a person is asked to allow.
         match input.description.as_deref().map(reveal_hidden_characters) {
@@ -61,11 +61,11 @@ impl Tool for Bash {
         }
     }
 
-    fn predict_effect(&self, input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &BashInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::from_command(&*input.command))
     }
 
-    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &BashInput) -> Option<Duration> {
         None
     }
 
@@ -73,7 +73,7 @@ impl Tool for Bash {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: BashInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
@@ -86,7 +86,7 @@ impl Tool for Bash {
     }
 }
 
-fn build_command(input: &Input, cx: &ToolContext) -> Command {
+fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
     run_command::prepare_command(Command::from_script(&*input.command), cx)
 }
 
@@ -102,7 +102,7 @@ fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
     }
 }
 
-async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let title = one_line(&reveal_hidden_characters(&input.command), 120);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_title_always_shows_the_command() {
-        let input = |command: &str, description: Option<&str>| Input {
+        let input = |command: &str, description: Option<&str>| BashInput {
             command: command.to_owned(),
             timeout_s: None,
             background: None,

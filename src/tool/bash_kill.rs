@@ -16,29 +16,29 @@ pub struct BashKill;
 /// The arguments of `bash_kill`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct BashKillInput {
     /// The id that `bash` gave, such as `bg1`.
     id: String,
 }
 
 impl Tool for BashKill {
-    type Input = Input;
+    type Input = BashKillInput;
 
     const NAME: &'static str = "bash_kill";
 
     const DESCRIPTION: &'static str = "Ends a background process and all that it started (SIGTERM, after a \
         second SIGKILL), and gives the last of its output.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &BashKillInput) -> String {
         format!("End {}", one_line(&strip_control_characters(&input.id), 40))
     }
 
     /// It can only end what this session started itself.
-    fn predict_effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _input: &BashKillInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &BashKillInput) -> Option<Duration> {
         None
     }
 
@@ -47,7 +47,7 @@ impl Tool for BashKill {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: BashKillInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let killed = cx.workspace.background().kill_job(&input.id, &cx.hurry).await;
         Ok(build_output(killed.map_err(to_tool_error)?, &cx).await)
     }

@@ -18,7 +18,7 @@ pub struct BashOutput;
 /// The arguments of `bash_output`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct BashOutputInput {
     /// The id that `bash` gave, such as `bg1`.
     id: String,
     /// Wait so many seconds for it to end before reading, less if it ends sooner. Default: 0, at most
@@ -27,7 +27,7 @@ pub struct Input {
 }
 
 impl Tool for BashOutput {
-    type Input = Input;
+    type Input = BashOutputInput;
 
     const NAME: &'static str = "bash_output";
 
@@ -37,18 +37,18 @@ impl Tool for BashOutput {
 
     const WAITS: bool = true;
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &BashOutputInput) -> String {
         format!(
             "Read the output of {}",
             one_line(&strip_control_characters(&input.id), 40)
         )
     }
 
-    fn predict_effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _input: &BashOutputInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    fn call_timeout(&self, _input: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _input: &BashOutputInput) -> Option<Duration> {
         None
     }
 
@@ -57,7 +57,7 @@ impl Tool for BashOutput {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: BashOutputInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let background = cx.workspace.background();
         let wait = wait(input.wait_s, cx.time_limit);
         tokio::select! {

@@ -23,7 +23,7 @@ pub struct CommandTool {
 }
 
 /// A call whose arguments fit.
-struct Call {
+struct CommandCall {
     tool: Arc<CommandTool>,
     input: Value,
 }
@@ -84,7 +84,7 @@ impl DynTool for CommandTool {
 
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
         match schema::explain_mismatch(&self.settings.schema, input) {
-            None => Ok(Box::new(Call {
+            None => Ok(Box::new(CommandCall {
                 tool: self,
                 input: input.clone(),
             })),
@@ -93,7 +93,7 @@ impl DynTool for CommandTool {
     }
 }
 
-impl PreparedCall for Call {
+impl PreparedCall for CommandCall {
     /// With the arguments: they are what differs, and what a person is asked to allow.
     fn title(&self) -> String {
         let name = &self.tool.settings.name;

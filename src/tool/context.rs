@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::files::fail_with_message;
-use super::{Editor, Spawner, ToolError};
+use super::{EditorLink, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
 use crate::workspace::prompts::Skills;
@@ -28,7 +28,7 @@ pub struct ToolContext {
     /// The skills of this session.
     pub skills: Arc<Skills>,
     /// The editor, where files are changed that are open there.
-    pub editor: Arc<dyn Editor>,
+    pub editor: Arc<dyn EditorLink>,
     /// The way to the person, for questions.
     pub asker: Arc<dyn UserPrompt>,
     /// Runs sub-agents.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{fail_with_message, format_title};
-use super::{ChildState, Delegated, Job, Report, Tool, ToolContext, ToolError, ToolOutput};
+use super::{ChildState, Delegated, SubagentJob, SubagentReport, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::{CancellationToken, text};
 use crate::domain::{ContentRef, Effect, Usage};
 
@@ -31,7 +31,7 @@ pub struct Delegate;
 /// The arguments of `delegate`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct DelegateInput {
     /// What the sub-agent shall do, with all that it has to know. With `tasks`: what all of them have to know.
     prompt: String,
     /// The named agent that does it. Default: one like you.
@@ -69,7 +69,7 @@ enum Join {
 
 /// What came of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Joined {
+enum DelegateOutcome {
     /// What had to.
     Met,
     /// One failed where all are required.
@@ -92,16 +92,16 @@ impl Join {
     }
 
     /// What the ends of the sub-agents come to, `None` for those that have none yet; none while it is open.
-    fn decide_outcome(self, ends: &[Option<ChildState>]) -> Option<Joined> {
+    fn decide_outcome(self, ends: &[Option<ChildState>]) -> Option<DelegateOutcome> {
         let successes = ends.iter().flatten().filter(|end| end.is_success()).count();
         let open = ends.iter().filter(|end| end.is_none()).count();
         match self {
             Self::AllRequired | Self::AllowFailures if open > 0 => None,
-            Self::AllRequired if successes < ends.len() => Some(Joined::Failed),
-            Self::AllRequired | Self::AllowFailures => Some(Joined::Met),
+            Self::AllRequired if successes < ends.len() => Some(DelegateOutcome::Failed),
+            Self::AllRequired | Self::AllowFailures => Some(DelegateOutcome::Met),
             Self::FirstSuccess => Self::Quorum(1).decide_outcome(ends),
-            Self::Quorum(least) if successes >= least => Some(Joined::Met),
-            Self::Quorum(least) if successes + open < least => Some(Joined::Violated),
+            Self::Quorum(least) if successes >= least => Some(DelegateOutcome::Met),
+            Self::Quorum(least) if successes + open < least => Some(DelegateOutcome::Violated),
             Self::Quorum(_) => None,
         }
     }
@@ -119,8 +119,8 @@ struct Plan {
 
 impl Plan {
     /// An error is for the model.
-    fn from_input(input: Input, agents: &[String]) -> Result<Self, String> {
-        let Input {
+    fn from_input(input: DelegateInput, agents: &[String]) -> Result<Self, String> {
+        let DelegateInput {
             prompt,
             agent,
             tasks,
@@ -188,9 +188,9 @@ impl Plan {
     }
 
     /// The task number `at`, ready to be run.
-    fn build_job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> Job {
+    fn build_job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> SubagentJob {
         let (agent, prompt) = &self.tasks[at];
-        Job {
+        SubagentJob {
             call: cx.call.clone(),
             agent: agent.clone(),
             label: (self.tasks.len() > 1).then(|| self.name(at)),
@@ -210,9 +210,9 @@ impl Plan {
     }
 
     /// Runs all, as many at once as may, until what has to come of them is decided.
-    async fn run_tasks(&self, cx: &ToolContext) -> Vec<Report> {
+    async fn run_tasks(&self, cx: &ToolContext) -> Vec<SubagentReport> {
         let cancel = cx.cancel.child_token();
-        let mut reports: Vec<Option<Report>> = vec![None; self.tasks.len()];
+        let mut reports: Vec<Option<SubagentReport>> = vec![None; self.tasks.len()];
         let mut waiting = 0..self.tasks.len();
         let mut running = FuturesUnordered::new();
         loop {
@@ -235,7 +235,7 @@ impl Plan {
                 cancel.cancel();
             }
         }
-        let never = || Report::new_empty(ChildState::Cancelled, "it was not begun");
+        let never = || SubagentReport::new_empty(ChildState::Cancelled, "it was not begun");
         reports
             .into_iter()
             .map(|report| report.unwrap_or_else(never))
@@ -244,7 +244,7 @@ impl Plan {
 }
 
 impl Tool for Delegate {
-    type Input = Input;
+    type Input = DelegateInput;
 
     const NAME: &'static str = "delegate";
 
@@ -253,7 +253,7 @@ impl Tool for Delegate {
         is all that you get of it. Good for searches through much material and for parts that do not depend on each \
         other; not for what takes you a call or two. Parts that change the same files belong to one sub-agent.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &DelegateInput) -> String {
         match &input.tasks {
             Some(tasks) => {
                 let first = tasks.first().map_or("", |task| task.prompt.as_str());
@@ -264,12 +264,12 @@ impl Tool for Delegate {
     }
 
     /// What sub-agents do is judged call by call.
-    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &DelegateInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
     /// Each sub-agent has its own time.
-    fn call_timeout(&self, _: &Input) -> Option<Duration> {
+    fn call_timeout(&self, _: &DelegateInput) -> Option<Duration> {
         None
     }
 
@@ -278,7 +278,7 @@ impl Tool for Delegate {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: DelegateInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let plan = match Plan::from_input(input, &cx.spawner.agent_names()) {
             Ok(plan) => plan,
             Err(why) => return fail_with_message(why),
@@ -297,14 +297,21 @@ impl Tool for Delegate {
 }
 
 /// What the model reads of the sub-agents; `keep` keeps what is too long for it.
-fn build_output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<ContentRef>) -> ToolOutput {
+fn build_output(
+    plan: &Plan,
+    reports: &[SubagentReport],
+    keep: impl Fn(&str) -> Option<ContentRef>,
+) -> ToolOutput {
     let ends: Vec<_> = reports.iter().map(|report| Some(report.state)).collect();
-    let joined = plan.join.decide_outcome(&ends).unwrap_or(Joined::Violated);
+    let joined = plan
+        .join
+        .decide_outcome(&ends)
+        .unwrap_or(DelegateOutcome::Violated);
     let delegated = match joined {
-        Joined::Met => None,
-        Joined::Failed if plan.is_join_named => Some(Delegated::Violated),
-        Joined::Failed => Some(Delegated::Failed),
-        Joined::Violated => Some(Delegated::Violated),
+        DelegateOutcome::Met => None,
+        DelegateOutcome::Failed if plan.is_join_named => Some(Delegated::Violated),
+        DelegateOutcome::Failed => Some(Delegated::Failed),
+        DelegateOutcome::Violated => Some(Delegated::Violated),
     };
     let room = room_for_each(reports);
     let whole = format_reports(plan, reports, joined, None);
@@ -325,7 +332,7 @@ fn build_output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<C
 }
 
 /// The longest answer that stays whole: what short answers leave of [`ANSWERS`] goes to the longer ones.
-fn room_for_each(reports: &[Report]) -> usize {
+fn room_for_each(reports: &[SubagentReport]) -> usize {
     let mut lengths: Vec<usize> = reports
         .iter()
         .map(|report| report.text.trim().chars().count())
@@ -343,8 +350,13 @@ fn room_for_each(reports: &[Report]) -> usize {
 }
 
 /// The reports as a text, each answer of at most `room` characters.
-fn format_reports(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) -> String {
-    let answer = |report: &Report| {
+fn format_reports(
+    plan: &Plan,
+    reports: &[SubagentReport],
+    joined: DelegateOutcome,
+    room: Option<usize>,
+) -> String {
+    let answer = |report: &SubagentReport| {
         let said = report.text.trim();
         match room.and_then(|room| text::cut_middle(said, room)) {
             _ if said.is_empty() => "(it said nothing)".to_owned(),
@@ -361,9 +373,9 @@ fn format_reports(plan: &Plan, reports: &[Report], joined: Joined, room: Option<
     }
     let successes = reports.iter().filter(|report| report.state.is_success()).count();
     let verdict = match joined {
-        Joined::Met => "",
-        Joined::Failed => "; all of them were required",
-        Joined::Violated => "; that is too few",
+        DelegateOutcome::Met => "",
+        DelegateOutcome::Failed => "; all of them were required",
+        DelegateOutcome::Violated => "; that is too few",
     };
     let mut told = format!(
         "[{successes} of {} sub-agents succeeded{verdict}]\n",
@@ -381,7 +393,7 @@ fn format_reports(plan: &Plan, reports: &[Report], joined: Joined, room: Option<
 }
 
 /// Who it was, how it ended, what it took.
-fn format_report_head(name: &str, report: &Report) -> String {
+fn format_report_head(name: &str, report: &SubagentReport) -> String {
     let Usage { output, .. } = report.usage;
     let mut head = format!("{name}: {}", report.state.name());
     if let Some(why) = &report.why {
@@ -438,9 +450,9 @@ mod tests {
             (vec![1_000, 50_000, 50_000], 14_500),
             (vec![], ANSWERS),
         ] {
-            let reports: Vec<Report> = lengths
+            let reports: Vec<SubagentReport> = lengths
                 .iter()
-                .map(|length| Report {
+                .map(|length| SubagentReport {
                     state: ChildState::Completed,
                     why: None,
                     text: "é".repeat(*length),
@@ -454,7 +466,7 @@ mod tests {
 
     #[test]
     fn what_has_to_come_of_them() {
-        use Joined::{Failed, Met, Violated};
+        use DelegateOutcome::{Failed, Met, Violated};
         let (all, some, first) = (Join::AllRequired, Join::AllowFailures, Join::FirstSuccess);
         for (join, ends, verdict) in [
             (all, vec![C, OPEN], None),
@@ -483,18 +495,18 @@ mod tests {
 
     /// Ends as its prompt says; counts how many run at once.
     #[derive(Default)]
-    struct Fake {
+    struct FakeSpawner {
         running: Arc<AtomicUsize>,
         most: Arc<AtomicUsize>,
         begun: Arc<AtomicUsize>,
     }
 
-    impl Spawner for Fake {
+    impl Spawner for FakeSpawner {
         fn agent_names(&self) -> Vec<String> {
             vec!["default".to_owned(), "reader".to_owned()]
         }
 
-        fn run_job(&self, job: Job) -> BoxFuture<'static, Report> {
+        fn run_job(&self, job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
             let (running, most) = (self.running.clone(), self.most.clone());
             self.begun.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
@@ -511,7 +523,7 @@ mod tests {
                     }
                 };
                 running.fetch_sub(1, Ordering::Relaxed);
-                Report {
+                SubagentReport {
                     state,
                     why: None,
                     text: format!("{:?} {:?} {}", job.agent, job.label, job.prompt),
@@ -526,10 +538,10 @@ mod tests {
         }
     }
 
-    async fn delegate(input: serde_json::Value) -> (ToolOutput, Fake) {
+    async fn delegate(input: serde_json::Value) -> (ToolOutput, FakeSpawner) {
         let mut bench = ToolHarness::new();
-        let fake = Fake::default();
-        bench.cx.spawner = Arc::new(Fake {
+        let fake = FakeSpawner::default();
+        bench.cx.spawner = Arc::new(FakeSpawner {
             running: fake.running.clone(),
             most: fake.most.clone(),
             begun: fake.begun.clone(),
@@ -624,7 +636,7 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_is_refused() {
         let mut bench = ToolHarness::new();
-        bench.cx.spawner = Arc::new(Fake::default());
+        bench.cx.spawner = Arc::new(FakeSpawner::default());
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
         for (input, why) in [
             (json!({"prompt": " "}), "a prompt is empty"),
@@ -660,7 +672,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_one_that_every_api_takes() {
-        let schema = schema::generate_schema::<Input>().to_string();
+        let schema = schema::generate_schema::<DelegateInput>().to_string();
         assert!(!schema.contains("$ref") && !schema.contains("null"), "{schema}");
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, fail_with_message};
-use super::{EditorDiagnostic, Severity, Tool, ToolContext, ToolError, ToolOutput};
+use super::{DiagnosticSeverity, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::base::uri;
@@ -25,7 +25,7 @@ pub struct Diagnostics;
 /// The arguments of `diagnostics`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct DiagnosticsInput {
     /// A file, or a folder for all below it. Default: the whole workspace.
     path: Option<String>,
     /// Leave out what is less grave than this. Default: hint, which leaves out nothing.
@@ -48,18 +48,18 @@ enum AtLeast {
 }
 
 impl AtLeast {
-    fn to_severity(self) -> Severity {
+    fn to_severity(self) -> DiagnosticSeverity {
         match self {
-            Self::Error => Severity::Error,
-            Self::Warning => Severity::Warning,
-            Self::Information => Severity::Information,
-            Self::Hint => Severity::Hint,
+            Self::Error => DiagnosticSeverity::Error,
+            Self::Warning => DiagnosticSeverity::Warning,
+            Self::Information => DiagnosticSeverity::Information,
+            Self::Hint => DiagnosticSeverity::Hint,
         }
     }
 }
 
 impl Tool for Diagnostics {
-    type Input = Input;
+    type Input = DiagnosticsInput;
 
     const NAME: &'static str = "diagnostics";
 
@@ -68,21 +68,21 @@ impl Tool for Diagnostics {
         knows of files that are open, and of others as far as its language servers do; after an edit they may take \
         a few seconds. That nothing is reported proves nothing: run the build or the tests before you say it works.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &DiagnosticsInput) -> String {
         match &input.path {
             Some(path) => files::format_title("Diagnostics of", path),
             None => "Diagnostics".to_owned(),
         }
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &DiagnosticsInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         let target = cx
             .workspace
             .resolve_path(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
         Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: DiagnosticsInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         let path = input.path.clone();
         let (asked, within) = files::run_blocking(&cx, move |_| {
@@ -124,7 +124,7 @@ fn told_of(
     cx: &ToolContext,
     found: Vec<EditorDiagnostic>,
     within: Option<&Path>,
-    least: Severity,
+    least: DiagnosticSeverity,
 ) -> ToolOutput {
     let mut by_file: BTreeMap<String, Vec<EditorDiagnostic>> = BTreeMap::new();
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
@@ -214,7 +214,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::testing::ToolHarness;
-    use super::super::{DocumentEdit, Editor, EditorAbilities, EditorError};
+    use super::super::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
     use super::*;
     use crate::base::position::{Position, Range};
 
@@ -224,7 +224,7 @@ mod tests {
         asked: Arc<std::sync::Mutex<Vec<Option<String>>>>,
     }
 
-    impl Editor for Finds {
+    impl EditorLink for Finds {
         fn abilities(&self) -> EditorAbilities {
             EditorAbilities::default()
         }
@@ -258,7 +258,7 @@ mod tests {
         bench: &ToolHarness,
         path: &str,
         line: u32,
-        grade: Severity,
+        grade: DiagnosticSeverity,
         message: &str,
     ) -> EditorDiagnostic {
         let at = Position { line, character: 4 };
@@ -278,11 +278,29 @@ mod tests {
             bench.write(path, "x\n");
         }
         let found = vec![
-            finding(&bench, "src/a.rs", 9, Severity::Warning, "unused\nvariable"),
-            finding(&bench, "src/a.rs", 2, Severity::Error, "no such \u{1b}[31mname"),
-            finding(&bench, "b.rs", 0, Severity::Hint, "could be shorter"),
-            finding(&bench, ".env", 0, Severity::Error, "SECRET=1 is no name"),
-            finding(&bench, "../outside.rs", 0, Severity::Error, "elsewhere"),
+            finding(
+                &bench,
+                "src/a.rs",
+                9,
+                DiagnosticSeverity::Warning,
+                "unused\nvariable",
+            ),
+            finding(
+                &bench,
+                "src/a.rs",
+                2,
+                DiagnosticSeverity::Error,
+                "no such \u{1b}[31mname",
+            ),
+            finding(&bench, "b.rs", 0, DiagnosticSeverity::Hint, "could be shorter"),
+            finding(
+                &bench,
+                ".env",
+                0,
+                DiagnosticSeverity::Error,
+                "SECRET=1 is no name",
+            ),
+            finding(&bench, "../outside.rs", 0, DiagnosticSeverity::Error, "elsewhere"),
         ];
         let asked = Arc::default();
         bench.cx.editor = Arc::new(Finds {

@@ -17,7 +17,7 @@ pub struct EditFile;
 /// The arguments of `edit_file`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct EditFileInput {
     /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
     /// folder.
     path: String,
@@ -40,7 +40,7 @@ pub struct Edit {
 }
 
 impl Tool for EditFile {
-    type Input = Input;
+    type Input = EditFileInput;
 
     const NAME: &'static str = "edit_file";
 
@@ -48,15 +48,15 @@ impl Tool for EditFile {
         nothing. Read the file first, so that the old text matches. Write line ends as \\n: those of the \
         file are kept. To write a whole file use write_file.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &EditFileInput) -> String {
         files::format_title("Edit", &input.path)
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &EditFileInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         change::predict_effect(cx, &input.path)
     }
 
-    async fn preview_change(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &EditFileInput, cx: &ToolContext) -> Result<Preview, ToolError> {
         let plan = input.clone();
         change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
             plan.plan_change(cx, target, aim)
@@ -68,7 +68,7 @@ impl Tool for EditFile {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: EditFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
             input.plan_change(cx, target, aim)
         })
@@ -76,7 +76,7 @@ impl Tool for EditFile {
     }
 }
 
-impl Input {
+impl EditFileInput {
     fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
         let Some(before) = change::load_editable_file(cx, target)? else {
             return fail_with_message(format!(

@@ -10,7 +10,7 @@ use crate::workspace::text_edits::TextEdit;
 
 /// Does in the editor what only it can. Every answer comes within a bound of the implementation's own; dropping the
 /// future is safe, though what was asked may still be done.
-pub trait Editor: Send + Sync {
+pub trait EditorLink: Send + Sync {
     /// What the client takes.
     fn abilities(&self) -> EditorAbilities;
 
@@ -57,7 +57,7 @@ pub struct EditorDiagnostic {
     /// Where in it.
     pub range: Range,
     /// How grave it is.
-    pub grade: Severity,
+    pub grade: DiagnosticSeverity,
     /// What it says.
     pub message: String,
     /// Who says it.
@@ -66,7 +66,7 @@ pub struct EditorDiagnostic {
 
 /// How grave a finding is, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     /// It is wrong.
     Error,
     /// It is doubtful.
@@ -77,7 +77,7 @@ pub enum Severity {
     Hint,
 }
 
-impl Severity {
+impl DiagnosticSeverity {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ pub enum EditorError {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEditor;
 
-impl Editor for NoEditor {
+impl EditorLink for NoEditor {
     fn abilities(&self) -> EditorAbilities {
         EditorAbilities::default()
     }

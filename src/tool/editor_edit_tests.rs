@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::super::testing::ToolHarness;
-use super::super::{Editor, EditorAbilities};
+use super::super::{EditorAbilities, EditorLink};
 use super::*;
 use crate::base::position::{ContentChange, PositionEncoding};
 use crate::base::{CancellationToken, uri};
@@ -73,7 +73,7 @@ impl Simulated {
 #[derive(Clone)]
 struct Hands(Arc<Simulated>);
 
-impl Editor for Hands {
+impl EditorLink for Hands {
     fn abilities(&self) -> EditorAbilities {
         self.0.abilities
     }

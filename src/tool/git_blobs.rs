@@ -141,7 +141,7 @@ async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Opti
         .current_dir(root)
         .stdin(Stdin::Bytes(input.into_bytes()));
     let mut child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
-    let mut batch = Batch::new(files);
+    let mut batch = BlobBatch::new(files);
     while let Some(chunk) = child.output.next().await {
         if chunk.stream == Stream::Stdout {
             batch.push(&chunk.bytes);
@@ -151,15 +151,15 @@ async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Opti
 }
 
 /// What `git cat-file --batch` writes, taken apart as it comes.
-struct Batch {
+struct BlobBatch {
     blobs: HashMap<String, Vec<u8>>,
     /// No longer one is wanted.
     longest: usize,
     head: Vec<u8>,
-    body: Option<Body>,
+    body: Option<BlobReader>,
 }
 
-struct Body {
+struct BlobReader {
     id: String,
     bytes: Vec<u8>,
     /// So many are still to come, the line end after them among them.
@@ -167,7 +167,7 @@ struct Body {
     wanted: bool,
 }
 
-impl Batch {
+impl BlobBatch {
     fn new(files: &[CleanFiles]) -> Self {
         let longest = files.iter().map(|file| file.stamp.bytes()).max().unwrap_or(0);
         Self {
@@ -197,7 +197,7 @@ impl Batch {
             body.left -= now.len();
             bytes = later;
             if body.left == 0
-                && let Some(Body {
+                && let Some(BlobReader {
                     id,
                     mut bytes,
                     wanted: true,
@@ -211,11 +211,11 @@ impl Batch {
     }
 
     /// `<id> blob <length>`; one that is missing has no length.
-    fn parse_header(&self, head: &[u8]) -> Option<Body> {
+    fn parse_header(&self, head: &[u8]) -> Option<BlobReader> {
         let mut words = std::str::from_utf8(head).ok()?.split(' ');
         let (id, kind) = (words.next()?, words.next()?);
         let length: usize = words.next()?.parse().ok()?;
-        Some(Body {
+        Some(BlobReader {
             id: id.to_owned(),
             bytes: Vec::new(),
             left: length.checked_add(1)?,
@@ -232,7 +232,7 @@ mod tests {
     fn a_batch_is_taken_apart_wherever_it_is_cut() {
         let out = b"aa blob 3\nx\ny\nbb missing\ncc tree 2\nzz\ndd blob 0\n\nee blob 9\n123456789\nff blob 4\nlast\n";
         for cut in 0..=out.len() {
-            let mut batch = Batch::new(&[]);
+            let mut batch = BlobBatch::new(&[]);
             batch.longest = 4;
             batch.push(&out[..cut]);
             batch.push(&out[cut..]);

@@ -16,7 +16,7 @@ pub struct Glob;
 /// The arguments of `glob`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct GlobInput {
     /// What the path must look like: `*` and `?` stay within a name, `**` spans folders, `{a,b}` is a
     /// choice, `[a-z]` a range. A pattern without `/` matches names at any depth. Examples: `*.rs`,
     /// `src/**/*.{ts,tsx}`.
@@ -28,13 +28,13 @@ pub struct Input {
 }
 
 /// Where to walk and what to look for there.
-struct Search {
+struct GlobSearch {
     starts: Vec<Resolved>,
     pattern: String,
 }
 
 impl Tool for Glob {
-    type Input = Input;
+    type Input = GlobInput;
 
     const NAME: &'static str = "glob";
 
@@ -42,7 +42,7 @@ impl Tool for Glob {
         .gitignore excludes is left out, links are not followed. Gives at most 1000 files, or what it found \
         within 10 seconds. To search in the text of files use grep.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &GlobInput) -> String {
         let place = input
             .path
             .as_ref()
@@ -50,14 +50,14 @@ impl Tool for Glob {
         files::format_title("Find", &format!("{}{place}", input.pattern))
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &GlobInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(files::build_effect(
             EffectKind::Read,
             &input.build_search(cx)?.starts,
         ))
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: GlobInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(&cx, move |stop| {
             find(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
@@ -66,8 +66,8 @@ impl Tool for Glob {
     }
 }
 
-impl Input {
-    fn build_search(&self, cx: &ToolContext) -> Result<Search, ToolError> {
+impl GlobInput {
+    fn build_search(&self, cx: &ToolContext) -> Result<GlobSearch, ToolError> {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
         let (folder, rest) = split(pattern);
         if rest.is_empty() {
@@ -96,7 +96,7 @@ impl Input {
         } else {
             rest.to_owned()
         };
-        Ok(Search { starts, pattern })
+        Ok(GlobSearch { starts, pattern })
     }
 }
 
@@ -110,7 +110,7 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
-fn find(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
+fn find(cx: &ToolContext, input: &GlobInput, bound: &WalkBound) -> Result<String, ToolError> {
     let search = input.build_search(cx)?;
     let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
         Some(name) => (walk::build_glob_matcher(name)?, Some(1)),
@@ -125,7 +125,7 @@ fn find(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, To
             return fail_with_message(format!("`{}` is not a folder{suggestions}", start.display));
         }
         let hidden = input.hidden.unwrap_or(false);
-        let mut walk = walk::Files::new(cx, &start.absolute, hidden, max_depth, bound);
+        let mut walk = walk::FileWalk::new(cx, &start.absolute, hidden, max_depth, bound);
         for path in walk.by_ref() {
             if bound.check_end().is_some() {
                 break;
@@ -264,7 +264,7 @@ mod tests {
         let lines = found(&bench, json!({"pattern": "*"})).await;
         assert_eq!(lines.len(), MAX_RESULTS + 1);
         assert!(lines[MAX_RESULTS].starts_with("[the first 1000 files; there are more"));
-        let input: Input = serde_json::from_value(json!({"pattern": "*"})).unwrap();
+        let input: GlobInput = serde_json::from_value(json!({"pattern": "*"})).unwrap();
         let stop = CancellationToken::new();
         let late = find(&bench.cx, &input, &WalkBound::new(&stop, Duration::ZERO)).unwrap();
         assert_eq!(late, "\n[stopped after 10 seconds; there may be more]");

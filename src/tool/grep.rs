@@ -34,7 +34,7 @@ pub struct Grep;
 /// The arguments of `grep`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct GrepInput {
     /// What to look for: a regular expression in Rust's syntax, matched within one line.
     pattern: String,
     /// The folder or file to search in. Default: the working directory and all other workspace folders.
@@ -55,7 +55,7 @@ pub struct Input {
 }
 
 impl Tool for Grep {
-    type Input = Input;
+    type Input = GrepInput;
 
     const NAME: &'static str = "grep";
 
@@ -64,7 +64,7 @@ impl Tool for Grep {
         binary files and files that usually hold secrets are left out. Gives at most 1000 lines, or what it \
         found within 10 seconds. Files open in the editor are searched with their unsaved changes.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &GrepInput) -> String {
         let place = input
             .path
             .as_ref()
@@ -72,15 +72,15 @@ impl Tool for Grep {
         files::format_title("Search", &format!("{}{place}", input.pattern))
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &GrepInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(files::build_effect(EffectKind::Read, &input.resolve_starts(cx)?))
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: GrepInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(&cx, move |stop| {
             let bound = WalkBound::new(stop, MAX_TIME);
-            Search::new(&inner, &input, bound)?
+            GrepSearch::new(&inner, &input, bound)?
                 .run(&input)
                 .map(ToolOutput::text)
         })
@@ -88,7 +88,7 @@ impl Tool for Grep {
     }
 }
 
-impl Input {
+impl GrepInput {
     fn resolve_starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
         match &self.path {
             Some(path) => Ok(vec![cx.resolve_path(path)?]),
@@ -112,7 +112,7 @@ impl Input {
 }
 
 /// One search under way.
-struct Search<'a> {
+struct GrepSearch<'a> {
     cx: &'a ToolContext,
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -136,8 +136,8 @@ struct Out {
     full: bool,
 }
 
-impl<'a> Search<'a> {
-    fn new(cx: &'a ToolContext, input: &Input, bound: WalkBound) -> Result<Self, ToolError> {
+impl<'a> GrepSearch<'a> {
+    fn new(cx: &'a ToolContext, input: &GrepInput, bound: WalkBound) -> Result<Self, ToolError> {
         let files_only = input.files_only.unwrap_or(false);
         let context = if files_only {
             0
@@ -170,7 +170,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn run(mut self, input: &Input) -> Result<String, ToolError> {
+    fn run(mut self, input: &GrepInput) -> Result<String, ToolError> {
         let mut halt = None;
         'all: for start in input.resolve_starts(self.cx)? {
             let path = &start.absolute;
@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
                 break 'all;
             }
             let bound = self.bound.clone();
-            let mut found = walk::Files::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
+            let mut found = walk::FileWalk::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
             for file in found.by_ref() {
                 halt = bound.check_end().or_else(|| self.search_entry(path, &file));
                 if halt.is_some() || self.out.full {
@@ -509,9 +509,10 @@ mod tests {
                 .await
                 .ends_with("zz [… cut …]\n")
         );
-        let input: Input = serde_json::from_value(json!({"pattern": "x"})).unwrap();
+        let input: GrepInput = serde_json::from_value(json!({"pattern": "x"})).unwrap();
         let run = |stop: &CancellationToken, time| {
-            Search::new(&bench.cx, &input, WalkBound::new(stop, time)).and_then(|search| search.run(&input))
+            GrepSearch::new(&bench.cx, &input, WalkBound::new(stop, time))
+                .and_then(|search| search.run(&input))
         };
         let stop = CancellationToken::new();
         assert_eq!(

@@ -22,19 +22,19 @@ pub struct ListDir;
 /// The arguments of `list_dir`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct ListDirInput {
     /// The folder. Default: the working directory.
     path: Option<String>,
 }
 
-impl Input {
+impl ListDirInput {
     fn path(&self) -> &str {
         self.path.as_deref().unwrap_or(".")
     }
 }
 
 impl Tool for ListDir {
-    type Input = Input;
+    type Input = ListDirInput;
 
     const NAME: &'static str = "list_dir";
 
@@ -42,16 +42,16 @@ impl Tool for ListDir {
         folders first and with a slash, files with their size in bytes, links with their target. Gives at \
         most 1000 entries. To find files in folders below use glob.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &ListDirInput) -> String {
         files::format_title("List", input.path())
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &ListDirInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         let target = cx.resolve_path(input.path())?;
         Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: ListDirInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(&cx, move |stop| {
             list_folder(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
@@ -60,7 +60,7 @@ impl Tool for ListDir {
     }
 }
 
-fn list_folder(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
+fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Result<String, ToolError> {
     let target = cx.resolve_path(input.path())?;
     let path = &target.absolute;
     match nofollow::kind(path) {

@@ -44,10 +44,12 @@ pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, OutputClosed, PartialReason, ToolContext,
     ToolProgress, UserPrompt,
 };
-pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, NoEditor, Severity};
+pub use editor::{
+    DiagnosticSeverity, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink, NoEditor,
+};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, create_builtin_tools};
-pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
+pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
 
 use std::future::Future;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub struct ReadFile;
 /// The arguments of `read_file`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct ReadFileInput {
     /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
     /// folder.
     path: String,
@@ -42,7 +42,7 @@ pub struct Input {
     limit: Option<usize>,
 }
 
-impl Input {
+impl ReadFileInput {
     fn first_line(&self) -> usize {
         self.offset.unwrap_or(1).max(1)
     }
@@ -53,7 +53,7 @@ impl Input {
 }
 
 impl Tool for ReadFile {
-    type Input = Input;
+    type Input = ReadFileInput;
 
     const NAME: &'static str = "read_file";
 
@@ -63,7 +63,7 @@ impl Tool for ReadFile {
         changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you. Folders: use list_dir. To find text in \
         many files use grep.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &ReadFileInput) -> String {
         let lines = match (input.offset, input.limit) {
             (None, None) => String::new(),
             (_, None) => format!(" from line {}", input.first_line()),
@@ -76,18 +76,18 @@ impl Tool for ReadFile {
         files::format_title("Read", &format!("{}{lines}", input.path))
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &ReadFileInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         let target = cx.resolve_path(&input.path)?;
         Ok(files::build_effect(EffectKind::Read, &[target]))
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: ReadFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(&cx, move |stop| read(&inner, &input, stop)).await
     }
 }
 
-fn read(cx: &ToolContext, input: &Input, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
+fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
     let path = cx.resolve_path(&input.path)?.absolute;
     let buffer = cx.workspace.overlay().lookup_buffer(&path);
     let mut output = match &buffer {
@@ -102,7 +102,7 @@ fn read(cx: &ToolContext, input: &Input, stop: &CancellationToken) -> Result<Too
 /// Opens the file once: what is looked at is what is read.
 fn read_disk(
     cx: &ToolContext,
-    input: &Input,
+    input: &ReadFileInput,
     path: &Path,
     buffer: &Buffer,
     stop: &CancellationToken,
@@ -148,7 +148,7 @@ fn read_disk(
 
 fn read_text(
     cx: &ToolContext,
-    input: &Input,
+    input: &ReadFileInput,
     path: &Path,
     text: &str,
     buffer: &Buffer,
@@ -164,7 +164,7 @@ fn read_text(
     Ok(output)
 }
 
-fn render_window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
+fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolError> {
     if text.is_empty() {
         return Ok(ToolOutput::text("[the file is empty]"));
     }
@@ -204,7 +204,7 @@ fn render_window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
 
 /// Reads the lines without holding the rest of the file.
 fn read_stream(
-    input: &Input,
+    input: &ReadFileInput,
     mut reader: impl BufRead,
     stop: &CancellationToken,
     why: &str,
@@ -273,7 +273,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
 }
 
 fn read_image(
-    input: &Input,
+    input: &ReadFileInput,
     mut file: RegularFile,
     length: u64,
     media_type: &str,

@@ -14,7 +14,7 @@ pub struct ReadSkill;
 /// The arguments of `read_skill`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct ReadSkillInput {
     /// The skill's name, as it is listed.
     name: String,
     /// Another file of the skill, relative to its folder. Default: its instructions.
@@ -23,7 +23,7 @@ pub struct Input {
 }
 
 impl Tool for ReadSkill {
-    type Input = Input;
+    type Input = ReadSkillInput;
 
     const NAME: &'static str = "read_skill";
 
@@ -31,7 +31,7 @@ impl Tool for ReadSkill {
         Call it before you begin a task that the skill's description fits; follow what it says as far as it serves \
         what the person asked for.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &ReadSkillInput) -> String {
         let what = match &input.file {
             Some(file) => format!("Read skill {}: {file}", input.name),
             None => format!("Read skill {}", input.name),
@@ -39,11 +39,11 @@ impl Tool for ReadSkill {
         text::one_line(&text::reveal_hidden_characters(&what), 120)
     }
 
-    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &ReadSkillInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: ReadSkillInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let skills = cx.skills.clone();
         run_blocking(&cx, move |_| {
             skills

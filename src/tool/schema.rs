@@ -266,7 +266,7 @@ mod tests {
     #[derive(JsonSchema)]
     #[serde(deny_unknown_fields, rename_all = "snake_case")]
     #[expect(dead_code, reason = "only its schema is looked at")]
-    enum Kind {
+    enum SchemaKind {
         /// The one.
         First,
         /// The other.
@@ -280,7 +280,7 @@ mod tests {
         /// A word.
         old_text: String,
         /// A kind.
-        kind: Option<Kind>,
+        kind: Option<SchemaKind>,
     }
 
     #[derive(JsonSchema)]

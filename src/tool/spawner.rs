@@ -17,12 +17,12 @@ pub trait Spawner: Send + Sync {
 
     /// Runs one to its end, whichever that is; cancelled, within the bounds of a turn's cancel (R-CANCEL). Nothing of
     /// it is left after that.
-    fn run_job(&self, job: Job) -> BoxFuture<'static, Report>;
+    fn run_job(&self, job: SubagentJob) -> BoxFuture<'static, SubagentReport>;
 }
 
 /// What a sub-agent is started with.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct SubagentJob {
     /// The call that delegates.
     pub call: ToolCallId,
     /// The named agent; none: one like the caller.
@@ -41,7 +41,7 @@ pub struct Job {
 
 /// What became of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct SubagentReport {
     /// How it ended.
     pub state: ChildState,
     /// Why, where the state does not say all.
@@ -54,7 +54,7 @@ pub struct Report {
     pub cost: Option<Cost>,
 }
 
-impl Report {
+impl SubagentReport {
     /// Of one that came to nothing.
     pub fn new_empty(state: ChildState, why: impl Into<String>) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Spawner for NoSpawner {
         Vec::new()
     }
 
-    fn run_job(&self, _job: Job) -> BoxFuture<'static, Report> {
-        Box::pin(async { Report::new_empty(ChildState::Failed, "delegation is not available here") })
+    fn run_job(&self, _job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
+        Box::pin(async { SubagentReport::new_empty(ChildState::Failed, "delegation is not available here") })
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::base::{CancellationToken, uri};
 use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
-use crate::workspace::{Folder, Shared, Workspace};
+use crate::workspace::{Folder, Workspace, WorkspaceShared};
 
 /// Keeps content in memory.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl ToolHarness {
             session: SessionId::new_random(),
             call: ToolCallId::new_random(),
             cwd: root.clone(),
-            workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
+            workspace: Arc::new(Workspace::new(WorkspaceShared::new(&folders, None))),
             skills: Arc::default(),
             asker: Arc::new(super::NoUser),
             spawner: Arc::new(super::NoSpawner),

@@ -18,15 +18,15 @@ pub struct UpdatePlan;
 /// The arguments of `update_plan`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct UpdatePlanInput {
     /// The whole plan in order; it replaces the one before.
-    items: Vec<Item>,
+    items: Vec<PlanEntry>,
 }
 
 /// One item of the plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Item {
+pub struct PlanEntry {
     /// What is to be done, in one short line.
     text: String,
     /// How far it is.
@@ -46,7 +46,7 @@ pub enum Status {
 }
 
 impl Tool for UpdatePlan {
-    type Input = Input;
+    type Input = UpdatePlanInput;
 
     const NAME: &'static str = "update_plan";
 
@@ -54,7 +54,7 @@ impl Tool for UpdatePlan {
         is. Give the whole plan each time; call it again when an item is begun or done. Not needed for \
         simple tasks.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &UpdatePlanInput) -> String {
         let done = input
             .items
             .iter()
@@ -63,11 +63,11 @@ impl Tool for UpdatePlan {
         format!("Plan: {done} of {} done", input.items.len())
     }
 
-    fn predict_effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, _: &UpdatePlanInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: UpdatePlanInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         if input.items.len() > MAX_ITEMS {
             return fail_with_message(format!(
                 "a plan has at most {MAX_ITEMS} items, got {}",
@@ -85,8 +85,8 @@ impl Tool for UpdatePlan {
     }
 }
 
-impl From<Item> for PlanItem {
-    fn from(item: Item) -> Self {
+impl From<PlanEntry> for PlanItem {
+    fn from(item: PlanEntry) -> Self {
         Self {
             text: one_line(&item.text, MAX_TEXT),
             status: match item.status {

@@ -81,11 +81,11 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, 
 
 /// A walk over the regular files below the folder `start`, in order, without what `.gitignore` and its like exclude,
 /// what lies in version control's own folders, and hidden ones unless `hidden`.
-pub(super) struct Files<'a> {
+pub(super) struct FileWalk<'a> {
     walk: Walk<Box<dyn Fn() -> bool + 'a>>,
 }
 
-impl<'a> Files<'a> {
+impl<'a> FileWalk<'a> {
     pub(super) fn new(
         cx: &ToolContext,
         start: &Path,
@@ -118,7 +118,7 @@ impl<'a> Files<'a> {
     }
 }
 
-impl Iterator for Files<'_> {
+impl Iterator for FileWalk<'_> {
     type Item = PathBuf;
 
     fn next(&mut self) -> Option<PathBuf> {

@@ -16,7 +16,7 @@ pub struct WriteFile;
 /// The arguments of `write_file`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct WriteFileInput {
     /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
     /// folder. Missing folders are created.
     path: String,
@@ -25,7 +25,7 @@ pub struct Input {
 }
 
 impl Tool for WriteFile {
-    type Input = Input;
+    type Input = WriteFileInput;
 
     const NAME: &'static str = "write_file";
 
@@ -33,15 +33,15 @@ impl Tool for WriteFile {
         read before. Folders on the way are created. To change parts of a file use edit_file. Line ends and \
         encoding of a file that is replaced are kept.";
 
-    fn call_title(&self, input: &Input) -> String {
+    fn call_title(&self, input: &WriteFileInput) -> String {
         files::format_title("Write", &input.path)
     }
 
-    fn predict_effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+    fn predict_effect(&self, input: &WriteFileInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         change::predict_effect(cx, &input.path)
     }
 
-    async fn preview_change(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+    async fn preview_change(&self, input: &WriteFileInput, cx: &ToolContext) -> Result<Preview, ToolError> {
         let plan = input.clone();
         change::build_preview(cx, input.path.clone(), move |cx, target, aim| {
             plan.plan_change(cx, target, aim)
@@ -53,7 +53,7 @@ impl Tool for WriteFile {
         true
     }
 
-    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, input: WriteFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
             input.plan_change(cx, target, aim)
         })
@@ -61,7 +61,7 @@ impl Tool for WriteFile {
     }
 }
 
-impl Input {
+impl WriteFileInput {
     fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
         if self.content.len() > MAX_TEXT {
             return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));

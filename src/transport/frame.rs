@@ -1,6 +1,6 @@
 //! Base protocol frames: bytes in, bodies out, whatever the bytes are (R-WIRE-4).
 //!
-//! [`Decoder`] is pure: what it gives depends on the bytes alone, never on how they were cut into reads.
+//! [`FrameDecoder`] is pure: what it gives depends on the bytes alone, never on how they were cut into reads.
 //! It keeps at most a header and the part of an accepted frame that has arrived. Knows no JSON.
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,7 +16,7 @@ const READ: usize = 64 << 10;
 
 /// What the decoder accepts, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct FrameLimits {
     /// A header block with its blank line.
     pub header: usize,
     /// A body that is kept.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub skip: u64,
 }
 
-impl Default for Limits {
+impl Default for FrameLimits {
     fn default() -> Self {
         Self {
             header: 4 << 10,
@@ -63,7 +63,7 @@ pub enum BadFrame {
 #[derive(Debug)]
 enum FrameState {
     /// At the start of a header line.
-    Header(Block),
+    Header(HeaderBlock),
     /// So many bytes of body are to be kept.
     Body(usize),
     /// So many bytes of body are to be dropped.
@@ -74,7 +74,7 @@ enum FrameState {
 
 /// What is known of the header block so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct HeaderBlock {
     used: usize,
     lines: usize,
     blank_before: bool,
@@ -103,22 +103,22 @@ enum HeaderLine {
 
 /// Bytes in, items out.
 #[derive(Debug)]
-pub struct Decoder {
-    limits: Limits,
+pub struct FrameDecoder {
+    limits: FrameLimits,
     buffer: BytesMut,
     /// Bytes of the buffer that are known to hold no end of line.
     scanned: usize,
     state: FrameState,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// A decoder at the start of a stream.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: FrameLimits) -> Self {
         Self {
             limits,
             buffer: BytesMut::new(),
             scanned: 0,
-            state: FrameState::Header(Block::default()),
+            state: FrameState::Header(HeaderBlock::default()),
         }
     }
 
@@ -157,10 +157,10 @@ impl Decoder {
 
     /// Whether the stream could end here without a loss.
     pub fn at_rest(&self) -> bool {
-        self.buffer.is_empty() && matches!(self.state, FrameState::Header(Block { used: 0, .. }))
+        self.buffer.is_empty() && matches!(self.state, FrameState::Header(HeaderBlock { used: 0, .. }))
     }
 
-    fn header_line(&mut self, mut block: Block) -> FrameStep {
+    fn header_line(&mut self, mut block: HeaderBlock) -> FrameStep {
         // The limit counts bytes of the block, not of what happens to be read already.
         let room = self.limits.header.saturating_sub(block.used);
         let window = &self.buffer[..self.buffer.len().min(room)];
@@ -190,9 +190,9 @@ impl Decoder {
             HeaderLine::Length(length) => {
                 if block.length.is_some_and(|earlier| earlier != length) {
                     // The later one is more likely to be the start of a real frame.
-                    self.restart_header(Block {
+                    self.restart_header(HeaderBlock {
                         length: Some(length),
-                        ..Block::default()
+                        ..HeaderBlock::default()
                     });
                     self.consume_line(end + 1);
                     return FrameStep::Give(FrameItem::Bad(BadFrame::Header(
@@ -224,12 +224,12 @@ impl Decoder {
         }
     }
 
-    fn end_of_block(&mut self, block: Block, bytes: usize) -> FrameStep {
+    fn end_of_block(&mut self, block: HeaderBlock, bytes: usize) -> FrameStep {
         self.buffer.advance(bytes);
         self.scanned = 0;
         if block.lines == 0 && !block.blank_before {
             // Some clients end a body with a line feed: one blank line in front does no harm.
-            self.state = FrameState::Header(Block {
+            self.state = FrameState::Header(HeaderBlock {
                 used: bytes,
                 blank_before: true,
                 ..block
@@ -266,7 +266,7 @@ impl Decoder {
         if length > KEEP_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        self.restart_header(Block::default());
+        self.restart_header(HeaderBlock::default());
         FrameStep::Give(FrameItem::Frame(body))
     }
 
@@ -278,7 +278,7 @@ impl Decoder {
             self.state = FrameState::Skip(left);
             return FrameStep::Starved;
         }
-        self.restart_header(Block::default());
+        self.restart_header(HeaderBlock::default());
         FrameStep::Again
     }
 
@@ -286,7 +286,7 @@ impl Decoder {
         match find_name(&self.buffer) {
             Some(at) => {
                 self.buffer.advance(at);
-                self.restart_header(Block::default());
+                self.restart_header(HeaderBlock::default());
                 FrameStep::Again
             }
             None => {
@@ -313,7 +313,7 @@ impl Decoder {
         FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)))
     }
 
-    fn restart_header(&mut self, block: Block) {
+    fn restart_header(&mut self, block: HeaderBlock) {
         self.scanned = 0;
         self.state = FrameState::Header(block);
     }
@@ -386,19 +386,19 @@ fn find_name(bytes: &[u8]) -> Option<usize> {
         .find(|at| starts_with_name(&bytes[*at..]))
 }
 
-/// A [`Decoder`] over a byte stream.
+/// A [`FrameDecoder`] over a byte stream.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     input: R,
-    decoder: Decoder,
+    decoder: FrameDecoder,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Reads frames from `input`.
-    pub fn new(input: R, limits: Limits) -> Self {
+    pub fn new(input: R, limits: FrameLimits) -> Self {
         Self {
             input,
-            decoder: Decoder::new(limits),
+            decoder: FrameDecoder::new(limits),
         }
     }
 
@@ -424,14 +424,14 @@ mod tests {
 
     use super::*;
 
-    const SMALL: Limits = Limits {
+    const SMALL: FrameLimits = FrameLimits {
         header: 128,
         frame: 64,
         skip: 1_000,
     };
 
-    fn decode<'a>(limits: Limits, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<FrameItem> {
-        let mut decoder = Decoder::new(limits);
+    fn decode<'a>(limits: FrameLimits, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<FrameItem> {
+        let mut decoder = FrameDecoder::new(limits);
         let mut items = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
@@ -690,7 +690,7 @@ mod tests {
 
     #[test]
     fn header_limit_is_exact() {
-        let limits = Limits { header: 23, ..SMALL };
+        let limits = FrameLimits { header: 23, ..SMALL };
         assert_eq!(
             sketch(&decode(limits, [&b"Content-Length: 002\r\n\r\nhi"[..]])),
             ["Fhi"]
@@ -707,13 +707,13 @@ mod tests {
             let mut bytes = format!("Content-Length: {claim}\r\n\r\n").into_bytes();
             bytes.resize(bytes.len() + body, b'x');
             bytes.extend_from_slice(b"Content-Length: 2\r\n\r\nhi");
-            sketch(&decode(Limits::default(), bytes.chunks(1 << 16)))
+            sketch(&decode(FrameLimits::default(), bytes.chunks(1 << 16)))
         };
         let over = (32 << 20) + 1;
         assert_eq!(frame(over as u64, over), ["L", "Fhi"]);
         assert_eq!(frame((256 << 20) + 1, 1_000), ["H", "Fhi"]);
         assert_eq!(frame(1_000_000_000_000, 1_000), ["H", "Fhi"]);
-        let largest = decode(Limits::default(), {
+        let largest = decode(FrameLimits::default(), {
             let mut bytes = format!("Content-Length: {}\r\n\r\n", 32 << 20).into_bytes();
             bytes.resize(bytes.len() + (32 << 20), b'x');
             [bytes.leak() as &[u8]]
@@ -723,7 +723,7 @@ mod tests {
 
     #[test]
     fn claims_reserve_nothing() {
-        let mut decoder = Decoder::new(Limits::default());
+        let mut decoder = FrameDecoder::new(FrameLimits::default());
         decoder.push(b"Content-Length: 33554432\r\n\r\n");
         assert_eq!(decoder.pop(), None);
         assert!(decoder.reserve_read_buffer().capacity() < 256 << 10);
@@ -748,7 +748,7 @@ mod tests {
     #[tokio::test]
     async fn reads_to_the_end_of_input() {
         let input = &b"Content-Length: 2\r\n\r\nhirubbish\nContent-Length: 2\r\n\r\nhoContent-Le"[..];
-        let mut reader = FrameReader::new(input, Limits::default());
+        let mut reader = FrameReader::new(input, FrameLimits::default());
         let mut items = Vec::new();
         while let Some(item) = reader.read().await.unwrap() {
             items.push(item);
@@ -798,7 +798,7 @@ mod tests {
 
         #[test]
         fn keeps_little(bytes in noise()) {
-            let mut decoder = Decoder::new(SMALL);
+            let mut decoder = FrameDecoder::new(SMALL);
             for chunk in bytes.chunks(16) {
                 decoder.push(chunk);
                 while decoder.pop().is_some() {}

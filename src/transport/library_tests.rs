@@ -63,7 +63,7 @@ async fn order_lifecycle_and_cancel() {
             outbox: outbox.clone(),
             written: futures::future::ready(()),
             root,
-            options: Options::default(),
+            options: ConnectionOptions::default(),
         }
         .serve_until_end(|_| async {}),
     );

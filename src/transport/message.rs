@@ -25,7 +25,7 @@ pub const OVERLOADED: ErrorCode = ErrorCode::ServerError(-32_000);
 
 /// A body, judged.
 #[derive(Debug, PartialEq)]
-pub enum Incoming {
+pub enum ClientMessage {
     /// A request, or a notification if it has no id.
     Call(Request),
     /// An answer to a request of ours.
@@ -69,7 +69,7 @@ pub fn invalid_request_error(message: impl Into<Cow<'static, str>>) -> Error {
 }
 
 /// Judges a body.
-pub fn classify_message(body: &[u8]) -> Incoming {
+pub fn classify_message(body: &[u8]) -> ClientMessage {
     match std::str::from_utf8(body) {
         Ok(text) => classify_text(text),
         Err(_) => {
@@ -82,7 +82,7 @@ pub fn classify_message(body: &[u8]) -> Incoming {
     }
 }
 
-fn classify_text(text: &str) -> Incoming {
+fn classify_text(text: &str) -> ClientMessage {
     match serde_json::from_str::<Top<Value>>(text) {
         Ok(Top::Object(members)) => classify_members(*members),
         Ok(Top::Array) => refuse_request(Id::Null, invalid_request_error("batches are not supported")),
@@ -95,7 +95,7 @@ fn classify_text(text: &str) -> Incoming {
 }
 
 /// Tells bad JSON from good JSON that cannot be used (nested too deeply, numbers beyond all range).
-fn diagnose_json(text: &str, error: &serde_json::Error) -> Incoming {
+fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         // An error of serde_json names a place and a kind, never the text.
         return refuse_request(
@@ -111,15 +111,15 @@ fn diagnose_json(text: &str, error: &serde_json::Error) -> Incoming {
 }
 
 /// The verdict on a message of which only the outline can be read.
-fn refuse_unusable(members: &Members<IgnoredAny>, why: Error) -> Incoming {
+fn refuse_unusable(members: &Members<IgnoredAny>, why: Error) -> ClientMessage {
     match members.usable_id() {
-        Some(id) if members.is_answer() => Incoming::Answer(Response::from_error(id, why)),
-        None if members.is_answer() => Incoming::Ignored("an answer that cannot be read"),
+        Some(id) if members.is_answer() => ClientMessage::Answer(Response::from_error(id, why)),
+        None if members.is_answer() => ClientMessage::Ignored("an answer that cannot be read"),
         id => refuse_request(id.unwrap_or_default(), why),
     }
 }
 
-fn classify_members(members: Members<Value>) -> Incoming {
+fn classify_members(members: Members<Value>) -> ClientMessage {
     if members.is_answer() {
         return judge_answer(members);
     }
@@ -153,15 +153,16 @@ fn classify_members(members: Members<Value>) -> Incoming {
     if let Some(id) = id {
         request = request.id(id);
     }
-    Incoming::Call(request.finish())
+    ClientMessage::Call(request.finish())
 }
 
-fn judge_answer(members: Members<Value>) -> Incoming {
+fn judge_answer(members: Members<Value>) -> ClientMessage {
     let Some(id) = members.usable_id() else {
-        return Incoming::Ignored("an answer without a usable id");
+        return ClientMessage::Ignored("an answer without a usable id");
     };
-    let malformed =
-        |why: &'static str| Incoming::Answer(Response::from_error(id.clone(), invalid_request_error(why)));
+    let malformed = |why: &'static str| {
+        ClientMessage::Answer(Response::from_error(id.clone(), invalid_request_error(why)))
+    };
     if members.twice.is_some() {
         return malformed("the client's response has a duplicate member");
     }
@@ -170,9 +171,9 @@ fn judge_answer(members: Members<Value>) -> Incoming {
     }
     match (members.result, members.error) {
         // Some peers send both, one of them null.
-        (Some(result), None | Some(Value::Null)) => Incoming::Answer(Response::from_ok(id, result)),
+        (Some(result), None | Some(Value::Null)) => ClientMessage::Answer(Response::from_ok(id, result)),
         (None | Some(Value::Null), Some(error)) => match peer_error(error) {
-            Some(error) => Incoming::Answer(Response::from_error(id, error)),
+            Some(error) => ClientMessage::Answer(Response::from_error(id, error)),
             None => malformed("the error in the client's answer has no code and message"),
         },
         (_, _) => malformed("the client's answer has a result and an error"),
@@ -187,8 +188,8 @@ fn peer_error(mut error: Value) -> Option<Error> {
     Some(Error { code, message, data })
 }
 
-fn refuse_request(id: Id, why: Error) -> Incoming {
-    Incoming::Refused(Response::from_error(id, why))
+fn refuse_request(id: Id, why: Error) -> ClientMessage {
+    ClientMessage::Refused(Response::from_error(id, why))
 }
 
 /// The top of a body.
@@ -312,7 +313,7 @@ fn drain_sequence<'de, A: SeqAccess<'de>>(mut items: A) -> Result<(), A::Error> 
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
-enum Field {
+enum MessageField {
     Jsonrpc,
     Id,
     Method,
@@ -377,16 +378,16 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
             error: None,
             twice: None,
         };
-        while let Some(field) = entries.next_key::<Field>()? {
+        while let Some(field) = entries.next_key::<MessageField>()? {
             let twice = &mut members.twice;
             match field {
-                Field::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", twice)?,
-                Field::Id => take(&mut entries, &mut members.id, "id", twice)?,
-                Field::Method => take(&mut entries, &mut members.method, "method", twice)?,
-                Field::Params => take(&mut entries, &mut members.params, "params", twice)?,
-                Field::Result => take(&mut entries, &mut members.result, "result", twice)?,
-                Field::Error => take(&mut entries, &mut members.error, "error", twice)?,
-                Field::Unknown => {
+                MessageField::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", twice)?,
+                MessageField::Id => take(&mut entries, &mut members.id, "id", twice)?,
+                MessageField::Method => take(&mut entries, &mut members.method, "method", twice)?,
+                MessageField::Params => take(&mut entries, &mut members.params, "params", twice)?,
+                MessageField::Result => take(&mut entries, &mut members.result, "result", twice)?,
+                MessageField::Error => take(&mut entries, &mut members.error, "error", twice)?,
+                MessageField::Unknown => {
                     entries.next_value::<IgnoredAny>()?;
                 }
             }

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{ErrorCode, Id, Response};
 
-use super::{Incoming, classify_message, mend_surrogates, protocol_error};
+use super::{ClientMessage, classify_message, mend_surrogates, protocol_error};
 
 const PARSE: i64 = -32_700;
 const INVALID: i64 = -32_600;
 
 /// What a body should come to.
 #[derive(Clone, Debug, PartialEq)]
-enum Verdict {
+enum ExpectedBody {
     /// Error code and id.
     Refused(i64, Value),
     Request(&'static str, Value),
@@ -20,23 +20,23 @@ enum Verdict {
     Answer(Value, bool),
     Ignored,
 }
-use Verdict::{Answer, Ignored, Notification, Refused};
+use ExpectedBody::{Answer, Ignored, Notification, Refused};
 
 fn id_value(id: &Id) -> Value {
     serde_json::to_value(id).unwrap()
 }
 
-fn verdict(body: &[u8]) -> Verdict {
+fn verdict(body: &[u8]) -> ExpectedBody {
     match classify_message(body) {
-        Incoming::Call(request) => {
+        ClientMessage::Call(request) => {
             let method: &'static str = request.method().to_owned().leak();
             match request.id() {
-                Some(id) => Verdict::Request(method, id_value(id)),
+                Some(id) => ExpectedBody::Request(method, id_value(id)),
                 None => Notification(method),
             }
         }
-        Incoming::Answer(response) => Answer(id_value(response.id()), response.is_ok()),
-        Incoming::Refused(response) => {
+        ClientMessage::Answer(response) => Answer(id_value(response.id()), response.is_ok()),
+        ClientMessage::Refused(response) => {
             let error = response.error().expect("a refusal is an error");
             let data = error.data.as_ref().expect("every error carries data");
             assert_eq!(data["message"], json!(error.message));
@@ -48,7 +48,7 @@ fn verdict(body: &[u8]) -> Verdict {
             assert_eq!(wire["jsonrpc"], "2.0");
             Refused(error.code.code(), id_value(response.id()))
         }
-        Incoming::Ignored(_) => Ignored,
+        ClientMessage::Ignored(_) => Ignored,
     }
 }
 
@@ -115,12 +115,12 @@ fn as_id(kind: &str, text: &str) -> Option<Value> {
     })
 }
 
-type Table = Vec<(String, Vec<u8>, Verdict)>;
+type Table = Vec<(String, Vec<u8>, ExpectedBody)>;
 
 fn member_table() -> Table {
     let mut table = Table::new();
     let mut add =
-        |name: String, body: String, verdict: Verdict| table.push((name, body.into_bytes(), verdict));
+        |name: String, body: String, verdict: ExpectedBody| table.push((name, body.into_bytes(), verdict));
     for (kind, text) in values() {
         // jsonrpc
         let body = format!(r#"{{"jsonrpc":{text},"id":1,"method":"m"}}"#);
@@ -144,7 +144,7 @@ fn member_table() -> Table {
                     if id.is_empty() {
                         Notification(method)
                     } else {
-                        Verdict::Request(method, expected)
+                        ExpectedBody::Request(method, expected)
                     }
                 }
             };
@@ -155,7 +155,7 @@ fn member_table() -> Table {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"m","params":{{}}}}"#);
         let expect = known
             .clone()
-            .map_or(Refused(INVALID, Value::Null), |id| Verdict::Request("m", id));
+            .map_or(Refused(INVALID, Value::Null), |id| ExpectedBody::Request("m", id));
         add(format!("id {kind}"), body, expect);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{text},"result":0}}"#);
         let expect = match &known {
@@ -171,7 +171,7 @@ fn member_table() -> Table {
             let good = kind == "null" || (is_structured(kind) && !unusable(kind));
             let expect = match (good, id.is_empty()) {
                 (true, true) => Notification("m"),
-                (true, false) => Verdict::Request("m", expected),
+                (true, false) => ExpectedBody::Request("m", expected),
                 (false, _) => Refused(INVALID, expected),
             };
             add(format!("params {kind}{id}"), body, expect);
@@ -199,7 +199,7 @@ fn member_table() -> Table {
         add(
             format!("unknown member {kind}"),
             body,
-            Verdict::Request("m", json!(6)),
+            ExpectedBody::Request("m", json!(6)),
         );
     }
     table
@@ -274,7 +274,7 @@ fn presence_table() -> Table {
             let verdict = match (has("method"), answer) {
                 (false, true) if !has("id") => Ignored,
                 (false, true) => Answer(id, has("jsonrpc") && !has("error")),
-                (true, false) if has("jsonrpc") && has("id") => Verdict::Request("m", id),
+                (true, false) if has("jsonrpc") && has("id") => ExpectedBody::Request("m", id),
                 (true, false) if has("jsonrpc") => Notification("m"),
                 _ => Refused(INVALID, id),
             };
@@ -290,7 +290,8 @@ fn presence_table() -> Table {
 fn syntax_table() -> Table {
     let whole = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,"é",null]}}"#.as_bytes();
     let mut table = Table::new();
-    let mut add = |name: &str, body: Vec<u8>, verdict: Verdict| table.push((name.to_owned(), body, verdict));
+    let mut add =
+        |name: &str, body: Vec<u8>, verdict: ExpectedBody| table.push((name.to_owned(), body, verdict));
     for cut in 0..whole.len() {
         add(
             &format!("cut at {cut}"),
@@ -417,7 +418,7 @@ fn messages_say_what_is_wrong() {
             "duplicate member method",
         ),
     ] {
-        let Incoming::Refused(response) = classify_message(body.as_bytes()) else {
+        let ClientMessage::Refused(response) = classify_message(body.as_bytes()) else {
             panic!("{body}");
         };
         assert_eq!(response.error().unwrap().message, expected, "{body}");
@@ -426,7 +427,7 @@ fn messages_say_what_is_wrong() {
 
 #[test]
 fn parts_arrive_whole() {
-    let Incoming::Call(call) = classify_message(
+    let ClientMessage::Call(call) = classify_message(
         br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#,
     ) else {
         panic!("a request");
@@ -440,7 +441,7 @@ fn parts_arrive_whole() {
     error.data = Some(json!([1]));
     assert_eq!(
         answer,
-        Incoming::Answer(Response::from_error(Id::Number(1), error))
+        ClientMessage::Answer(Response::from_error(Id::Number(1), error))
     );
 }
 

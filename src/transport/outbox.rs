@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tower_lsp::jsonrpc::Response;
 
+use super::queue::{OutboundQueue, WakeHint};
 pub use super::queue::{Outgoing, QueuedFrame};
-use super::queue::{Queue, WakeHint};
 use crate::base::clock::{self, Instant};
 
 /// Input is not read while so many bytes wait that nobody asked for room for: a client that sends and does
@@ -20,11 +20,11 @@ const UNBOUNDED_LIMIT: usize = 8 << 20;
 /// A handle of the outbox; clones are the same outbox.
 #[derive(Clone, Debug)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OutboxShared {
     state: Mutex<OutboxState>,
     /// Wakes a writer that sleeps on its own thread.
     thread: Condvar,
@@ -36,7 +36,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct OutboxState {
-    queue: Queue,
+    queue: OutboundQueue,
     phase: OutboxPhase,
     sleeper: Option<Sleeper>,
     /// Somebody waits for room.
@@ -78,9 +78,9 @@ impl Outbox {
     /// only answers leave.
     pub fn new(delta_frame: Duration) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(OutboxShared {
                 state: Mutex::new(OutboxState {
-                    queue: Queue::new(delta_frame),
+                    queue: OutboundQueue::new(delta_frame),
                     phase: OutboxPhase::Running,
                     sleeper: None,
                     awaited: false,

@@ -130,7 +130,7 @@ pub enum WakeHint {
 
 /// The order of what leaves.
 #[derive(Debug)]
-pub struct Queue {
+pub struct OutboundQueue {
     frame: Duration,
     ready: VecDeque<QueuedFrame>,
     /// The number of the first of `ready`.
@@ -145,7 +145,7 @@ pub struct Queue {
     sweep_at: usize,
 }
 
-impl Queue {
+impl OutboundQueue {
     /// An empty queue; `frame` zero: nothing is held by rate.
     pub fn new(frame: Duration) -> Self {
         Self {

@@ -12,8 +12,8 @@ use crate::base::clock;
 const MS: Duration = Duration::from_millis(1);
 const FRAME: Duration = Duration::from_millis(16);
 
-fn open_queue(frame: Duration) -> (Queue, Instant) {
-    let (mut queue, now) = (Queue::new(frame), clock::now());
+fn open_queue(frame: Duration) -> (OutboundQueue, Instant) {
+    let (mut queue, now) = (OutboundQueue::new(frame), clock::now());
     queue.open(now);
     (queue, now)
 }
@@ -48,7 +48,7 @@ fn body(slot: &QueuedFrame) -> String {
     String::from_utf8(body).unwrap()
 }
 
-fn drain(queue: &mut Queue, now: Instant) -> Vec<String> {
+fn drain(queue: &mut OutboundQueue, now: Instant) -> Vec<String> {
     std::iter::from_fn(|| queue.pop(now))
         .map(|slot| body(&slot))
         .collect()
@@ -153,7 +153,7 @@ fn ordinary_speed_is_never_delayed() {
 
 #[test]
 fn a_held_delta_leaves_before_what_follows_it() {
-    let fill = |queue: &mut Queue, now| {
+    let fill = |queue: &mut OutboundQueue, now| {
         for at in 0..4 {
             queue.push(delta(1, 1, at, "x"), now);
             let sent = drain(queue, now);
@@ -204,7 +204,7 @@ fn the_effect_tells_when_to_look() {
 
 #[test]
 fn notifications_wait_for_the_client_and_answers_do_not() {
-    let (mut queue, now) = (Queue::new(FRAME), clock::now());
+    let (mut queue, now) = (OutboundQueue::new(FRAME), clock::now());
     queue.push(event(1, "one"), now);
     queue.push(response(None, "initialize"), now);
     queue.push(delta(5, 1, 0, "a"), now);
@@ -222,7 +222,7 @@ fn room_is_given_back_when_a_slot_is_dropped() {
     let pool = ByteBudget::new(1_000);
     let account = pool.open_session(1_000);
     let (mut queue, now) = open_queue(FRAME);
-    let push = |queue: &mut Queue, at: usize| {
+    let push = |queue: &mut OutboundQueue, at: usize| {
         let Outgoing::Mergeable {
             key,
             head,
@@ -305,7 +305,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// What was pushed, in order; texts are numbers of pushes, so that each byte run names its push.
 #[derive(Default)]
-struct Model {
+struct QueueModel {
     /// For each push: its group, and its stream if it is a delta.
     pushes: Vec<(Option<u64>, Option<u64>)>,
     offsets: HashMap<u64, usize>,
@@ -313,15 +313,20 @@ struct Model {
     answers: Vec<usize>,
 }
 
-impl Model {
+impl QueueModel {
     fn token(&self) -> String {
         format!("<{}>", self.pushes.len())
     }
 }
 
-fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<SessionBudget>) -> (Model, Vec<String>) {
-    let (mut queue, mut now) = (Queue::new(frame), clock::now());
-    let (mut model, mut sent) = (Model::default(), Vec::new());
+fn run(
+    ops: &[Op],
+    frame: Duration,
+    open_at: usize,
+    account: &Arc<SessionBudget>,
+) -> (QueueModel, Vec<String>) {
+    let (mut queue, mut now) = (OutboundQueue::new(frame), clock::now());
+    let (mut model, mut sent) = (QueueModel::default(), Vec::new());
     for (at, op) in ops.iter().enumerate() {
         if at == open_at {
             queue.open(now);
@@ -446,7 +451,7 @@ proptest! {
         let (mut queue, start) = open_queue(FRAME);
         let (mut now, mut times) = (start, [const { Vec::new() }; 3]);
         let mut lengths = [0; 3];
-        let take = |queue: &mut Queue, times: &mut [Vec<Instant>; 3], at: Instant| {
+        let take = |queue: &mut OutboundQueue, times: &mut [Vec<Instant>; 3], at: Instant| {
             for sent in drain(queue, at) {
                 let stream: usize = sent.split('@').next().unwrap().parse().unwrap();
                 times[stream].push(at);

@@ -20,9 +20,9 @@ use tokio::io::AsyncRead;
 use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
-use super::frame::{BadFrame, FrameItem, FrameReader, Limits};
+use super::frame::{BadFrame, FrameItem, FrameLimits, FrameReader};
 use super::message::{
-    Incoming, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
+    ClientMessage, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
     protocol_error,
 };
 use super::outbox::{Outbox, Outgoing};
@@ -56,9 +56,9 @@ pub fn cancel_token() -> CancellationToken {
 
 /// How to serve.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ConnectionOptions {
     /// Sizes of what comes in.
-    pub limits: Limits,
+    pub limits: FrameLimits,
     /// Requests at once; one more is refused with -32000.
     pub in_flight: usize,
     /// How long a cancelled request may take before it is answered with -32800 and its handler dropped.
@@ -69,10 +69,10 @@ pub struct Options {
     pub end: Duration,
 }
 
-impl Default for Options {
+impl Default for ConnectionOptions {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
+            limits: FrameLimits::default(),
             in_flight: 4_096,
             grace: Duration::from_millis(1_500),
             exempt: &[],
@@ -127,12 +127,12 @@ pub struct Connection<R, S, Q, A, W> {
     pub answers: A,
     /// Where everything leaves; opened here when the client has said `initialized`.
     pub outbox: Outbox,
-    /// Ready when the outbox, finished, has been written ([`super::Writer`]).
+    /// Ready when the outbox, finished, has been written ([`super::FrameWriter`]).
     pub written: W,
     /// Cancelled from outside to end, and by the writer when the pipe breaks.
     pub root: CancellationToken,
     /// How.
-    pub options: Options,
+    pub options: ConnectionOptions,
 }
 
 impl<R, S, Q, A, W> Connection<R, S, Q, A, W>
@@ -147,7 +147,7 @@ where
 {
     /// Serves until the end, whatever it is.
     ///
-    /// `on_end` runs after the last input and before the writer is closed, for at most [`Options::end`]: it
+    /// `on_end` runs after the last input and before the writer is closed, for at most [`ConnectionOptions::end`]: it
     /// interrupts what runs, so that the handlers of exempt methods answer; what it and they send still leaves.
     pub async fn serve_until_end<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
         let mut frames = FrameReader::new(self.input, self.options.limits);
@@ -188,7 +188,7 @@ struct Serving<S, Q, A> {
     answers: A,
     outbox: Outbox,
     root: CancellationToken,
-    options: Options,
+    options: ConnectionOptions,
     /// Requests that were taken and not yet answered.
     live: HashMap<Id, RunningCall>,
     /// Handlers that were not done at their first poll.
@@ -215,7 +215,7 @@ struct Handshake {
 /// What can happen.
 enum LoopEvent {
     End(End),
-    Answered(Answered),
+    Answered(HandlerAnswer),
     ToClient(Option<Request>),
     Input(std::io::Result<Option<FrameItem>>),
 }
@@ -228,7 +228,7 @@ enum First {
 }
 
 /// What a handler came to.
-struct Answered {
+struct HandlerAnswer {
     id: Option<Id>,
     outcome: Result<Option<Response>, TaskError>,
 }
@@ -240,12 +240,12 @@ struct Running {
 }
 
 impl Future for Running {
-    type Output = Answered;
+    type Output = HandlerAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<HandlerAnswer> {
         let outcome = std::task::ready!(Pin::new(&mut self.task).poll(cx));
         let id = self.id.take();
-        Poll::Ready(Answered { id, outcome })
+        Poll::Ready(HandlerAnswer { id, outcome })
     }
 }
 
@@ -326,15 +326,15 @@ where
         let verdict = classify_message(&body);
         drop(body);
         match verdict {
-            Incoming::Call(request) => return self.handle_request(request).await,
-            Incoming::Answer(answer) => {
+            ClientMessage::Call(request) => return self.handle_request(request).await,
+            ClientMessage::Answer(answer) => {
                 // The library's sink is always ready; another must not hold up the loop.
                 if !matches!(self.answers.send(answer).now_or_never(), Some(Ok(()))) {
                     tracing::warn!("an answer of the client was dropped");
                 }
             }
-            Incoming::Refused(response) => self.send_response(response),
-            Incoming::Ignored(why) => tracing::debug!(why, "a message was ignored"),
+            ClientMessage::Refused(response) => self.send_response(response),
+            ClientMessage::Ignored(why) => tracing::debug!(why, "a message was ignored"),
         }
         None
     }
@@ -424,7 +424,7 @@ where
         };
         let mut handler = self.build_handler(request, Some(id.clone()), token.clone());
         match first_poll(&mut handler).await {
-            Poll::Ready(response) => self.finish_request(Answered {
+            Poll::Ready(response) => self.finish_request(HandlerAnswer {
                 id: Some(id),
                 outcome: Ok(response),
             }),
@@ -468,7 +468,7 @@ where
     }
 
     /// A handler is done: whatever it came to, its request gets its one answer.
-    fn finish_request(&mut self, answered: Answered) {
+    fn finish_request(&mut self, answered: HandlerAnswer) {
         let Some(id) = answered.id else {
             return;
         };

@@ -10,20 +10,20 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::Error;
 
 use super::*;
-use crate::transport::stdio::Output;
-use crate::transport::writer::Writer;
+use crate::transport::stdio::StdoutWriter;
+use crate::transport::writer::FrameWriter;
 
 type Reply = BoxFuture<'static, Result<Option<Response>, String>>;
 
 /// What the handlers have done, in order.
 type Record = Arc<Mutex<Vec<String>>>;
 
-struct Fake {
+struct FakeHandlers {
     record: Record,
     mailbox: mpsc::Sender<i64>,
 }
 
-impl Service<Request> for Fake {
+impl Service<Request> for FakeHandlers {
     type Response = Option<Response>;
     type Error = String;
     type Future = Reply;
@@ -86,7 +86,7 @@ impl Service<Request> for Fake {
     }
 }
 
-struct Client {
+struct TestClient {
     input: Option<DuplexStream>,
     sent: mpsc::UnboundedReceiver<Value>,
     outbox: Outbox,
@@ -100,11 +100,11 @@ struct Client {
     record: Record,
 }
 
-fn start() -> Client {
+fn start() -> TestClient {
     start_with(|_| async {})
 }
 
-fn start_with<F>(on_end: impl FnOnce(End) -> F + Send + 'static) -> Client
+fn start_with<F>(on_end: impl FnOnce(End) -> F + Send + 'static) -> TestClient
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -132,7 +132,7 @@ where
     let record = Record::default();
     let connection = Connection {
         input: theirs,
-        service: Fake {
+        service: FakeHandlers {
             record: record.clone(),
             mailbox,
         },
@@ -141,13 +141,13 @@ where
         outbox: outbox.clone(),
         written: written.map(drop).boxed(),
         root: root.clone(),
-        options: Options {
+        options: ConnectionOptions {
             exempt: &["agent/prompt", "agent/compact"],
-            ..Options::default()
+            ..ConnectionOptions::default()
         },
     };
     let serving = spawn(connection.serve_until_end(on_end));
-    Client {
+    TestClient {
         input: Some(input),
         sent,
         outbox,
@@ -178,7 +178,7 @@ fn cancel(id: impl Into<Value>) -> String {
     notification("$/cancelRequest", json!({"id": id}))
 }
 
-impl Client {
+impl TestClient {
     async fn send(&mut self, text: impl AsRef<[u8]>) {
         self.input
             .as_mut()
@@ -472,7 +472,7 @@ async fn notifications_wait_for_initialized() {
 }
 
 /// How a client can end, and what that is.
-async fn ends() -> Vec<(Client, End, bool)> {
+async fn ends() -> Vec<(TestClient, End, bool)> {
     let mut eof = start();
     eof.input = None;
     let mut exit = start();
@@ -621,7 +621,7 @@ async fn a_client_that_does_not_read_is_not_read() {
     let serving = spawn(
         Connection {
             input: theirs,
-            service: Fake {
+            service: FakeHandlers {
                 record: Record::default(),
                 mailbox,
             },
@@ -630,7 +630,7 @@ async fn a_client_that_does_not_read_is_not_read() {
             outbox: outbox.clone(),
             written: futures::future::ready(()),
             root: root.clone(),
-            options: Options::default(),
+            options: ConnectionOptions::default(),
         }
         .serve_until_end(|_| async {}),
     );
@@ -657,12 +657,12 @@ async fn a_broken_pipe_ends_serving() {
     let (mut input, theirs) = tokio::io::duplex(64 << 10);
     let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
     let (read, write) = rustix::pipe::pipe().unwrap();
-    let writer = Writer::start(outbox.clone(), Output::new(write), root.clone()).unwrap();
+    let writer = FrameWriter::start(outbox.clone(), StdoutWriter::new(write), root.clone()).unwrap();
     let (mailbox, _posted) = mpsc::channel(1);
     let serving = spawn(
         Connection {
             input: theirs,
-            service: Fake {
+            service: FakeHandlers {
                 record: Record::default(),
                 mailbox,
             },
@@ -671,7 +671,7 @@ async fn a_broken_pipe_ends_serving() {
             outbox,
             written: writer,
             root,
-            options: Options::default(),
+            options: ConnectionOptions::default(),
         }
         .serve_until_end(|_| async {}),
     );
@@ -691,7 +691,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
     let serving = spawn(
         Connection {
             input: theirs,
-            service: Fake {
+            service: FakeHandlers {
                 record: Record::default(),
                 mailbox,
             },
@@ -701,7 +701,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
             outbox: outbox.clone(),
             written: futures::future::ready(()),
             root: root.clone(),
-            options: Options::default(),
+            options: ConnectionOptions::default(),
         }
         .serve_until_end(|_| async {}),
     );

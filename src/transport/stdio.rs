@@ -45,9 +45,9 @@ pub enum StdioError {
 #[derive(Debug)]
 pub struct Stdio {
     /// What the client sends.
-    pub input: Input,
+    pub input: StdinReader,
     /// What the client reads: the only way to it.
-    pub output: Output,
+    pub output: StdoutWriter,
 }
 
 /// Moves stdin and stdout aside, before anything else runs: from then on a stray print goes to stderr, and no
@@ -68,8 +68,8 @@ pub fn claim_stdio() -> Result<Stdio, StdioError> {
         .or_else(|_| rustix::stdio::dup2_stdout(&null))
         .map_err(unusable("stdout"))?;
     Ok(Stdio {
-        input: Input::new(input).map_err(StdioError::Thread)?,
-        output: Output { fd: output },
+        input: StdinReader::new(input).map_err(StdioError::Thread)?,
+        output: StdoutWriter { fd: output },
     })
 }
 
@@ -103,14 +103,14 @@ pub fn raise_open_files() -> Option<u64> {
 
 /// Reading without blocking the runtime, whatever the descriptor is.
 #[derive(Debug)]
-pub struct Input {
+pub struct StdinReader {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
     /// Closed on drop: ends the thread.
     _stop: OwnedFd,
 }
 
-impl Input {
+impl StdinReader {
     /// Starts a thread that reads `fd`.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -126,7 +126,7 @@ impl Input {
     }
 }
 
-impl AsyncRead for Input {
+impl AsyncRead for StdinReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -181,18 +181,18 @@ fn wait_for_input(fd: &OwnedFd, stopped: &OwnedFd) -> bool {
 
 /// The client's end of what we write. Blocks: it belongs on the writer's thread.
 #[derive(Debug)]
-pub struct Output {
+pub struct StdoutWriter {
     fd: OwnedFd,
 }
 
-impl Output {
+impl StdoutWriter {
     /// Writes to `fd`.
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd }
     }
 }
 
-impl Write for Output {
+impl Write for StdoutWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match rustix::io::write(&self.fd, bytes) {
@@ -229,7 +229,7 @@ mod tests {
 
     async fn read_to_end(fd: impl Into<OwnedFd>) -> Vec<u8> {
         let mut all = Vec::new();
-        Input::new(fd.into())
+        StdinReader::new(fd.into())
             .unwrap()
             .read_to_end(&mut all)
             .await
@@ -242,7 +242,7 @@ mod tests {
         let text = vec![b'x'; 1 << 20];
         let (read, write) = rustix::pipe::pipe().unwrap();
         let sent = text.clone();
-        let thread = std::thread::spawn(move || Output::new(write).write_all(&sent).unwrap());
+        let thread = std::thread::spawn(move || StdoutWriter::new(write).write_all(&sent).unwrap());
         assert_eq!(read_to_end(read).await, text);
         thread.join().unwrap();
 
@@ -251,7 +251,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         theirs.set_nonblocking(true).unwrap();
         let sent = text.clone();
-        let thread = std::thread::spawn(move || Output::new(theirs.into()).write_all(&sent).unwrap());
+        let thread = std::thread::spawn(move || StdoutWriter::new(theirs.into()).write_all(&sent).unwrap());
         assert_eq!(read_to_end(ours).await, text);
         thread.join().unwrap();
 
@@ -266,7 +266,7 @@ mod tests {
     async fn a_directory_is_an_error_and_no_hang() {
         let folder = File::open("/").unwrap();
         let mut all = Vec::new();
-        let error = Input::new(folder.into())
+        let error = StdinReader::new(folder.into())
             .unwrap()
             .read_to_end(&mut all)
             .await
@@ -277,7 +277,7 @@ mod tests {
     #[tokio::test]
     async fn dropping_the_input_ends_its_thread() {
         let (read, write) = rustix::pipe::pipe().unwrap();
-        let mut input = Input::new(read).unwrap();
+        let mut input = StdinReader::new(read).unwrap();
         rustix::io::write(&write, b"x").unwrap();
         assert_eq!(input.read_u8().await.unwrap(), b'x');
         drop(input);
@@ -294,7 +294,7 @@ mod tests {
     fn writing_to_nobody_is_an_error() {
         let (read, write) = rustix::pipe::pipe().unwrap();
         drop(read);
-        let error = Output::new(write).write_all(b"x").unwrap_err();
+        let error = StdoutWriter::new(write).write_all(b"x").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 

@@ -19,11 +19,11 @@ const KEEP_BUFFER: usize = 512 << 10;
 /// The running writer; as a future it is ready when the thread has ended. Dropping it leaves the thread alone:
 /// a write into a full pipe cannot be called off.
 #[derive(Debug)]
-pub struct Writer {
+pub struct FrameWriter {
     ended: oneshot::Receiver<()>,
 }
 
-impl Writer {
+impl FrameWriter {
     /// Starts a thread that writes what `outbox` gives to `output`. A failed write closes the outbox and
     /// cancels `root`.
     pub fn start(
@@ -35,7 +35,7 @@ impl Writer {
         std::thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || {
-                let mut guard = Guard {
+                let mut guard = WriterGuard {
                     outbox,
                     root,
                     clean: false,
@@ -50,7 +50,7 @@ impl Writer {
     }
 }
 
-impl Future for Writer {
+impl Future for FrameWriter {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -60,14 +60,14 @@ impl Future for Writer {
 }
 
 /// However the thread ends, also by a panic, nothing waits for it any more.
-struct Guard {
+struct WriterGuard {
     outbox: Outbox,
     root: CancellationToken,
     clean: bool,
     _end: oneshot::Sender<()>,
 }
 
-impl Drop for Guard {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         if !self.clean {
             self.outbox.close();
@@ -131,7 +131,7 @@ mod tests {
         root: CancellationToken,
         go: mpsc::Sender<io::Result<()>>,
         wrote: mpsc::Receiver<usize>,
-        writer: Writer,
+        writer: FrameWriter,
     }
 
     fn bench() -> Bench {
@@ -143,7 +143,7 @@ mod tests {
             go: gate_go,
             wrote: gate_wrote,
         };
-        let writer = Writer::start(outbox.clone(), gate, root.clone()).unwrap();
+        let writer = FrameWriter::start(outbox.clone(), gate, root.clone()).unwrap();
         Bench {
             outbox,
             root,

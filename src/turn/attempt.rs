@@ -10,7 +10,7 @@ use super::session_link::Stopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
-use crate::provider::{Fault, ProviderError, Request, StopReason, StreamEvent};
+use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
 /// Deltas of one read are joined up to this size before they are sent on.
 const BATCH_BYTES: usize = 16 << 10;
@@ -18,7 +18,7 @@ const BATCH_BYTES: usize = 16 << 10;
 /// How a call ended.
 pub(super) enum Attempt {
     /// With a message.
-    Answered(Box<Answered>),
+    Answered(Box<ModelAnswer>),
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
         error: Box<ProviderError>,
@@ -33,7 +33,7 @@ pub(super) enum Attempt {
 }
 
 /// A call that came to its end.
-pub(super) struct Answered {
+pub(super) struct ModelAnswer {
     pub(super) answer: CompletedMessage,
     pub(super) stop: StopReason,
     pub(super) spent: CallUsage,
@@ -73,7 +73,7 @@ pub(super) enum Visibility {
 pub(super) async fn run_attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
-    request: Arc<Request>,
+    request: Arc<ModelRequest>,
     shows: Visibility,
 ) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::new_random());
@@ -91,7 +91,7 @@ pub(super) async fn run_attempt(
 async fn stream_response(
     cx: &TurnContext,
     model: &ResolvedModel,
-    request: Arc<Request>,
+    request: Arc<ModelRequest>,
     shows: Visibility,
     accumulator: &mut Accumulator,
 ) -> Result<Result<StopReason, ProviderError>, Stopped> {
@@ -152,11 +152,11 @@ fn build_answered_attempt(
     stop: StopReason,
     model: &ResolvedModel,
     shows: Visibility,
-    request: &Request,
+    request: &ModelRequest,
 ) -> Attempt {
     let spent = call_usage(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
-    Attempt::Answered(Box::new(Answered {
+    Attempt::Answered(Box::new(ModelAnswer {
         shown: streamed_output(&accumulator, shows),
         overlong: accumulator.is_full(),
         answer: accumulator.into_message(cut, &model.provider.model_origin(&model.model), |id| {
@@ -199,7 +199,7 @@ fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
 /// A stream that ended without a stop event: the provider layer never does so, a wrong one might.
 fn missing_stop_error(model: &ResolvedModel) -> ProviderError {
     ProviderError {
-        fault: Fault::BrokenStream,
+        fault: ProviderFault::BrokenStream,
         provider: model.provider.name().to_owned(),
         model: model.model.clone(),
         message: "the answer ended without its stop event".to_owned(),

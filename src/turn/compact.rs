@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Answered, Visibility};
+use super::attempt::{ModelAnswer, Visibility};
 use super::loop_state::LoopState;
 use super::session_link::Stopped;
 use super::step::{CallOutcome, StepOutcome, call_with_retries};
@@ -13,7 +13,7 @@ use super::{ResolvedModel, TurnContext};
 use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
-use crate::provider::{Item, Request, StopReason, is_thinking_enabled};
+use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled};
 
 /// So often a notes call that does not fit itself is made again, each time without the older half.
 const SHORTER: u32 = 3;
@@ -82,7 +82,10 @@ pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
 }
 
 /// The history for the next call, made smaller before it is too long (R-CTX-1).
-pub(super) async fn fit_history(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
+pub(super) async fn fit_history(
+    cx: &TurnContext,
+    state: &mut LoopState,
+) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let items = begin(cx, state).await?;
     let due = cx
         .context
@@ -108,7 +111,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
     Ok(!full && !lacks_floor(state, &items))
 }
 
-async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
+async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let begun = cx.port.begin_step().await?;
     state.failed_compactions = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
@@ -116,13 +119,17 @@ async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>
 }
 
 /// Whether what no compaction takes away is too long: system prompt, tools, and the last message.
-pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<Item>]) -> bool {
+pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
     let last = items.last().map_or(&items[..0], std::slice::from_ref);
     state.estimate_tokens(last) > state.model.info.window
 }
 
 /// The end of a turn whose next request cannot fit.
-pub(super) fn no_room(cx: &TurnContext, state: &LoopState, items: &[Arc<Item>]) -> Option<StepOutcome> {
+pub(super) fn no_room(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> Option<StepOutcome> {
     let window = state.model.info.window;
     if lacks_floor(state, items) {
         return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
@@ -135,7 +142,7 @@ pub(super) fn no_room(cx: &TurnContext, state: &LoopState, items: &[Arc<Item>]) 
 pub(super) async fn collapse_large_results(
     cx: &TurnContext,
     state: &LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
 ) -> Result<bool, Stopped> {
     let stubs = compact::large_results(items);
     if stubs.is_empty() {
@@ -153,7 +160,7 @@ pub(super) async fn collapse_large_results(
 pub(super) async fn drop_pictures(
     cx: &TurnContext,
     state: &LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
 ) -> Result<(), Stopped> {
     let smaller = Compaction {
         pictures: true,
@@ -188,7 +195,7 @@ enum NoNotes {
 pub(super) async fn summarize_history(
     cx: &TurnContext,
     state: &mut LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Summarised, Stopped> {
@@ -229,7 +236,7 @@ pub(super) async fn summarize_history(
 async fn replace_middle(
     cx: &TurnContext,
     state: &LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     middle: CompactionRange,
     text: String,
     trigger: CompactTrigger,
@@ -276,7 +283,7 @@ async fn write_notes(
     cx: &TurnContext,
     state: &mut LoopState,
     middle: CompactionRange,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Result<String, NoNotes>, Stopped> {
@@ -332,16 +339,16 @@ async fn write_notes(
     unreachable!("it ends by itself")
 }
 
-fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<Request> {
+fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest> {
     let longest = if is_thinking_enabled(&model.model, None) {
         NOTES_AND_THOUGHTS
     } else {
         NOTES
     };
-    Arc::new(Request {
+    Arc::new(ModelRequest {
         model: model.model.clone(),
         system: compact::SUMMARY_SYSTEM.into(),
-        messages: vec![Item::new(Message::user_text(transcript))],
+        messages: vec![HistoryItem::new(Message::user_text(transcript))],
         tools: Arc::new([]),
         max_output_tokens: longest.min(model.info.max_output),
         effort: None,
@@ -349,7 +356,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<Request> {
 }
 
 /// What the model wrote.
-fn extract_notes(model: &ResolvedModel, answered: Answered) -> Result<String, AgentError> {
+fn extract_notes(model: &ResolvedModel, answered: ModelAnswer) -> Result<String, AgentError> {
     let text = answered
         .answer
         .message
@@ -410,7 +417,7 @@ fn build_warning(code: &str, message: String) -> Event {
 }
 
 /// A compaction that changes nothing yet.
-fn as_it_is(state: &LoopState, items: &[Arc<Item>], trigger: CompactTrigger) -> Compaction {
+fn as_it_is(state: &LoopState, items: &[Arc<HistoryItem>], trigger: CompactTrigger) -> Compaction {
     Compaction {
         trigger,
         tokens_before: state.estimate_tokens(items),
@@ -426,7 +433,7 @@ fn as_it_is(state: &LoopState, items: &[Arc<Item>], trigger: CompactTrigger) -> 
 async fn tell(
     cx: &TurnContext,
     state: &LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     mut smaller: Compaction,
 ) -> Result<(), Stopped> {
     let after = compact::apply_to_copy(items, &smaller);

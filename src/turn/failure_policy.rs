@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::provider::account_health::OVERLOADS;
-use crate::provider::{Disposition, Fault, GiveUp, ProviderError, RetryPolicy, RetryVerdict};
+use crate::provider::{Disposition, GiveUp, ProviderError, ProviderFault, RetryPolicy, RetryVerdict};
 
 /// Who may take over from a model.
 #[derive(Clone, Copy, Default)]
@@ -71,7 +71,8 @@ pub(super) fn plan_failure_action(
     error: &ProviderError,
     (verdict, attempts): (RetryVerdict, u32),
 ) -> FailureAction {
-    if error.fault == Fault::Overloaded && stands.overloads >= OVERLOADS && others.stand_in.is_some() {
+    if error.fault == ProviderFault::Overloaded && stands.overloads >= OVERLOADS && others.stand_in.is_some()
+    {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
     let (attempt, mut delay, left) = match verdict {
@@ -129,7 +130,9 @@ fn what_next(
     // Before the last of them its circuit may open, or enough 529 have come in a row.
     let until_open = stands.until_open.filter(|_| !rests);
     let until_open = until_open.map_or(u32::MAX, |failures| failures.saturating_sub(1));
-    let stand_in = others.stand_in.filter(|_| error.fault == Fault::Overloaded);
+    let stand_in = others
+        .stand_in
+        .filter(|_| error.fault == ProviderFault::Overloaded);
     let until_stand_in = OVERLOADS.saturating_sub(stands.overloads + 1);
     let tries = left.min(until_open);
     let (tries, then) = match (stand_in, others.next) {
@@ -153,9 +156,9 @@ fn what_next(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{Phase, RetryState};
+    use crate::provider::{RetryState, TimeoutPhase};
 
-    fn error(fault: Fault) -> ProviderError {
+    fn error(fault: ProviderFault) -> ProviderError {
         ProviderError {
             fault,
             provider: "p".into(),
@@ -190,14 +193,23 @@ mod tests {
 
     /// An account whose circuit opens with the fifth failure: calls until something else than a retry is done.
     /// The texts that were told, and what was done in the end.
-    fn state(others: &Alternatives<'_>, policy: RetryPolicy, fault: &Fault) -> (Vec<String>, FailureAction) {
+    fn state(
+        others: &Alternatives<'_>,
+        policy: RetryPolicy,
+        fault: &ProviderFault,
+    ) -> (Vec<String>, FailureAction) {
         let mut retry = RetryState::new(policy);
         let mut told = Vec::new();
         for failures in 1.. {
             let stands = CircuitOutlook {
-                overloads: if *fault == Fault::Overloaded { failures } else { 0 },
-                until_open: (*fault != Fault::Throttled).then(|| 5_u32.saturating_sub(failures)),
-                open: (failures >= 5 && *fault != Fault::Throttled).then_some(Duration::from_secs(30)),
+                overloads: if *fault == ProviderFault::Overloaded {
+                    failures
+                } else {
+                    0
+                },
+                until_open: (*fault != ProviderFault::Throttled).then(|| 5_u32.saturating_sub(failures)),
+                open: (failures >= 5 && *fault != ProviderFault::Throttled)
+                    .then_some(Duration::from_secs(30)),
             };
             let error = error(fault.clone());
             let verdict = retry.next(&error, 0.0);
@@ -231,28 +243,42 @@ mod tests {
             ..RetryPolicy::interactive()
         };
         let three = RetryPolicy::interactive();
-        let silent = Fault::TimedOut(Phase::Gap);
+        let silent = ProviderFault::TimedOut(TimeoutPhase::Gap);
         let failed = |why: &str| FailureAction::Leave(Some(FallbackReason::Failed(why.to_owned())));
         let ends = "the turn will fail with this error";
         let rests = "the turn will fail: the circuit breaker will be open";
         let hop = "q/n takes over";
         let small = "small takes over";
         let without = "it goes on without";
-        let cases: [(&Alternatives<'_>, RetryPolicy, &Fault, usize, &str, FailureAction); 14] = [
+        let cases: [(
+            &Alternatives<'_>,
+            RetryPolicy,
+            &ProviderFault,
+            usize,
+            &str,
+            FailureAction,
+        ); 14] = [
             // (who else, policy, fault, retries, the last text, what is done then)
             (
                 &ALONE,
                 three,
-                &Fault::Server,
+                &ProviderFault::Server,
                 3,
                 ends,
                 failed("p failed 4 times: words"),
             ),
-            (&ALONE, nine, &Fault::Server, 4, rests, FailureAction::Shut),
             (
                 &ALONE,
                 nine,
-                &Fault::Throttled,
+                &ProviderFault::Server,
+                4,
+                rests,
+                FailureAction::Shut,
+            ),
+            (
+                &ALONE,
+                nine,
+                &ProviderFault::Throttled,
                 9,
                 ends,
                 failed("p failed 10 times: words"),
@@ -268,7 +294,7 @@ mod tests {
             (
                 &ALONE,
                 three,
-                &Fault::Overloaded,
+                &ProviderFault::Overloaded,
                 3,
                 ends,
                 failed("p failed 4 times: words"),
@@ -276,17 +302,24 @@ mod tests {
             (
                 &ROUTE,
                 three,
-                &Fault::Server,
+                &ProviderFault::Server,
                 3,
                 hop,
                 failed("p failed 4 times: words"),
             ),
-            (&ROUTE, nine, &Fault::Connection, 4, hop, FailureAction::Shut),
+            (
+                &ROUTE,
+                nine,
+                &ProviderFault::Connection,
+                4,
+                hop,
+                FailureAction::Shut,
+            ),
             (&ROUTE, nine, &silent, 1, hop, failed("p was silent again: words")),
             (
                 &BOTH,
                 nine,
-                &Fault::Overloaded,
+                &ProviderFault::Overloaded,
                 2,
                 small,
                 FailureAction::Leave(Some(FallbackReason::Overloaded)),
@@ -294,7 +327,7 @@ mod tests {
             (
                 &BOTH,
                 three,
-                &Fault::Server,
+                &ProviderFault::Server,
                 3,
                 hop,
                 failed("p failed 4 times: words"),
@@ -302,12 +335,19 @@ mod tests {
             (
                 &ASIDE,
                 three,
-                &Fault::Server,
+                &ProviderFault::Server,
                 3,
                 without,
                 failed("p failed 4 times: words"),
             ),
-            (&ASIDE, nine, &Fault::Server, 4, without, FailureAction::Shut),
+            (
+                &ASIDE,
+                nine,
+                &ProviderFault::Server,
+                4,
+                without,
+                FailureAction::Shut,
+            ),
             (
                 &ASIDE,
                 nine,
@@ -319,7 +359,7 @@ mod tests {
             (
                 &ROUTE,
                 RetryPolicy::persistent(),
-                &Fault::Server,
+                &ProviderFault::Server,
                 4,
                 hop,
                 FailureAction::Shut,
@@ -344,7 +384,7 @@ mod tests {
     #[test]
     fn with_patience_and_nobody_else_an_open_circuit_is_waited_for() {
         let policy = RetryPolicy::persistent();
-        let (told, done) = state(&ALONE, policy, &Fault::Server);
+        let (told, done) = state(&ALONE, policy, &ProviderFault::Server);
         assert_eq!(told.len(), 10);
         assert_eq!(
             done,
@@ -353,7 +393,7 @@ mod tests {
             )))
         );
         let mut retry = RetryState::new(policy);
-        let error = error(Fault::Server);
+        let error = error(ProviderFault::Server);
         let verdict = retry.next(&error, 0.0);
         let stands = CircuitOutlook {
             open: Some(Duration::from_secs(30)),
@@ -373,7 +413,7 @@ mod tests {
     fn a_long_wait_is_left_to_who_can_answer_sooner() {
         let hour = ProviderError {
             retry_after: Some(Duration::from_secs(3_600)),
-            ..error(Fault::Throttled)
+            ..error(ProviderFault::Throttled)
         };
         let done = |others: &Alternatives<'_>, policy: RetryPolicy| {
             let verdict = RetryState::new(policy).next(&hour, 0.0);
@@ -395,11 +435,11 @@ mod tests {
     fn what_nobody_else_can_mend_is_left_to_nobody() {
         let policy = RetryPolicy::persistent();
         for (fault, left) in [
-            (Fault::Unauthorized, None),
-            (Fault::InvalidRequest, None),
-            (Fault::PromptTooLong { limit: None }, None),
+            (ProviderFault::Unauthorized, None),
+            (ProviderFault::InvalidRequest, None),
+            (ProviderFault::PromptTooLong { limit: None }, None),
             (
-                Fault::QuotaExhausted { reset_at: None },
+                ProviderFault::QuotaExhausted { reset_at: None },
                 Some(FallbackReason::Failed("p: words".to_owned())),
             ),
         ] {

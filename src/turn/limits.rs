@@ -17,7 +17,7 @@ use crate::context::{compact, estimate_text};
 use crate::domain::{
     AgentError, Cost, ErrorCode, Event, LimitName, LimitReached, Message, TerminalReason, Transition, Usage,
 };
-use crate::provider::{Item, Request};
+use crate::provider::{HistoryItem, ModelRequest};
 
 /// The code of the warning that a model's price is not known. Each turn says it; a session that has been told so lets it
 /// pass.
@@ -31,7 +31,7 @@ const LIMIT_NEAR: &str = "limit_near";
 pub(super) async fn admit_within_budget(
     cx: &TurnContext,
     model: &ResolvedModel,
-    request: &Request,
+    request: &ModelRequest,
 ) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, Stopped> {
     let provider = model.provider.name();
     if !cx.budget.has_money_limit(provider) {
@@ -91,7 +91,7 @@ fn to_reservation_result(leave: BudgetDecision) -> Option<Result<Reservation, Bo
 }
 
 /// What a request will be read as, about.
-fn input_tokens(request: &Request) -> u64 {
+fn input_tokens(request: &ModelRequest) -> u64 {
     let tools = request.tools.iter().map(|spec| {
         let schema = spec.schema.to_string();
         estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
@@ -101,7 +101,11 @@ fn input_tokens(request: &Request) -> u64 {
 
 /// What an answer has cost, or as much of it as came. Of which the provider has counted nothing it is estimated: unknown
 /// is not zero, and a limit that never fills would be none.
-pub(super) fn compute_call_cost(model: &ResolvedModel, request: &Request, spent: &CallUsage) -> Option<Cost> {
+pub(super) fn compute_call_cost(
+    model: &ResolvedModel,
+    request: &ModelRequest,
+    spent: &CallUsage,
+) -> Option<Cost> {
     let (true, Some(Cost(0)), Some(price)) = (spent.usage == Usage::default(), spent.cost, model.info.price)
     else {
         return spent.cost;
@@ -327,10 +331,10 @@ pub(super) async fn last_words(
     let model = state.model.clone();
     // Told as a text: some APIs take no history of tool calls without the tools.
     let told = Message::user_text(compact::format_transcript(&items));
-    let request = Arc::new(Request {
+    let request = Arc::new(ModelRequest {
         model: model.model.clone(),
         system: cx.system.clone(),
-        messages: vec![Item::new(told)],
+        messages: vec![HistoryItem::new(told)],
         tools: Arc::default(),
         max_output_tokens: state.max_output,
         effort: model.effort,

@@ -9,10 +9,10 @@ use super::compact::FAILURES;
 use super::policy::PolicyState;
 use super::route::Route;
 use super::step::TurnUsage;
-use super::transition::{Facts, Limits, Progress};
+use super::transition::{Facts, TurnLimits, TurnProgress};
 use crate::context::compact;
 use crate::domain::Transition;
-use crate::provider::{Item, is_thinking_enabled};
+use crate::provider::{HistoryItem, is_thinking_enabled};
 
 /// The output limit of a first request (R-LOOP-1).
 const SMALL_OUTPUT: u32 = 8_000;
@@ -76,7 +76,7 @@ pub(super) struct LoopState {
     /// Who is asked.
     pub(super) model: ResolvedModel,
     /// What was decided so far.
-    pub(super) progress: Progress,
+    pub(super) progress: TurnProgress,
     /// What was used so far.
     pub(super) used: TurnUsage,
     /// The output limit of the next request.
@@ -116,7 +116,7 @@ impl LoopState {
                 ..TurnUsage::default()
             },
             model,
-            progress: Progress::default(),
+            progress: TurnProgress::default(),
             context: 0,
             conduct: PolicyState::default(),
             floor,
@@ -144,8 +144,8 @@ impl LoopState {
     }
 
     /// The limits with what a person gave beyond them.
-    pub(super) fn effective_limits(&self, configured: &Limits) -> Limits {
-        Limits {
+    pub(super) fn effective_limits(&self, configured: &TurnLimits) -> TurnLimits {
+        TurnLimits {
             max_steps: configured.max_steps.saturating_add(self.more_steps),
             ..*configured
         }
@@ -169,12 +169,12 @@ impl LoopState {
     }
 
     /// Estimated tokens of a request with these messages, corrected by what the provider counted before (R-CTX-1).
-    pub(super) fn estimate_tokens(&self, items: &[Arc<Item>]) -> u64 {
+    pub(super) fn estimate_tokens(&self, items: &[Arc<HistoryItem>]) -> u64 {
         ((self.floor + compact::estimate_total_tokens(items)) as f64 * self.correction) as u64
     }
 
     /// The provider counted `tokens` for a request with these messages.
-    pub(super) fn record_token_count(&mut self, items: &[Arc<Item>], tokens: u64) {
+    pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
         let estimate = self.floor + compact::estimate_total_tokens(items);
         if tokens == 0 || estimate == 0 {
             // Some local servers count nothing.
@@ -190,7 +190,7 @@ impl LoopState {
     }
 
     /// The output limit of a request with these messages: what the window leaves at most.
-    pub(super) fn output_for(&self, items: &[Arc<Item>]) -> u32 {
+    pub(super) fn output_for(&self, items: &[Arc<HistoryItem>]) -> u32 {
         let room = self
             .model
             .info
@@ -343,7 +343,9 @@ mod tests {
     #[test]
     fn the_estimate_follows_what_is_counted() {
         let mut state = LoopState::new(model(200_000, 8_000), 100, true);
-        let items = [Item::new(crate::domain::Message::user_text("x".repeat(3_584)))];
+        let items = [HistoryItem::new(crate::domain::Message::user_text(
+            "x".repeat(3_584),
+        ))];
         assert_eq!(state.estimate_tokens(&items), 1_000);
         for (counted, then) in [(1_500, 1_500), (800, 800), (0, 800), (9, 250), (90_000, 4_000)] {
             state.record_token_count(&items, counted);
@@ -366,7 +368,9 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_the_window_leaves() {
-        let items = [Item::new(crate::domain::Message::user_text("x".repeat(3_584)))];
+        let items = [HistoryItem::new(crate::domain::Message::user_text(
+            "x".repeat(3_584),
+        ))];
         for (window, limit) in [
             (200_000, 8_000),
             (10_000, 8_000),

@@ -52,11 +52,11 @@ pub use loop_state::TokenCalibration;
 pub use policy::AgentPolicy;
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use session_link::{
-    ApprovalOutcome, ApprovalQuestion, Heard, Inquire, Judgement, LimitOutcome, PendingInput,
+    ApprovalOutcome, ApprovalQuestion, HookedMessage, Inquire, Judgement, LimitOutcome, PendingInput,
     QuestionOutcome, SessionLink, StepInput, Stopped, TurnMessage, TurnRequest,
 };
 pub use system_prompt::{SystemPrompt, SystemPromptSource, load_system_prompt};
-pub use transition::{Facts, Limit, Limits, Outcome, Progress, next_transition};
+pub use transition::{Facts, Limit, Outcome, TurnLimits, TurnProgress, next_transition};
 pub use wrap_up::wrap_up;
 
 use crate::base::CancellationToken;
@@ -66,7 +66,7 @@ use crate::domain::{
     AgentError, ApprovalId, ErrorCode, Inquiry, InstructionFile, SessionId, TerminalReason, TurnId,
 };
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
-use crate::tool::{Checkpoints, ContentSink, Editor, Registry, Spawner};
+use crate::tool::{Checkpoints, ContentSink, EditorLink, Registry, Spawner};
 use crate::workspace::Workspace;
 use crate::workspace::prompts::Skills;
 
@@ -94,7 +94,7 @@ pub struct TurnContext {
     /// Files and processes.
     pub workspace: Arc<Workspace>,
     /// The editor, where files are changed that are open there.
-    pub editor: Arc<dyn Editor>,
+    pub editor: Arc<dyn EditorLink>,
     /// Where relative paths and commands start.
     pub cwd: PathBuf,
     /// Where long output is kept.
@@ -116,7 +116,7 @@ pub struct TurnContext {
     /// The skills; as the system prompt.
     pub skills: Arc<Skills>,
     /// The turn's limits.
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// What it may spend; a turn and its sub-agents share one.
     pub budget: Arc<TurnBudget>,
     /// Time limit of a tool by name, where the configuration sets one.
@@ -265,7 +265,7 @@ pub struct TurnFinish {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{EventStream, ProviderError, Request};
+    use crate::provider::{EventStream, ModelRequest, ProviderError};
 
     struct SilentProvider;
 
@@ -276,7 +276,7 @@ mod tests {
 
         fn open_stream(
             &self,
-            _request: Arc<Request>,
+            _request: Arc<ModelRequest>,
         ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
             Box::pin(std::future::pending())
         }

@@ -8,7 +8,7 @@ use super::hooks::{HookVerdict, Objection, run_hooks};
 use super::loop_state::LoopState;
 use super::policy::{PolicyState, planning_prompt};
 use super::run::{emit_transition, push_hidden_message};
-use super::session_link::{Heard, PendingInput, Stopped};
+use super::session_link::{HookedMessage, PendingInput, Stopped};
 use super::step::StepOutcome;
 use super::transition::{Facts, Outcome, next_transition};
 use crate::config::HookMoment;
@@ -74,14 +74,18 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
                 Some(Value::String(text)) => replace_text(content, text),
                 Some(_) | None => content,
             };
-            cx.port.report_input_verdict(key, Heard::Joins(content)).await?;
+            cx.port
+                .report_input_verdict(key, HookedMessage::Joins(content))
+                .await?;
             return Ok(ReviewOutcome::Joined);
         }
         // A turn whose prompt is held back has nothing to do.
         HookVerdict::Block(objection) => (objection, prompt),
         HookVerdict::End(objection) => (objection, true),
     };
-    cx.port.report_input_verdict(key, Heard::GivenBack).await?;
+    cx.port
+        .report_input_verdict(key, HookedMessage::GivenBack)
+        .await?;
     let message = format!(
         "the hook `{}` blocked your message: {}",
         objection.hook, objection.words

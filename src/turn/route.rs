@@ -14,7 +14,7 @@ use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::context::compact;
 use crate::domain::{AgentError, CircuitState, Event};
-use crate::provider::{AccountHealth, Item};
+use crate::provider::{AccountHealth, HistoryItem};
 
 /// The code of the warning that a provider of the route is passed over.
 const ROUTE_SKIPPED: &str = "route_skipped";
@@ -238,8 +238,8 @@ async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), S
 pub(super) async fn as_it_is_seen(
     cx: &TurnContext,
     state: &mut LoopState,
-    items: Vec<Arc<Item>>,
-) -> Result<Vec<Arc<Item>>, Stopped> {
+    items: Vec<Arc<HistoryItem>>,
+) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let took_over = state.model.label() != state.route.first.label();
     if state.model.info.images || !took_over || !compact::has_pictures(&items) {
         return Ok(items);

@@ -16,14 +16,14 @@ use super::route::{Route, as_it_is_seen, before_step, fall_back, goes_on};
 use super::session_link::Stopped;
 use super::step::{StepOutcome, retract_output, run_step};
 use super::tool_step::take_carried;
-use super::transition::{Facts, Outcome, Progress, next_transition};
+use super::transition::{Facts, Outcome, TurnProgress, next_transition};
 use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Message, TerminalReason,
     Transition,
 };
-use crate::provider::Item;
+use crate::provider::HistoryItem;
 
 /// The code of the warning that says why a model was chosen that nobody named. Each turn says it; a session that
 /// has been told so lets it pass.
@@ -103,7 +103,12 @@ pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
 
 /// What ends the turn whatever the model would say.
 async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) -> Result<TurnFinish, Stopped> {
-    let next = next_transition(&Progress::default(), &cx.limits, end.outcome, &Facts::default());
+    let next = next_transition(
+        &TurnProgress::default(),
+        &cx.limits,
+        end.outcome,
+        &Facts::default(),
+    );
     emit_transition(cx, next, end.detail).await?;
     match next {
         Transition::Terminal(reason) => Ok(build_turn_finish(conduct, reason, end.error)),
@@ -134,7 +139,7 @@ async fn compact_by_hand(
 async fn take_step(
     cx: &TurnContext,
     state: &mut LoopState,
-) -> Result<(Vec<Arc<Item>>, StepOutcome), Stopped> {
+) -> Result<(Vec<Arc<HistoryItem>>, StepOutcome), Stopped> {
     if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
@@ -186,7 +191,7 @@ async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<Tur
 async fn gather_facts(
     cx: &TurnContext,
     state: &LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     (end, joined): (&mut StepOutcome, bool),
 ) -> Result<Facts, Stopped> {
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
@@ -234,7 +239,7 @@ pub(super) async fn emit_transition(
 async fn go_on(
     cx: &TurnContext,
     state: &mut LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
     reason: ContinueReason,
     error: Option<AgentError>,
 ) -> Result<(), Stopped> {

@@ -12,7 +12,7 @@ use crate::domain::{
     AgentQuestion, Answers, ApprovalId, Block, Effect, Event, Inquiry, InquiryReply, LimitReached,
     RequestSubject, Risk, ToolCallId,
 };
-use crate::provider::Item;
+use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
 
 /// The turn shall stop, or nobody listens any more; it returns at once.
@@ -49,7 +49,7 @@ pub enum TurnRequest {
         /// Which.
         key: String,
         /// How.
-        heard: Heard,
+        heard: HookedMessage,
     },
     /// Does a steer wait? If not, the turn may end: later steers are refused.
     MayEnd(oneshot::Sender<bool>),
@@ -146,7 +146,7 @@ pub struct PendingInput {
 
 /// What hooks decided about something said.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum HookedMessage {
     /// It joins the history, as it is now.
     Joins(Vec<Block>),
     /// No model sees it; it is given back at the turn's end.
@@ -157,7 +157,7 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct StepInput {
     /// The history as it is sent.
-    pub items: Vec<Arc<Item>>,
+    pub items: Vec<Arc<HistoryItem>>,
     /// So many compactions of the session failed in a row.
     pub failed_compactions: u32,
 }
@@ -325,7 +325,7 @@ impl SessionLink {
     }
 
     /// Tells what hooks decided about something said.
-    pub async fn report_input_verdict(&self, key: String, heard: Heard) -> Result<(), Stopped> {
+    pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), Stopped> {
         let message = TurnMessage {
             body: TurnRequest::InputVerdict { key, heard },
             permit: None,

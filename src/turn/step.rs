@@ -7,7 +7,7 @@ use super::admission::{
     tell_circuit,
 };
 use super::attempt::{
-    Answered, Attempt, CallUsage, StreamedOutput, Visibility, run_attempt, sleep_unless_stopped,
+    Attempt, CallUsage, ModelAnswer, StreamedOutput, Visibility, run_attempt, sleep_unless_stopped,
 };
 use super::calls::ToolRun;
 use super::compact::learn_window;
@@ -20,7 +20,7 @@ use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
 use crate::domain::{AgentError, Cause, Cost, ErrorCode, Event, Message, Usage};
-use crate::provider::{Fault, Item, ProviderError, Request, RetryState, StopReason};
+use crate::provider::{HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, StopReason};
 
 /// The code of the warning that calls are not recorded.
 const RECORDING_FAILED: &str = "recording_failed";
@@ -97,7 +97,7 @@ impl StepOutcome {
 pub(super) async fn run_step(
     cx: &TurnContext,
     state: &mut LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
 ) -> Result<StepOutcome, Stopped> {
     let started = clock::now();
     let answered = match ask_within_output_limit(cx, state, items).await? {
@@ -134,10 +134,10 @@ pub(super) async fn run_step(
 async fn ask_within_output_limit(
     cx: &TurnContext,
     state: &mut LoopState,
-    items: &[Arc<Item>],
+    items: &[Arc<HistoryItem>],
 ) -> Result<CallOutcome, Stopped> {
     loop {
-        let request = Arc::new(Request {
+        let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
             system: cx.system.clone(),
             messages: items.to_vec(),
@@ -210,10 +210,10 @@ fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Opt
 async fn process_answer(
     cx: &TurnContext,
     state: &mut LoopState,
-    answered: Answered,
+    answered: ModelAnswer,
 ) -> Result<StepOutcome, Stopped> {
     let model = &state.model;
-    let Answered {
+    let ModelAnswer {
         answer,
         stop,
         shown,
@@ -297,7 +297,7 @@ fn add_model_context(error: &mut AgentError, model: &ResolvedModel) {
 /// What came of asking a model, retries included.
 pub(super) enum CallOutcome {
     /// An answer.
-    Answered(Box<Answered>),
+    Answered(Box<ModelAnswer>),
     /// The prompt does not fit; the real window, where the provider names it.
     TooLong { error: AgentError, limit: Option<u64> },
     /// The output limit is more than the model has; the model's own, where the provider names it.
@@ -315,7 +315,7 @@ pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
-    request: Arc<Request>,
+    request: Arc<ModelRequest>,
     used: &mut TurnUsage,
     shows: Visibility,
 ) -> Result<CallOutcome, Stopped> {
@@ -400,9 +400,9 @@ async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stop
 
 fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
     match error.fault {
-        Fault::PromptTooLong { limit } => CallOutcome::TooLong { error: told, limit },
-        Fault::OutputLimit { limit } => CallOutcome::OutputRefused { error: told, limit },
-        Fault::ImageRefused => CallOutcome::ImageRefused(told),
+        ProviderFault::PromptTooLong { limit } => CallOutcome::TooLong { error: told, limit },
+        ProviderFault::OutputLimit { limit } => CallOutcome::OutputRefused { error: told, limit },
+        ProviderFault::ImageRefused => CallOutcome::ImageRefused(told),
         _ => CallOutcome::Failed(told),
     }
 }
@@ -451,7 +451,7 @@ async fn charge_part(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &mut TurnUsage,
-    (request, spent): (&Request, CallUsage),
+    (request, spent): (&ModelRequest, CallUsage),
     shows: Visibility,
 ) -> Result<(), Stopped> {
     if spent.usage == Usage::default() && spent.came == 0 {

@@ -100,7 +100,7 @@ impl Limit {
 
 /// What a turn may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Steps (model calls that led on) in one turn; 50 by default.
     pub max_steps: u32,
     /// How often the output limit may be raised: once to the large one, or three times to twice the last.
@@ -115,7 +115,7 @@ pub struct Limits {
     pub degrade: bool,
 }
 
-impl Default for Limits {
+impl Default for TurnLimits {
     fn default() -> Self {
         Self {
             max_steps: 50,
@@ -153,7 +153,7 @@ pub struct Facts {
 
 /// How far a turn is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TurnProgress {
     /// Steps taken: model calls that led on or ended the turn.
     pub steps: u32,
     escalations: u32,
@@ -171,7 +171,7 @@ pub struct Progress {
     since_nudge: Option<u64>,
 }
 
-impl Progress {
+impl TurnProgress {
     /// How often a stop hook has objected.
     pub fn stop_blocks(&self) -> u32 {
         self.stop_blocks
@@ -229,7 +229,12 @@ impl Progress {
 }
 
 /// What the outcome of a step does to the turn.
-pub fn next_transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts: &Facts) -> Transition {
+pub fn next_transition(
+    progress: &TurnProgress,
+    limits: &TurnLimits,
+    outcome: Outcome,
+    facts: &Facts,
+) -> Transition {
     use ContinueReason as Go;
     use TerminalReason as End;
     match outcome {
@@ -304,7 +309,7 @@ fn continue_or_end(may: bool, go: ContinueReason, end: TerminalReason) -> Transi
 }
 
 /// Goes on with a further step, unless that was the last.
-fn next(progress: &Progress, limits: &Limits, go: ContinueReason) -> Transition {
+fn next(progress: &TurnProgress, limits: &TurnLimits, go: ContinueReason) -> Transition {
     // The step that has just ended counts.
     continue_or_end(
         progress.steps + 1 < limits.max_steps,
@@ -360,11 +365,11 @@ mod tests {
 
     /// The decisions of a turn whose steps all come to `outcome`.
     fn state(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
-        let limits = Limits {
+        let limits = TurnLimits {
             max_steps: 3,
-            ..Limits::default()
+            ..TurnLimits::default()
         };
-        let mut progress = Progress::default();
+        let mut progress = TurnProgress::default();
         let mut names = Vec::new();
         loop {
             let next = next_transition(&progress, &limits, outcome, facts);
@@ -472,11 +477,11 @@ mod tests {
 
     #[test]
     fn doubling_is_three_times() {
-        let limits = Limits {
+        let limits = TurnLimits {
             max_escalations: 3,
-            ..Limits::default()
+            ..TurnLimits::default()
         };
-        let mut progress = Progress::default();
+        let mut progress = TurnProgress::default();
         for _ in 0..3 {
             let next = next_transition(&progress, &limits, Outcome::Truncated, &RICH);
             assert_eq!(next.reason_name(), "max_output_tokens_escalate");
@@ -488,8 +493,8 @@ mod tests {
 
     #[test]
     fn the_right_to_compact_returns_only_after_a_step_that_led_on() {
-        let limits = Limits::default();
-        let mut progress = Progress::default();
+        let limits = TurnLimits::default();
+        let mut progress = TurnProgress::default();
         let mut names = Vec::new();
         for outcome in [
             Outcome::PromptTooLong,
@@ -509,7 +514,7 @@ mod tests {
 
     #[test]
     fn three_vain_nudges_in_a_row_are_enough() {
-        let limits = Limits::default();
+        let limits = TurnLimits::default();
         let (ran, said) = (Outcome::ToolsRan, Outcome::Answered);
         // (what the steps come to, with their tokens; nudges before the turn ends)
         let cases: [(&[(Outcome, u64)], u32); 6] = [
@@ -558,7 +563,7 @@ mod tests {
             ),
         ];
         for (steps, nudges) in cases {
-            let mut progress = Progress::default();
+            let mut progress = TurnProgress::default();
             let mut told = 0;
             for (outcome, output_tokens) in steps {
                 let facts = Facts {
@@ -584,8 +589,8 @@ mod tests {
             outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 7]>(), 0u64..1_000), 0..300),
             max_steps in 1u32..60,
         ) {
-            let limits = Limits { max_steps, ..Limits::default() };
-            let mut progress = Progress::default();
+            let limits = TurnLimits { max_steps, ..TurnLimits::default() };
+            let mut progress = TurnProgress::default();
             let mut calls = 0;
             let for_ever = std::iter::repeat_n((0, [true; 7], 0), 100);
             for (n, [steer, larger, collapse, compact, picture, hop, target], tokens) in

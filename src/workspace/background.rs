@@ -34,11 +34,11 @@ struct Jobs {
     started: u32,
     /// The session ends: nothing starts any more.
     closed: bool,
-    list: Vec<Job>,
+    list: Vec<BackgroundJob>,
 }
 
 #[derive(Debug)]
-struct Job {
+struct BackgroundJob {
     id: String,
     title: String,
     process: Arc<Process>,
@@ -119,7 +119,7 @@ impl Unread {
     }
 }
 
-impl Job {
+impl BackgroundJob {
     fn new(id: String, title: &str, child: Child) -> Self {
         let process = Arc::new(child.process);
         let unread = Arc::new(Mutex::new(Unread::default()));
@@ -208,7 +208,7 @@ impl Background {
             return Err((error, Box::new(child)));
         }
         jobs.started += 1;
-        let job = Job::new(format!("bg{}", jobs.started), title, child);
+        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, child);
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)
@@ -216,7 +216,11 @@ impl Background {
 
     /// All that run, and the last that ended, in the order of their start.
     pub fn list_jobs(&self) -> Vec<BackgroundStatus> {
-        self.lock_jobs().list.iter().map(Job::to_status).collect()
+        self.lock_jobs()
+            .list
+            .iter()
+            .map(BackgroundJob::to_status)
+            .collect()
     }
 
     /// Whether none runs. A session with one that runs is not idle.
@@ -292,7 +296,7 @@ impl Drop for Background {
 }
 
 impl Jobs {
-    fn get(&self, id: &str) -> Result<&Job, BackgroundError> {
+    fn get(&self, id: &str) -> Result<&BackgroundJob, BackgroundError> {
         self.list
             .iter()
             .find(|job| job.id == id)

@@ -21,7 +21,7 @@ pub struct Replacement {
 
 /// What the replacements gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedText {
     /// The whole new text.
     pub text: String,
     /// In how many places it changed.
@@ -83,7 +83,7 @@ impl EditError {
 }
 
 /// Applies all replacements in order, each to what those before it left; or none.
-pub fn apply(text: &str, edits: &[Replacement]) -> Result<Edited, EditError> {
+pub fn apply(text: &str, edits: &[Replacement]) -> Result<EditedText, EditError> {
     let failed = |number, problem| EditError {
         number,
         of: edits.len(),
@@ -92,7 +92,7 @@ pub fn apply(text: &str, edits: &[Replacement]) -> Result<Edited, EditError> {
     if edits.is_empty() {
         return Err(failed(0, Problem::Nothing));
     }
-    let mut edited = Edited {
+    let mut edited = EditedText {
         text: text.to_owned(),
         places: 0,
     };

@@ -143,7 +143,7 @@ impl IgnoreRules {
     }
 
     /// What the rules say of `path`, which lies in the folder entered last.
-    pub fn evaluate_path(&self, path: &Path, is_folder: bool) -> Verdict {
+    pub fn evaluate_path(&self, path: &Path, is_folder: bool) -> IgnoreVerdict {
         let (mut ignore, mut gitignore, mut exclude) = (Match::None, Match::None, Match::None);
         let mut is_outer = false;
         let ask = |found: &mut Match<()>, rules: &Option<Gitignore>| {
@@ -162,9 +162,9 @@ impl IgnoreRules {
         let mut global = Match::None;
         ask(&mut global, &self.global);
         match ignore.or(gitignore).or(exclude).or(global) {
-            Match::None => Verdict::Unnamed,
-            Match::Ignore(()) => Verdict::Excluded,
-            Match::Whitelist(()) => Verdict::Included,
+            Match::None => IgnoreVerdict::Unnamed,
+            Match::Ignore(()) => IgnoreVerdict::Excluded,
+            Match::Whitelist(()) => IgnoreVerdict::Included,
         }
     }
 
@@ -190,7 +190,7 @@ impl IgnoreRules {
 
 /// What rules say of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum IgnoreVerdict {
     /// No rule names it.
     Unnamed,
     /// It is excluded.

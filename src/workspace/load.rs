@@ -9,7 +9,7 @@ use crate::base::nofollow::{FileKind, OpenError, RegularFile};
 
 /// A file's present text.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedFile {
     /// The text. Of a buffer the encoding is not known and stands as UTF-8.
     pub file: TextFile,
     /// What the editor holds of it.
@@ -55,7 +55,7 @@ pub enum LoadError {
 }
 
 /// The present text of the resolved `path`. Blocks.
-pub fn load_file(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
+pub fn load_file(overlay: &Overlay, path: &Path) -> Result<LoadedFile, LoadError> {
     let buffer = overlay.lookup_buffer(path);
     let file = match &buffer {
         Buffer::Unsaved(document) => TextFile {
@@ -64,7 +64,7 @@ pub fn load_file(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
         },
         Buffer::Saved | Buffer::Unknown => from_disk(path)?,
     };
-    Ok(Loaded { file, buffer })
+    Ok(LoadedFile { file, buffer })
 }
 
 /// Opens the regular file at the resolved `path`: the only way in which a tool or a prompt reads a workspace file.

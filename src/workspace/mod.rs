@@ -36,7 +36,7 @@ pub mod write;
 pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
 };
-pub use load::{LoadError, Loaded};
+pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, Opened, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, Resolved};
@@ -69,7 +69,7 @@ impl From<OnCancel> for Stop {
 
 /// What all sessions of the server share.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct WorkspaceShared {
     roots: RwLock<Arc<Roots>>,
     overlay: Overlay,
     locks: WriteLocks,
@@ -79,7 +79,7 @@ pub struct Shared {
     git_guard: GitGuard,
 }
 
-impl Shared {
+impl WorkspaceShared {
     /// The workspace folders, and the home folder that `~` stands for.
     pub fn new(folders: &[Folder], home: Option<PathBuf>) -> Arc<Self> {
         let shared = Self {
@@ -158,7 +158,7 @@ impl Shared {
 /// A session's view of files and processes. A sub-agent gets one of its own: it has read nothing yet.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    shared: Arc<Shared>,
+    shared: Arc<WorkspaceShared>,
     reads: ReadLog,
     known: Arc<watch::KnownFiles>,
     background: Background,
@@ -167,7 +167,7 @@ pub struct Workspace {
 
 impl Workspace {
     /// A view that has read nothing yet.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<WorkspaceShared>) -> Self {
         Self {
             shared,
             ..Self::default()
@@ -185,7 +185,7 @@ impl Workspace {
     }
 
     /// What all sessions share.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<WorkspaceShared> {
         &self.shared
     }
 
@@ -252,7 +252,7 @@ impl Workspace {
     }
 
     /// A file's present text: the editor's where it is not saved, else the disk's. Blocks.
-    pub fn load_file(&self, path: &Path) -> Result<Loaded, LoadError> {
+    pub fn load_file(&self, path: &Path) -> Result<LoadedFile, LoadError> {
         load::load_file(&self.shared.overlay, path)
     }
 
@@ -282,7 +282,7 @@ mod tests {
             name: name.to_owned(),
             path: base.join(name),
         };
-        let shared = Shared::new(&[], None);
+        let shared = WorkspaceShared::new(&[], None);
         let session = Workspace::new(shared.clone());
         let inside = |given: &str| session.resolve_path(&base.join("a"), given).unwrap().inside;
         // No folders: the session's cwd is the root.

@@ -30,14 +30,14 @@ pub enum Buffer {
     /// Nothing that is not on the disk too.
     Saved,
     /// Text that is not saved.
-    Unsaved(Document),
+    Unsaved(UnsavedDocument),
     /// Changes that we could not follow; it may differ from the disk.
     Unknown,
 }
 
 /// An open document with unsaved text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct UnsavedDocument {
     /// Its URI, as the client writes it.
     pub uri: String,
     /// Its version.
@@ -216,7 +216,7 @@ impl Overlay {
         let (held, lost) = {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
-            let held: Vec<Document> = uris
+            let held: Vec<UnsavedDocument> = uris
                 .iter()
                 .filter_map(|uri| Some(open.find_held_document(uri)?.1))
                 .collect();
@@ -292,7 +292,7 @@ impl Overlay {
             })
     }
 
-    fn mark_clean(&self, compared: &Document) {
+    fn mark_clean(&self, compared: &UnsavedDocument) {
         let mut open = self.lock();
         // Only what was compared: a change may have come meanwhile.
         if let Some(entry) = open.by_uri.get_mut(&compared.uri)
@@ -323,12 +323,12 @@ impl OpenDocument {
         }
     }
 
-    fn find_held_document(&self, uri: &str) -> Option<(PathBuf, Document)> {
+    fn find_held_document(&self, uri: &str) -> Option<(PathBuf, UnsavedDocument)> {
         let entry = self.by_uri.get(uri)?;
         let DocumentBody::Held(text) = &entry.body else {
             return None;
         };
-        let document = Document {
+        let document = UnsavedDocument {
             uri: uri.to_owned(),
             version: entry.version,
             text: text.clone(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Stat;
 
-use super::ignore_rules::{IGNORE_FILES, IgnoreRules, UnusableRules, Verdict};
+use super::ignore_rules::{IGNORE_FILES, IgnoreRules, IgnoreVerdict, UnusableRules};
 use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 
 /// Folders of version control, whose content is nobody's work.
@@ -156,9 +156,9 @@ impl<H: Fn() -> bool> Walk<H> {
             return false;
         }
         match self.rules.evaluate_path(path, is_folder) {
-            Verdict::Unnamed => !is_hidden,
-            Verdict::Excluded => false,
-            Verdict::Included => true,
+            IgnoreVerdict::Unnamed => !is_hidden,
+            IgnoreVerdict::Excluded => false,
+            IgnoreVerdict::Included => true,
         }
     }
 }

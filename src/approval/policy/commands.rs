@@ -5,14 +5,14 @@ use super::super::command::{self, VisitedCommand};
 use super::super::rule::Rule;
 use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
-use super::{Call, MAX_OFFERED_TEXT, RUNS, RuleMatch, Verdict, allowed_by_mode};
+use super::{JudgedCall, MAX_OFFERED_TEXT, RUNS, RuleMatch, Verdict, allowed_by_mode};
 use crate::base::text::one_line;
 use crate::domain::{FileFinding, FindingKind, Mode, Risk};
 
 /// The most rules that one "always" stores.
 const MAX_OFFERED: usize = 5;
 
-impl<'a> Call<'a> {
+impl<'a> JudgedCall<'a> {
     pub(super) fn judge_command(&self) -> Verdict {
         let line = shell::parse(&self.effect.subject);
         let mut seen = command::look_through(&self.effect.subject, &line);

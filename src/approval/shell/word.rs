@@ -293,10 +293,12 @@ impl<'a> ShellReader<'a> {
             return self.abort_unsupported_syntax();
         };
         match expansion_kind(&self.remaining_text()[..length]) {
-            Expansion::Reads => {}
-            Expansion::Sets => self.mark_hidden("it sets a variable in an expansion"),
-            Expansion::Evaluates => self.mark_hidden("it evaluates what a variable holds"),
-            Expansion::Unknown => return self.abort_parse("it has an expansion that cannot be parsed"),
+            ParameterExpansion::Reads => {}
+            ParameterExpansion::Sets => self.mark_hidden("it sets a variable in an expansion"),
+            ParameterExpansion::Evaluates => self.mark_hidden("it evaluates what a variable holds"),
+            ParameterExpansion::Unknown => {
+                return self.abort_parse("it has an expansion that cannot be parsed");
+            }
         }
         self.at += length + 1;
     }
@@ -369,7 +371,7 @@ impl<'a> ShellReader<'a> {
 
 /// What an expansion `${…}` does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expansion {
+enum ParameterExpansion {
     /// Gives a text.
     Reads,
     /// Assigns: `${x:=y}`.
@@ -380,9 +382,9 @@ enum Expansion {
 }
 
 /// Only forms that are listed here are understood.
-fn expansion_kind(inner: &str) -> Expansion {
+fn expansion_kind(inner: &str) -> ParameterExpansion {
     if inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']) || inner.contains("$[") {
-        return Expansion::Unknown;
+        return ParameterExpansion::Unknown;
     }
     let (parameter, is_length) = match inner.strip_prefix('#') {
         Some(rest) if rest.starts_with(is_name_char) || matches!(rest, "@" | "*") => (rest, true),
@@ -393,7 +395,7 @@ fn expansion_kind(inner: &str) -> Expansion {
     let digits = parameter.bytes().take_while(u8::is_ascii_digit).count();
     let rest = match (name, digits) {
         (0, _) if special => &parameter[1..],
-        (0, _) => return Expansion::Unknown,
+        (0, _) => return ParameterExpansion::Unknown,
         (_, 0) => &parameter[name..],
         (_, digits) => &parameter[digits..],
     };
@@ -402,29 +404,29 @@ fn expansion_kind(inner: &str) -> Expansion {
         None => (None, rest),
     };
     if subscript.is_some_and(|text| !matches!(text, "@" | "*") && !text.bytes().all(|b| b.is_ascii_digit())) {
-        return Expansion::Evaluates;
+        return ParameterExpansion::Evaluates;
     }
     let (colon, word) = match operator.strip_prefix(':') {
         Some(word) => (true, word),
         None => (false, operator),
     };
     match word.chars().next() {
-        None if !colon => Expansion::Reads,
-        _ if is_length => Expansion::Unknown,
-        Some('-' | '+' | '?') => Expansion::Reads,
-        Some('=') => Expansion::Sets,
-        Some('@') if !colon => Expansion::Evaluates,
-        Some('#' | '%' | '/' | '^' | ',') if !colon => Expansion::Reads,
+        None if !colon => ParameterExpansion::Reads,
+        _ if is_length => ParameterExpansion::Unknown,
+        Some('-' | '+' | '?') => ParameterExpansion::Reads,
+        Some('=') => ParameterExpansion::Sets,
+        Some('@') if !colon => ParameterExpansion::Evaluates,
+        Some('#' | '%' | '/' | '^' | ',') if !colon => ParameterExpansion::Reads,
         // An offset and a length are expressions.
         _ if colon
             && word
                 .chars()
                 .all(|c| c.is_ascii_digit() || matches!(c, ' ' | ':' | '-')) =>
         {
-            Expansion::Reads
+            ParameterExpansion::Reads
         }
-        _ if colon => Expansion::Evaluates,
-        _ => Expansion::Unknown,
+        _ if colon => ParameterExpansion::Evaluates,
+        _ => ParameterExpansion::Unknown,
     }
 }
 

@@ -24,7 +24,7 @@ const CANDIDATES: usize = 200;
 
 /// What came of the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum PromptLine {
     Words(String),
     /// Ctrl-C; what stood there is gone.
     Interrupted,
@@ -33,12 +33,12 @@ pub(super) enum Line {
 }
 
 /// The line editor.
-pub(super) struct Input {
+pub(super) struct ChatInput {
     editor: Editor<Help, FileHistory>,
     history: Option<PathBuf>,
 }
 
-impl Input {
+impl ChatInput {
     /// With the history of `state_dir`, if it can be had.
     pub(super) fn open(
         styler: Styler,
@@ -78,7 +78,7 @@ impl Input {
     }
 
     /// Reads a line that begins with `draft`. Blocks.
-    pub(super) fn read(&mut self, draft: &str) -> Line {
+    pub(super) fn read(&mut self, draft: &str) -> PromptLine {
         let read = match draft {
             "" => self.editor.readline("› "),
             draft => self.editor.readline_with_initial("› ", (draft, "")),
@@ -87,10 +87,10 @@ impl Input {
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
                 self.save_history_line(&line);
-                Line::Words(line)
+                PromptLine::Words(line)
             }
-            Err(ReadlineError::Interrupted) => Line::Interrupted,
-            Err(_) => Line::End,
+            Err(ReadlineError::Interrupted) => PromptLine::Interrupted,
+            Err(_) => PromptLine::End,
         }
     }
 

@@ -13,18 +13,18 @@ mod trust;
 use std::path::{Path, PathBuf};
 
 pub(in crate::cli) use commands::short_path;
-use input::{Input, Line};
+use input::{ChatInput, PromptLine};
 use slash::{Slash, build_prompt_content, mode_name};
 
-use super::client::{Client, ClientError, Incoming, Launch};
+use super::client::{ClientError, Launch, ServerClient, ServerMessage};
 use super::doctor::WAYS;
-use super::external_editor::Editor;
+use super::external_editor::ExternalEditor;
 use super::keys::Draft;
 use super::screen::Screen;
 use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
 use super::style::{Color, Styler, fit_line};
-use super::turn::{ApprovalMode, TWICE, Turn, TurnEndReport, UserIntent, WaitFor};
+use super::turn::{ApprovalMode, TWICE, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{ConfigPaths, Env};
@@ -76,10 +76,10 @@ pub(super) async fn run_chat(
     let signals = Signals::install_handlers().map_err(ChatError::Signals)?;
     let places = ConfigPaths::from_env(env, config);
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
-    let input = Input::open(styler, &launch.folder, state_dir)?;
+    let input = ChatInput::open(styler, &launch.folder, state_dir)?;
     launch.questions = true;
     launch.interruptible = true;
-    let client = Client::start(&launch).await?;
+    let client = ServerClient::start(&launch).await?;
     let mut chat = Chat {
         view: View::new(Screen::with_stdout(true, styler)),
         client,
@@ -88,7 +88,7 @@ pub(super) async fn run_chat(
         draft: Draft::default(),
         agent: None,
         own: Vec::new(),
-        editor: Editor::from_env(env),
+        editor: ExternalEditor::from_env(env),
         session: String::new(),
         mode: Mode::Ask,
         interrupted: None,
@@ -112,12 +112,12 @@ struct Chat {
     /// The agent of new sessions.
     agent: Option<String>,
     view: View,
-    client: Client,
+    client: ServerClient,
     signals: Signals,
     /// Away while a line is read.
-    input: Option<Input>,
+    input: Option<ChatInput>,
     draft: Draft,
-    editor: Editor,
+    editor: ExternalEditor,
     session: String,
     mode: Mode,
     /// When Ctrl-C was pressed last.
@@ -141,8 +141,8 @@ impl Chat {
         loop {
             let line = self.read_line().await?;
             let line = match line {
-                Line::End => return Ok(()),
-                Line::Interrupted => {
+                PromptLine::End => return Ok(()),
+                PromptLine::Interrupted => {
                     let now = clock::now();
                     if self
                         .interrupted
@@ -155,8 +155,8 @@ impl Chat {
                         .show_note(Color::Dim, "press Ctrl-C again or Ctrl-D to leave");
                     continue;
                 }
-                Line::Words(line) if line.trim().is_empty() => continue,
-                Line::Words(line) => line,
+                PromptLine::Words(line) if line.trim().is_empty() => continue,
+                PromptLine::Words(line) => line,
             };
             self.interrupted = None;
             let done = match slash::parse(&line) {
@@ -184,9 +184,9 @@ impl Chat {
     }
 
     /// Reads a line, and what the server says meanwhile.
-    async fn read_line(&mut self) -> Result<Line, ClientError> {
+    async fn read_line(&mut self) -> Result<PromptLine, ClientError> {
         let Some(mut input) = self.input.take() else {
-            return Ok(Line::End);
+            return Ok(PromptLine::End);
         };
         // What came before the last answer counts for the next line, however soon it is typed.
         while let Some(told) = self.client.pop_notification() {
@@ -205,7 +205,7 @@ impl Chat {
             tokio::select! { biased;
                 read = &mut reading => match read {
                     Ok(read) => break read,
-                    Err(_) => return Ok(Line::End),
+                    Err(_) => return Ok(PromptLine::End),
                 },
                 action = self.signals.next() => if action == SignalAction::Leave {
                     // The thread that reads stays behind; its terminal is left as it was found.
@@ -214,11 +214,11 @@ impl Chat {
                         let _ = rustix::termios::tcsetattr(std::io::stdin(), now, saved);
                     }
                     self.view.screen.write("\n");
-                    return Ok(Line::End);
+                    return Ok(PromptLine::End);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
-                    Ok(Incoming::Notification(told)) => said.push(told),
-                    Ok(Incoming::Answer(..)) => {}
+                    Ok(ServerMessage::Notification(told)) => said.push(told),
+                    Ok(ServerMessage::Answer(..)) => {}
                     Err(error) => ended = Some(error),
                 },
             }
@@ -228,7 +228,7 @@ impl Chat {
         for told in said {
             self.handle_notification(&told);
         }
-        if let (Some(ClientError::Ended(why)), Line::Words(_)) = (ended, &line) {
+        if let (Some(ClientError::Ended(why)), PromptLine::Words(_)) = (ended, &line) {
             self.restart_server(&why).await?;
         }
         Ok(line)
@@ -321,7 +321,7 @@ impl Chat {
             }
             UserIntent::GoOn
         };
-        let turn = Turn {
+        let turn = TurnRunner {
             client: &mut self.client,
             view: &mut self.view,
             signals: &mut self.signals,
@@ -369,7 +369,7 @@ impl Chat {
         self.view.screen.write_gap();
         self.view
             .show_note(Color::Yellow, &format!("! the server exited{why}; restarting it"));
-        self.client = Client::start(&self.launch).await?;
+        self.client = ServerClient::start(&self.launch).await?;
         if self.session.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! `/trust`: what a folder's own files would activate is shown before anybody can say yes to it, and each redirect of a
 //! keyed provider is a question of its own.
 
-use super::input::Line;
+use super::input::PromptLine;
 use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
@@ -120,7 +120,9 @@ impl Chat {
         self.view
             .show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
         let line = self.read_line().await?;
-        Ok(matches!(line, Line::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")))
+        Ok(
+            matches!(line, PromptLine::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")),
+        )
     }
 }
 

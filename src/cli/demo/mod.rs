@@ -8,16 +8,16 @@ mod scratch;
 
 use std::sync::atomic::Ordering;
 
-use model::Model;
+use model::DemoModel;
 use scratch::Scratch;
 
-use super::client::{Client, ClientError, Launch};
+use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::notification::seq_of;
 use super::screen::Screen;
 use super::signals::Signals;
 use super::style::{Color, Styler};
-use super::turn::{ApprovalMode, Turn, TurnEndReport, UserIntent, WaitFor};
+use super::turn::{ApprovalMode, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
@@ -92,7 +92,7 @@ enum DemoError {
 async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32, DemoError> {
     let mut signals = Signals::install_handlers().map_err(DemoError::Signals)?;
     let scratch = Scratch::new().map_err(DemoError::Scratch)?;
-    let model = Model::start().await.map_err(DemoError::Model)?;
+    let model = DemoModel::start().await.map_err(DemoError::Model)?;
     scratch.write_config(model.port).map_err(DemoError::Scratch)?;
     let launch = Launch {
         folder: scratch.workspace_path(),
@@ -102,13 +102,13 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         questions: false,
         interruptible: true,
     };
-    let mut client = Client::start(&launch).await?;
+    let mut client = ServerClient::start(&launch).await?;
     show_intro(view, &client, &scratch, model.port);
 
     let created: NewSessionResult = client
         .request(method::NEW_SESSION, &NewSessionParams::default())
         .await?;
-    let mut stage = Stage {
+    let mut stage = DemoStage {
         client: &mut client,
         view,
         signals: &mut signals,
@@ -142,7 +142,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     Ok(show_verdict(view, &evidence, &model, mended, stored))
 }
 
-fn show_intro(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
+fn show_intro(view: &mut View, client: &ServerClient, scratch: &Scratch, port: u16) {
     let styler = view.screen.styler;
     view.screen.write_line(&styler.paint_text(Color::Bold, TITLE));
     let pid = client.pid().unwrap_or_default();
@@ -156,8 +156,8 @@ fn show_intro(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
 }
 
 /// All that a turn of the demo needs.
-struct Stage<'a> {
-    client: &'a mut Client,
+struct DemoStage<'a> {
+    client: &'a mut ServerClient,
     view: &'a mut View,
     signals: &'a mut Signals,
     session: &'a str,
@@ -166,7 +166,7 @@ struct Stage<'a> {
     evidence: Evidence,
 }
 
-impl Stage<'_> {
+impl DemoStage<'_> {
     async fn run_prompt(&mut self, prompt: &str) -> Result<TurnEndReport, ClientError> {
         self.view.show_prompt(prompt);
         let params = PromptParams {
@@ -177,7 +177,7 @@ impl Stage<'_> {
         let (evidence, scratch) = (&mut self.evidence, self.scratch);
         let story = prompt == STORY;
         let mut watch = |told: &ServerNotification| evidence.take(told, scratch, story);
-        let turn = Turn {
+        let turn = TurnRunner {
             client: self.client,
             view: self.view,
             signals: self.signals,
@@ -192,7 +192,7 @@ impl Stage<'_> {
     }
 }
 
-impl Stage<'_> {
+impl DemoStage<'_> {
     /// What the first turn changed is taken back, and made again.
     async fn take_back(&mut self) -> Result<(), ClientError> {
         self.view.show_note(
@@ -270,7 +270,7 @@ impl Evidence {
     }
 
     /// What was to be shown: whether it was, what to say of it, what else was missing.
-    fn check_claims(&self, model: &Model, mended: bool, stored: u64) -> Vec<(bool, String)> {
+    fn check_claims(&self, model: &DemoModel, mended: bool, stored: u64) -> Vec<(bool, String)> {
         let allowed = matches!(
             self.decision,
             Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
@@ -319,7 +319,7 @@ impl Evidence {
     }
 }
 
-async fn stored_events(client: &mut Client, session: &str) -> Result<u64, ClientError> {
+async fn stored_events(client: &mut ServerClient, session: &str) -> Result<u64, ClientError> {
     let params = LoadSessionParams {
         session_id: session.to_owned(),
         after_seq: None,
@@ -331,7 +331,7 @@ async fn stored_events(client: &mut Client, session: &str) -> Result<u64, Client
     Ok(loaded.events.len() as u64)
 }
 
-fn show_verdict(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, stored: u64) -> i32 {
+fn show_verdict(view: &mut View, evidence: &Evidence, model: &DemoModel, mended: bool, stored: u64) -> i32 {
     let styler = view.screen.styler;
     let claims = evidence.check_claims(model, mended, stored);
     view.screen.write_gap();

@@ -24,7 +24,7 @@ const MAX_REQUEST: usize = 4 << 20;
 
 /// What it has seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenRequests {
     /// Requests.
     pub(super) requests: AtomicU32,
     /// Answers that the other side closed while they streamed.
@@ -34,11 +34,11 @@ pub(super) struct Seen {
 }
 
 /// The running server.
-pub(super) struct Model {
+pub(super) struct DemoModel {
     /// Where it listens.
     pub(super) port: u16,
     /// What it has seen.
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<SeenRequests>,
     _task: AbortOnDrop<Infallible>,
 }
 
@@ -49,12 +49,12 @@ struct Reply {
     cut: bool,
 }
 
-impl Model {
+impl DemoModel {
     /// Listens on a free port of this machine alone.
     pub(super) async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let seen = Arc::<Seen>::default();
+        let seen = Arc::<SeenRequests>::default();
         let task = spawn(serve_connections(listener, seen.clone()));
         Ok(Self {
             port,
@@ -64,7 +64,7 @@ impl Model {
     }
 }
 
-async fn serve_connections(listener: TcpListener, seen: Arc<Seen>) -> Infallible {
+async fn serve_connections(listener: TcpListener, seen: Arc<SeenRequests>) -> Infallible {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! { biased;
@@ -77,7 +77,7 @@ async fn serve_connections(listener: TcpListener, seen: Arc<Seen>) -> Infallible
     }
 }
 
-async fn answer_request(mut stream: TcpStream, seen: &Seen) -> io::Result<()> {
+async fn answer_request(mut stream: TcpStream, seen: &SeenRequests) -> io::Result<()> {
     let request = read_request(&mut stream).await?;
     seen.requests.fetch_add(1, Ordering::Relaxed);
     match script_reply(&request, seen) {
@@ -115,7 +115,7 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<Value> {
     }
 }
 
-async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &Seen) -> io::Result<()> {
+async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &SeenRequests) -> io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                 connection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
@@ -147,7 +147,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &Seen) -> io::
 }
 
 /// What the model says to this request.
-fn script_reply(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> {
+fn script_reply(request: &Value, seen: &SeenRequests) -> Result<Reply, (&'static str, Value)> {
     let blocks: Vec<&Value> = request["messages"]
         .as_array()
         .into_iter()

@@ -47,7 +47,7 @@ const EXAMPLE: &str = r#"
 
 /// Layers for a test; what is not said is absent.
 #[derive(Default)]
-struct Given<'a> {
+struct TestLayers<'a> {
     user: &'a str,
     workspace: &'a str,
     local: &'a str,
@@ -60,12 +60,12 @@ struct Given<'a> {
     tools: &'a [&'a str],
 }
 
-impl Given<'_> {
+impl TestLayers<'_> {
     fn env(&self) -> Env {
         Env::from_vars(self.env.iter().copied().chain([("HOME", "/h")]))
     }
 
-    fn load(&self) -> Loaded {
+    fn load(&self) -> LoadedConfig {
         self.with_inputs(load_settings)
     }
 
@@ -115,15 +115,15 @@ fn default_model(provider: &str) -> Option<String> {
     has_one.then(|| format!("{provider}s-usual"))
 }
 
-fn user(text: &str) -> Loaded {
-    Given {
+fn user(text: &str) -> LoadedConfig {
+    TestLayers {
         user: text,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load()
 }
 
-fn lines(loaded: &Loaded) -> Vec<String> {
+fn lines(loaded: &LoadedConfig) -> Vec<String> {
     loaded.diagnostics.iter().map(ToString::to_string).collect()
 }
 
@@ -133,10 +133,10 @@ fn the_example_of_the_specification_loads_unchanged() {
         ("ANTHROPIC_API_KEY", "sk-ant-1"),
         ("OPENROUTER_API_KEY", "sk-or-1"),
     ];
-    let loaded = Given {
+    let loaded = TestLayers {
         user: EXAMPLE,
         env: &keys,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert_eq!(lines(&loaded), [""; 0]);
@@ -175,7 +175,7 @@ fn the_example_of_the_specification_loads_unchanged() {
         without
             .diagnostics
             .iter()
-            .all(|problem| problem.severity == Severity::Warning)
+            .all(|problem| problem.severity == ConfigSeverity::Warning)
     );
     assert_eq!(
         lines(&without)[0],
@@ -243,14 +243,14 @@ fn later_layers_go_before_earlier_ones() {
         model: Some("flag".to_owned()),
         ..Flags::default()
     };
-    let mut given = Given {
+    let mut given = TestLayers {
         user: &user,
         workspace: &workspace,
         local: &local,
         options,
         env: &[("AGENTLS_MODEL", "env"), ("AGENTLS_LOG", "debug")],
         flags,
-        ..Given::default()
+        ..TestLayers::default()
     };
     let mut models = Vec::new();
     for step in 0..6 {
@@ -284,10 +284,10 @@ fn a_broken_address_is_never_replaced_by_the_usual_one() {
         "[provider.openai]\nbase_url = '${NOT_SET}/v1'",
         "[provider.openai]\nkind = 'nonsense'",
     ] {
-        let given = Given {
+        let given = TestLayers {
             user: text,
             env: &[("OPENAI_API_KEY", "sk-1")],
-            ..Given::default()
+            ..TestLayers::default()
         };
         let loaded = given.load();
         assert!(!loaded.diagnostics.is_empty(), "{text}");
@@ -298,7 +298,7 @@ fn a_broken_address_is_never_replaced_by_the_usual_one() {
             "{text}: {choice:?}"
         );
         // A later layer mends it.
-        let mended = Given {
+        let mended = TestLayers {
             options: Some(
                 json!({"provider": {"openai": {"kind": "openai", "base_url": "http://localhost:1"}}}),
             ),
@@ -327,11 +327,11 @@ fn a_mode_that_cannot_be_read_is_no_loose_one() {
             Mode::Ask,
         ),
     ] {
-        let loaded = Given {
+        let loaded = TestLayers {
             user,
             workspace,
             trusted: true,
-            ..Given::default()
+            ..TestLayers::default()
         }
         .load();
         assert_eq!(loaded.settings.default_agent().mode, mode, "{workspace}");
@@ -344,32 +344,32 @@ fn trust_is_told_and_obeyed() {
     let workspace = "[agent.default]\nmode = 'full'\nmodel = 'theirs'\n[provider.anthropic]\nbase_url = 'https://evil.example'\n";
     for (given, trusted) in [
         (
-            Given {
+            TestLayers {
                 workspace,
-                ..Given::default()
+                ..TestLayers::default()
             },
             false,
         ),
         (
-            Given {
+            TestLayers {
                 local: workspace,
-                ..Given::default()
+                ..TestLayers::default()
             },
             false,
         ),
         (
-            Given {
+            TestLayers {
                 workspace,
                 trusted: true,
-                ..Given::default()
+                ..TestLayers::default()
             },
             true,
         ),
         (
-            Given {
+            TestLayers {
                 workspace,
                 user: "trusted = ['/w']",
-                ..Given::default()
+                ..TestLayers::default()
             },
             true,
         ),
@@ -391,9 +391,9 @@ fn trust_is_told_and_obeyed() {
         assert_eq!(url, "https://api.anthropic.com");
     }
     // It cannot make a provider unusable, either, nor trust itself.
-    let loaded = Given {
+    let loaded = TestLayers {
         workspace: "trusted = ['/w']\n[provider.openai]\nbase_url = 3",
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert!(loaded.settings.providers.contains_key("openai") && !loaded.trusted);
@@ -409,9 +409,9 @@ fn trust_is_told_and_obeyed() {
 
 #[test]
 fn options_take_no_keys_and_may_be_anything() {
-    let given = Given {
+    let given = TestLayers {
         options: Some(json!({"provider": {"openai": {"api_key": "sk-secret-1", "model": "m"}}})),
-        ..Given::default()
+        ..TestLayers::default()
     };
     let loaded = given.load();
     assert_eq!(
@@ -430,9 +430,9 @@ fn options_take_no_keys_and_may_be_anything() {
         json!({"agent": null}),
         json!({"deltaFrameMs": 3}),
     ] {
-        Given {
+        TestLayers {
             options: Some(options),
-            ..Given::default()
+            ..TestLayers::default()
         }
         .load();
     }
@@ -448,10 +448,10 @@ fn secrets_are_known_and_never_told() {
         ("WORK_KEY", "sk-work-0123456789abcdef"),
         ("TEAM_TOKEN", "tok-456789"),
     ];
-    let loaded = Given {
+    let loaded = TestLayers {
         user: text,
         env: &env,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert_eq!(
@@ -501,10 +501,10 @@ fn secrets_are_known_and_never_told() {
 fn a_key_that_is_named_and_missing_is_not_replaced() {
     let env = [("OPENAI_API_KEY", "sk-private")];
     let text = "[provider.openai]\napi_key = '${COMPANY_KEY}'";
-    let given = Given {
+    let given = TestLayers {
         user: text,
         env: &env,
-        ..Given::default()
+        ..TestLayers::default()
     };
     let loaded = given.load();
     assert!(loaded.settings.providers["openai"].api_key.is_none());
@@ -578,7 +578,7 @@ fn reads_files_of_user_and_root() {
 }
 
 /// Diagnostics of files always say where.
-fn assert_located(loaded: &Loaded) {
+fn assert_located(loaded: &LoadedConfig) {
     for problem in &loaded.diagnostics {
         assert!(!problem.file.is_empty() && !problem.message.is_empty());
         assert!(!problem.message.starts_with("internal"), "{problem}");
@@ -710,11 +710,11 @@ fn the_editors_options_trust_no_folder_by_its_path() {
             } else {
                 (options.clone(), None)
             };
-            let loaded = Given {
+            let loaded = TestLayers {
                 workspace,
                 options,
                 editor: later,
-                ..Given::default()
+                ..TestLayers::default()
             }
             .load();
             assert!(!loaded.trusted, "{value}");
@@ -741,10 +741,10 @@ fn what_the_editor_says_later_lies_over_its_options() {
         "agent": {"default": {"max_iterations": 7, "mode": "plan"}},
     });
     let agent = |editor: Value| {
-        let given = Given {
+        let given = TestLayers {
             options: Some(options.clone()),
             editor: Some(editor),
-            ..Given::default()
+            ..TestLayers::default()
         };
         let loaded = given.load();
         assert_eq!(lines(&loaded), [""; 0]);

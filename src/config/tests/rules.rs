@@ -4,11 +4,11 @@ use super::*;
 
 #[test]
 fn lists_of_rules_are_joined() {
-    let loaded = Given {
+    let loaded = TestLayers {
         user: "[approvals]\ndeny = 'bash(rm *)'\nallow = ['read_file']",
         workspace: "[approvals]\ndeny = ['bash(rm *)', 'web_fetch']\nallow = 'grep'\nrequire_approval = ['x(']",
         trusted: true,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert_eq!(loaded.settings.approvals.deny, ["bash(rm *)", "web_fetch"]);
@@ -74,9 +74,9 @@ fn rules_that_deny_do_not_vanish() {
         ("approvals = 1", "approvals (/c.toml:1) is invalid"),
         ("[approvals]\ndeny = ['bash'", "the configuration (/c.toml:"),
     ] {
-        let loaded = Given {
+        let loaded = TestLayers {
             user: text,
-            ..Given::default()
+            ..TestLayers::default()
         }
         .load();
         let found = loaded.settings.approvals.unreadable.clone();
@@ -93,19 +93,19 @@ fn rules_that_deny_do_not_vanish() {
         "[approvals]\ndeny = ['deploy', 'Bash(touch:*)', 'mcp__a__b']\n[tool.deploy]\ncommand = 'x'\ndescription = 'y'",
         "[agent.default]\nmodle = 'x'",
     ] {
-        let loaded = Given {
+        let loaded = TestLayers {
             user: text,
-            ..Given::default()
+            ..TestLayers::default()
         }
         .load();
         assert_eq!(loaded.settings.approvals.unreadable, [""; 0], "{text}");
         assert!(loaded.settings.approvals.allow.is_empty(), "{text}");
     }
     // An untrusted folder's own variables are not put in, and its rule is missed.
-    let loaded = Given {
+    let loaded = TestLayers {
         workspace: "[approvals]\ndeny = ['bash(${X})']",
         env: &[("X", "rm *")],
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert_eq!(loaded.settings.approvals.unreadable.len(), 1);
@@ -113,9 +113,9 @@ fn rules_that_deny_do_not_vanish() {
 
 #[test]
 fn a_star_at_a_word_is_explained() {
-    let loaded = Given {
+    let loaded = TestLayers {
         user: "[approvals]\nallow = ['bash(git status*)']\ndeny = ['bash(rm*)']",
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     let found = lines(&loaded);

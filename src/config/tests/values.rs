@@ -73,10 +73,10 @@ fn a_bad_value_costs_only_itself() {
         ),
     ] {
         let text = format!("{text}\n[server]\ndelta_frame_ms = 7\n");
-        let loaded = Given {
+        let loaded = TestLayers {
             user: &text,
             tools: &["bash", "grep"],
-            ..Given::default()
+            ..TestLayers::default()
         }
         .load();
         assert_eq!(lines(&loaded), [want], "{text}");
@@ -249,10 +249,10 @@ fn chooses_a_provider() {
         ),
     ];
     for (text, env, want) in cases {
-        let given = Given {
+        let given = TestLayers {
             user: &text,
             env,
-            ..Given::default()
+            ..TestLayers::default()
         };
         assert_eq!(
             select_default(&given.load().settings, &given.env(), &super::default_model),
@@ -264,10 +264,10 @@ fn chooses_a_provider() {
 
 #[test]
 fn another_provider_does_not_get_the_old_ones_model() {
-    let loaded = Given {
+    let loaded = TestLayers {
         user: "[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.b]\nprovider = 'groq'\n[agent.c]\nmode = 'plan'",
         env: &[("AGENTLS_PROVIDER", "ollama")],
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     let model = |name: &str| loaded.settings.agents[name].model.clone();
@@ -417,19 +417,19 @@ fn proxies_come_from_config_before_environment() {
             settings.network.no_proxy.clone(),
         )
     };
-    let from_env = Given {
+    let from_env = TestLayers {
         env: &env,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     assert_eq!(
         shown(&from_env.settings),
         (Some("http://env:1".into()), None, Some("a".into()))
     );
-    let both = Given {
+    let both = TestLayers {
         user: "[network]\nproxy = 'http://cfg:1'",
         env: &env,
-        ..Given::default()
+        ..TestLayers::default()
     }
     .load();
     let cfg = Some("http://cfg:1".to_owned());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Body, Field, Model, Shape, TypeDef};
+use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use super::{doc_line, short_name, wrap_line};
 use crate::protocol::table::{self, Entry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
@@ -15,7 +15,7 @@ const KEYWORDS: [&str; 22] = [
     "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
 
-pub(super) fn render_model(model: &Model) -> String {
+pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
         "---@meta agentls.protocol\n\n\
          -- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
@@ -93,7 +93,7 @@ fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entr
 fn type_def(out: &mut String, of_type: &TypeDef) {
     let name = &of_type.name;
     match &of_type.body {
-        Body::Object { fields, open } => {
+        TypeBody::Object { fields, open } => {
             write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@class (exact) agentls.{name}");
             self::write_fields(out, fields);
@@ -101,14 +101,14 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
                 out.push_str("---@field [string] any\n");
             }
         }
-        Body::Words(words) => {
+        TypeBody::Words(words) => {
             write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@alias agentls.{name}");
             for word in words {
                 let _ = writeln!(out, "---| \"{}\" # {}", word.text, word.doc);
             }
         }
-        Body::Tagged(variants) => {
+        TypeBody::Tagged(variants) => {
             for variant in variants {
                 write_doc(out, &variant.doc);
                 let base = variant
@@ -127,14 +127,14 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
                 let _ = writeln!(out, "---| agentls.{name}.{}", variant.tag);
             }
         }
-        Body::Alias(shape) => {
+        TypeBody::Alias(shape) => {
             write_doc(out, &of_type.doc);
             let _ = writeln!(out, "---@alias agentls.{name} {}", type_of(shape));
         }
     }
 }
 
-fn write_fields(out: &mut String, fields: &[Field]) {
+fn write_fields(out: &mut String, fields: &[FieldModel]) {
     for field in fields {
         let optional = if field.optional { "?" } else { "" };
         let name = if KEYWORDS.contains(&field.name.as_str()) {
@@ -151,20 +151,20 @@ fn write_fields(out: &mut String, fields: &[Field]) {
     }
 }
 
-fn type_of(shape: &Shape) -> String {
+fn type_of(shape: &FieldShape) -> String {
     match shape {
-        Shape::Any => "any".to_owned(),
-        Shape::String => "string".to_owned(),
-        Shape::Integer => "integer".to_owned(),
-        Shape::Number => "number".to_owned(),
-        Shape::Boolean => "boolean".to_owned(),
-        Shape::Named(name) => format!("agentls.{name}"),
-        Shape::List(item) => match **item {
-            Shape::OneOf(_) => format!("({})[]", type_of(item)),
+        FieldShape::Any => "any".to_owned(),
+        FieldShape::String => "string".to_owned(),
+        FieldShape::Integer => "integer".to_owned(),
+        FieldShape::Number => "number".to_owned(),
+        FieldShape::Boolean => "boolean".to_owned(),
+        FieldShape::Named(name) => format!("agentls.{name}"),
+        FieldShape::List(item) => match **item {
+            FieldShape::OneOf(_) => format!("({})[]", type_of(item)),
             _ => format!("{}[]", type_of(item)),
         },
-        Shape::Map(value) => format!("table<string, {}>", type_of(value)),
-        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join("|"),
+        FieldShape::Map(value) => format!("table<string, {}>", type_of(value)),
+        FieldShape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join("|"),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::doc_line;
-use super::model::{Body, Field, Model, Shape, TypeDef};
+use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use crate::protocol::APPROVAL_KEYS;
-use crate::protocol::table::{self, EXAMPLES, Entry, Kind};
+use crate::protocol::table::{self, EXAMPLES, Entry, MessageKind};
 
-pub(super) fn render_model(model: &Model) -> String {
+pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
         "<!-- Written by `UPDATE_PROTOCOL=1 cargo test --test generated` from the wire types. -->\n",
     );
@@ -57,24 +57,24 @@ fn approval_keys(out: &mut String) {
     }
 }
 
-fn write_entry(out: &mut String, model: &Model, entry: &Entry) {
+fn write_entry(out: &mut String, model: &ProtocolModel, entry: &Entry) {
     let _ = writeln!(out, "\n### `{}`\n\n{}", entry.method, doc_line(entry.doc));
     let head = match entry.kind {
-        Kind::Durable => {
+        MessageKind::Durable => {
             out.push_str("\nDurable.\n");
             self::collect_head_fields(model)
         }
-        Kind::Transient => {
+        MessageKind::Transient => {
             out.push_str("\nTransient.\n");
             Vec::new()
         }
-        Kind::Request | Kind::ClientNotification | Kind::ServerRequest => Vec::new(),
+        MessageKind::Request | MessageKind::ClientNotification | MessageKind::ServerRequest => Vec::new(),
     };
     if let Some(params) = model.get(entry.params.name) {
         if let Some(more) = own_doc(params) {
             let _ = writeln!(out, "\n{more}");
         }
-        if let Body::Object { fields, .. } = &params.body
+        if let TypeBody::Object { fields, .. } = &params.body
             && fields.iter().any(|field| !head.contains(&field))
         {
             out.push_str("\nParams:\n");
@@ -104,31 +104,32 @@ fn own_doc(params: &TypeDef) -> Option<&str> {
 }
 
 /// The fields of the head of durable events.
-fn collect_head_fields(model: &Model) -> Vec<&Field> {
+fn collect_head_fields(model: &ProtocolModel) -> Vec<&FieldModel> {
     // A started turn is the head and one field more.
-    let Some(Body::Object { fields, .. }) = model.get("TurnStartedNotification").map(|started| &started.body)
+    let Some(TypeBody::Object { fields, .. }) =
+        model.get("TurnStartedNotification").map(|started| &started.body)
     else {
         return Vec::new();
     };
     fields.iter().filter(|field| field.name != "resumes").collect()
 }
 
-fn write_body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
+fn write_body(out: &mut String, of_type: &TypeDef, without: &[&FieldModel]) {
     match &of_type.body {
-        Body::Object { fields, .. } => {
+        TypeBody::Object { fields, .. } => {
             let fields: Vec<_> = fields.iter().filter(|field| !without.contains(field)).collect();
             if !fields.is_empty() {
                 out.push('\n');
                 write_table(out, &fields);
             }
         }
-        Body::Words(words) => {
+        TypeBody::Words(words) => {
             out.push('\n');
             for word in words {
                 let _ = writeln!(out, "- `\"{}\"`: {}", word.text, word.doc);
             }
         }
-        Body::Tagged(variants) => {
+        TypeBody::Tagged(variants) => {
             for variant in variants {
                 let _ = writeln!(out, "\n`\"type\": \"{}\"`: {}", variant.tag, variant.doc);
                 if let Some(base) = &variant.base {
@@ -140,13 +141,13 @@ fn write_body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
                 }
             }
         }
-        Body::Alias(shape) => {
+        TypeBody::Alias(shape) => {
             let _ = writeln!(out, "\n{}", type_of(shape));
         }
     }
 }
 
-fn write_table(out: &mut String, fields: &[&Field]) {
+fn write_table(out: &mut String, fields: &[&FieldModel]) {
     out.push_str("| field | type | |\n|---|---|---|\n");
     for field in fields {
         let optional = if field.optional { "?" } else { "" };
@@ -160,17 +161,17 @@ fn write_table(out: &mut String, fields: &[&Field]) {
     }
 }
 
-fn type_of(shape: &Shape) -> String {
+fn type_of(shape: &FieldShape) -> String {
     match shape {
-        Shape::Any => "any JSON".to_owned(),
-        Shape::String => "string".to_owned(),
-        Shape::Integer => "integer".to_owned(),
-        Shape::Number => "number".to_owned(),
-        Shape::Boolean => "boolean".to_owned(),
-        Shape::Named(name) => format_link(name),
-        Shape::List(item) => format!("list of {}", type_of(item)),
-        Shape::Map(value) => format!("object of {}", type_of(value)),
-        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" or "),
+        FieldShape::Any => "any JSON".to_owned(),
+        FieldShape::String => "string".to_owned(),
+        FieldShape::Integer => "integer".to_owned(),
+        FieldShape::Number => "number".to_owned(),
+        FieldShape::Boolean => "boolean".to_owned(),
+        FieldShape::Named(name) => format_link(name),
+        FieldShape::List(item) => format!("list of {}", type_of(item)),
+        FieldShape::Map(value) => format!("object of {}", type_of(value)),
+        FieldShape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" or "),
     }
 }
 

@@ -12,7 +12,7 @@ mod typescript;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use self::model::Model;
+use self::model::ProtocolModel;
 use super::PROTOCOL_VERSION;
 use super::table::{self, Entry, TypeRef};
 
@@ -32,7 +32,7 @@ pub struct Generated {
 /// All that is generated. `protocol_md` is the page as it is; its part between the markers is replaced.
 /// None when it has no markers.
 pub fn generate_files(protocol_md: &str) -> Option<Vec<Generated>> {
-    let model = Model::read(collect_definitions());
+    let model = ProtocolModel::read(collect_definitions());
     let (before, rest) = protocol_md.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     let page = format!("{before}{BEGIN}\n{}{END}{after}", markdown::render_model(&model));

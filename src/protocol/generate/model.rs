@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{doc_line, list_types};
 
 /// All types, in the order in which the table first needs them.
-pub(super) struct Model {
+pub(super) struct ProtocolModel {
     pub(super) types: Vec<TypeDef>,
 }
 
@@ -17,23 +17,23 @@ pub(super) struct Model {
 pub(super) struct TypeDef {
     pub(super) name: String,
     pub(super) doc: String,
-    pub(super) body: Body,
+    pub(super) body: TypeBody,
 }
 
 /// What a named type is.
-pub(super) enum Body {
+pub(super) enum TypeBody {
     /// An object; `open` when it has any other fields too.
-    Object { fields: Vec<Field>, open: bool },
+    Object { fields: Vec<FieldModel>, open: bool },
     /// One of these words.
-    Words(Vec<Word>),
+    Words(Vec<EnumWord>),
     /// One of these objects, told apart by their field `type`.
     Tagged(Vec<Variant>),
     /// Another type, or one of several.
-    Alias(Shape),
+    Alias(FieldShape),
 }
 
 /// A word of an enum.
-pub(super) struct Word {
+pub(super) struct EnumWord {
     pub(super) text: String,
     pub(super) doc: String,
 }
@@ -44,33 +44,33 @@ pub(super) struct Variant {
     pub(super) doc: String,
     /// A type whose fields it has too.
     pub(super) base: Option<String>,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<FieldModel>,
 }
 
 /// A field of an object.
 #[derive(PartialEq)]
-pub(super) struct Field {
+pub(super) struct FieldModel {
     pub(super) name: String,
     pub(super) doc: String,
-    pub(super) shape: Shape,
+    pub(super) shape: FieldShape,
     pub(super) optional: bool,
 }
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FieldShape {
     Any,
     String,
     Integer,
     Number,
     Boolean,
     Named(String),
-    List(Box<Shape>),
-    Map(Box<Shape>),
-    OneOf(Vec<Shape>),
+    List(Box<FieldShape>),
+    Map(Box<FieldShape>),
+    OneOf(Vec<FieldShape>),
 }
 
-impl Model {
+impl ProtocolModel {
     /// Reads the definitions.
     pub(super) fn read(definitions: Map<String, Value>) -> Self {
         let mut order = Order {
@@ -132,25 +132,25 @@ fn type_def(name: &str, schema: &Value) -> TypeDef {
     }
 }
 
-fn parse_body(schema: &Value) -> Body {
+fn parse_body(schema: &Value) -> TypeBody {
     if let Some(Value::Array(options)) = schema.get("oneOf") {
         let is_word = |option: &Value| option.get("const").is_some();
         if options.iter().all(is_word) {
-            return Body::Words(options.iter().map(parse_word).collect());
+            return TypeBody::Words(options.iter().map(parse_word).collect());
         }
-        return Body::Tagged(options.iter().map(parse_variant).collect());
+        return TypeBody::Tagged(options.iter().map(parse_variant).collect());
     }
     if schema.get("type") == Some(&"object".into()) && !is_map(schema) {
-        return Body::Object {
+        return TypeBody::Object {
             fields: parse_fields(schema),
             open: schema.get("additionalProperties") == Some(&true.into()),
         };
     }
-    Body::Alias(parse_shape(schema))
+    TypeBody::Alias(parse_shape(schema))
 }
 
-fn parse_word(option: &Value) -> Word {
-    Word {
+fn parse_word(option: &Value) -> EnumWord {
+    EnumWord {
         text: text(&option["const"]),
         doc: extract_doc(option),
     }
@@ -171,7 +171,7 @@ fn parse_variant(option: &Value) -> Variant {
 
 /// The required fields in the order of their declaration, then the optional ones by name: that is what a
 /// schema still knows of the order.
-fn parse_fields(schema: &Value) -> Vec<Field> {
+fn parse_fields(schema: &Value) -> Vec<FieldModel> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let required: Vec<String> = schema["required"]
@@ -183,7 +183,7 @@ fn parse_fields(schema: &Value) -> Vec<Field> {
         .iter()
         .map(|name| (name, false))
         .chain(optional.map(|name| (name, true)))
-        .map(|(name, optional)| Field {
+        .map(|(name, optional)| FieldModel {
             name: name.clone(),
             doc: extract_doc(&properties[name]),
             shape: parse_shape(&properties[name]),
@@ -192,9 +192,9 @@ fn parse_fields(schema: &Value) -> Vec<Field> {
         .collect()
 }
 
-fn parse_shape(schema: &Value) -> Shape {
+fn parse_shape(schema: &Value) -> FieldShape {
     if let Some(reference) = schema.get("$ref") {
-        return Shape::Named(strip_ref_prefix(&text(reference)).to_owned());
+        return FieldShape::Named(strip_ref_prefix(&text(reference)).to_owned());
     }
     if let Some(Value::Array(options)) = schema.get("anyOf") {
         let mut shapes: Vec<_> = options
@@ -205,21 +205,21 @@ fn parse_shape(schema: &Value) -> Shape {
         if shapes.len() == 1 {
             return shapes.remove(0);
         }
-        return Shape::OneOf(shapes);
+        return FieldShape::OneOf(shapes);
     }
     let name = match schema.get("type") {
-        None => return Shape::Any,
+        None => return FieldShape::Any,
         Some(Value::Array(names)) => names.iter().map(text).find(|name| name != "null"),
         Some(name) => Some(text(name)),
     };
     match name.as_deref() {
-        Some("string") => Shape::String,
-        Some("integer") => Shape::Integer,
-        Some("number") => Shape::Number,
-        Some("boolean") => Shape::Boolean,
-        Some("array") => Shape::List(Box::new(parse_shape(&schema["items"]))),
+        Some("string") => FieldShape::String,
+        Some("integer") => FieldShape::Integer,
+        Some("number") => FieldShape::Number,
+        Some("boolean") => FieldShape::Boolean,
+        Some("array") => FieldShape::List(Box::new(parse_shape(&schema["items"]))),
         Some("object") if is_map(schema) => {
-            Shape::Map(Box::new(parse_shape(&schema["additionalProperties"])))
+            FieldShape::Map(Box::new(parse_shape(&schema["additionalProperties"])))
         }
         _ => panic_unknown_schema(schema),
     }

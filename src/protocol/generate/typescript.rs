@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Body, Field, Model, Shape, TypeDef};
+use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use super::{doc_line, short_name, wrap_line};
 use crate::protocol::table::{self, Entry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
 
-pub(super) fn render_model(model: &Model) -> String {
+pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
         "// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
          // Change those, not this file.\n\n",
@@ -127,7 +127,7 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
     let name = &of_type.name;
     write_doc(out, "", &of_type.doc);
     match &of_type.body {
-        Body::Object { fields, open } => {
+        TypeBody::Object { fields, open } => {
             let _ = writeln!(out, "export interface {name} {{");
             self::write_fields(out, "  ", fields);
             if *open {
@@ -135,7 +135,7 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
             }
             out.push_str("}\n");
         }
-        Body::Words(words) => {
+        TypeBody::Words(words) => {
             let _ = write!(out, "export type {name} =");
             for word in words {
                 out.push('\n');
@@ -144,7 +144,7 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
             }
             out.push_str(";\n");
         }
-        Body::Tagged(variants) => {
+        TypeBody::Tagged(variants) => {
             let _ = write!(out, "export type {name} =");
             for variant in variants {
                 out.push('\n');
@@ -162,13 +162,13 @@ fn type_def(out: &mut String, of_type: &TypeDef) {
             }
             out.push_str(";\n");
         }
-        Body::Alias(shape) => {
+        TypeBody::Alias(shape) => {
             let _ = writeln!(out, "export type {name} = {};", type_of(shape));
         }
     }
 }
 
-fn write_fields(out: &mut String, indent: &str, fields: &[Field]) {
+fn write_fields(out: &mut String, indent: &str, fields: &[FieldModel]) {
     for field in fields {
         write_doc(out, indent, &field.doc);
         let optional = if field.optional { "?" } else { "" };
@@ -181,19 +181,19 @@ fn write_fields(out: &mut String, indent: &str, fields: &[Field]) {
     }
 }
 
-fn type_of(shape: &Shape) -> String {
+fn type_of(shape: &FieldShape) -> String {
     match shape {
-        Shape::Any => "unknown".to_owned(),
-        Shape::String => "string".to_owned(),
-        Shape::Integer | Shape::Number => "number".to_owned(),
-        Shape::Boolean => "boolean".to_owned(),
-        Shape::Named(name) => name.clone(),
-        Shape::List(item) => match **item {
-            Shape::OneOf(_) => format!("({})[]", type_of(item)),
+        FieldShape::Any => "unknown".to_owned(),
+        FieldShape::String => "string".to_owned(),
+        FieldShape::Integer | FieldShape::Number => "number".to_owned(),
+        FieldShape::Boolean => "boolean".to_owned(),
+        FieldShape::Named(name) => name.clone(),
+        FieldShape::List(item) => match **item {
+            FieldShape::OneOf(_) => format!("({})[]", type_of(item)),
             _ => format!("{}[]", type_of(item)),
         },
-        Shape::Map(value) => format!("Record<string, {}>", type_of(value)),
-        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" | "),
+        FieldShape::Map(value) => format!("Record<string, {}>", type_of(value)),
+        FieldShape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" | "),
     }
 }
 

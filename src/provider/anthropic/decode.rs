@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
+use crate::provider::decode::{
+    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+};
 use crate::provider::fields::{
     kind, needed_input, needed_object, needed_text, optional_number, parse_event, text,
 };
@@ -39,9 +41,13 @@ enum OpenBlock {
 }
 
 impl ApiDecoder for MessagesDecoder {
-    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(
+        &mut self,
+        event: &SseEvent,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         let Some(value) = parse_event(event)? else {
-            return Ok(Progress::Nothing);
+            return Ok(StreamProgress::Nothing);
         };
         match kind(&value, event)? {
             "message_start" => self.message_started(&value["message"], out),
@@ -51,7 +57,7 @@ impl ApiDecoder for MessagesDecoder {
                 if let Some(index) = self.index_of(&value).or(self.last) {
                     self.block_ended(index, out);
                 }
-                Ok(Progress::Event)
+                Ok(StreamProgress::Event)
             }
             "message_delta" => {
                 self.record_usage(&value["usage"], out);
@@ -59,17 +65,17 @@ impl ApiDecoder for MessagesDecoder {
                 if let Some(reason) = text(delta, "stop_reason").filter(|reason| !reason.is_empty()) {
                     self.stop = Some(stop_reason(reason, &delta["stop_details"]));
                 }
-                Ok(Progress::Event)
+                Ok(StreamProgress::Event)
             }
             "message_stop" => {
                 self.finish_answer(out);
-                Ok(Progress::Event)
+                Ok(StreamProgress::Event)
             }
-            "ping" => Ok(Progress::Nothing),
+            "ping" => Ok(StreamProgress::Nothing),
             "error" => Err(DecodeError::Told(event.data.clone())),
             _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
             // New kinds of events come to be.
-            _ => Ok(Progress::Event),
+            _ => Ok(StreamProgress::Event),
         }
     }
 
@@ -96,7 +102,11 @@ impl ApiDecoder for MessagesDecoder {
 
 impl MessagesDecoder {
     /// Some gateways send it twice. With another id it begins another message, and what came before is void.
-    fn message_started(&mut self, message: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn message_started(
+        &mut self,
+        message: &Value,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         let id = text(message, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && self.last.is_some() {
@@ -111,7 +121,7 @@ impl MessagesDecoder {
             self.id = id.map(str::to_owned);
             self.record_usage(&message["usage"], out);
         }
-        Ok(Progress::Event)
+        Ok(StreamProgress::Event)
     }
 
     /// Counts are the answer's so far; what is absent has not changed.
@@ -133,14 +143,14 @@ impl MessagesDecoder {
         }
     }
 
-    fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         let Some(block) = needed_object(event, "content_block")? else {
             return Err(DecodeError::broken_stream(
                 "a block of the answer began without its content",
             ));
         };
         let index = self.next_index(optional_number(event, "index"));
-        let mut progress = Progress::Event;
+        let mut progress = StreamProgress::Event;
         let open = match needed_text(block, "type")? {
             "text" => {
                 progress = push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
@@ -155,12 +165,12 @@ impl MessagesDecoder {
             "redacted_thinking" => {
                 if let Some(data) = text(block, "data") {
                     out.push(StreamEvent::RedactedReasoning(data.to_owned()));
-                    progress = Progress::Content;
+                    progress = StreamProgress::Content;
                 }
                 OpenBlock::Other
             }
             "tool_use" => {
-                progress = Progress::Content;
+                progress = StreamProgress::Content;
                 self.tool_started(index, block, out)?
             }
             "" => return Err(DecodeError::broken_stream("a block of the answer has no type")),
@@ -223,9 +233,9 @@ impl MessagesDecoder {
         Ok(OpenBlock::Tool { whole })
     }
 
-    fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         let Some(delta) = needed_object(event, "delta")? else {
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         };
         Ok(match needed_text(delta, "type")? {
             "text_delta" => push_content(StreamEvent::Text(needed_text(delta, "text")?.to_owned()), out),
@@ -238,11 +248,11 @@ impl MessagesDecoder {
                 if let Some(OpenBlock::Thinking { signature }) = at {
                     signature.push_str(text(delta, "signature").unwrap_or_default());
                 }
-                Progress::Event
+                StreamProgress::Event
             }
             "input_json_delta" => self.tool_input(event, needed_input(delta, "partial_json")?, out)?,
             "" => return Err(DecodeError::broken_stream("a piece of the answer has no type")),
-            _ => Progress::Event,
+            _ => StreamProgress::Event,
         })
     }
 
@@ -251,7 +261,7 @@ impl MessagesDecoder {
         event: &Value,
         json: String,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         let index = self.index_of(event);
         let tool = index.and_then(|index| Some((index, self.tools.get_mut(&index)?)));
         match tool {
@@ -259,10 +269,10 @@ impl MessagesDecoder {
                 input.push(&json);
                 Ok(push_content(StreamEvent::ToolInput { index, json }, out))
             }
-            Some(_) if json.is_empty() => Ok(Progress::Event),
+            Some(_) if json.is_empty() => Ok(StreamProgress::Event),
             Some(_) => Err(DecodeError::broken_stream("a tool's input went on after its end")),
             // The input of a tool that the server runs itself.
-            None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(Progress::Event),
+            None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(StreamProgress::Event),
             None => Err(DecodeError::broken_stream("a tool's input came before its name")),
         }
     }
@@ -310,17 +320,17 @@ impl MessagesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn push_content(event: StreamEvent, out: &mut EventQueue) -> Progress {
+fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),
         _ => false,
     };
     if empty {
-        return Progress::Event;
+        return StreamProgress::Event;
     }
     out.push(event);
-    Progress::Content
+    StreamProgress::Content
 }
 
 fn stop_reason(reason: &str, details: &Value) -> StopReason {

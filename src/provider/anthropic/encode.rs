@@ -8,9 +8,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::domain::{Block, Message, Role, ToolResult};
-use crate::provider::body::Body;
+use crate::provider::body::BodyPieces;
 use crate::provider::models::{claude_version, is_thinking_enabled};
-use crate::provider::request::{CallIds, Effort, Item, Request, Shape, gives_back, object_input, safe_name};
+use crate::provider::request::{
+    CallIds, Effort, HistoryItem, ModelRequest, RequestShape, gives_back, object_input, safe_name,
+};
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
@@ -21,8 +23,8 @@ const END: &str = "}]}";
 const LEAST_BUDGET: u32 = 1_024;
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
-pub(super) fn build_body(request: &Request, origin: &str) -> Body {
-    let mut body = Body::default();
+pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
+    let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true,\"max_tokens\":");
@@ -57,8 +59,8 @@ pub(super) fn build_body(request: &Request, origin: &str) -> Body {
     body
 }
 
-fn write_messages(request: &Request, origin: &str, body: &mut Body) {
-    let written: Vec<(&Item, &Bytes)> = request
+fn write_messages(request: &ModelRequest, origin: &str, body: &mut BodyPieces) {
+    let written: Vec<(&HistoryItem, &Bytes)> = request
         .with_calls()
         .map(|(item, calls)| {
             let accepts = if is_anthropic(origin) {
@@ -67,9 +69,12 @@ fn write_messages(request: &Request, origin: &str, body: &mut Body) {
                 |_: &str| true
             };
             let (shape, ids) = if calls.gives_back(origin) {
-                (Shape::Anthropic, CallIds::from_answer(&calls.message, accepts))
+                (
+                    RequestShape::Anthropic,
+                    CallIds::from_answer(&calls.message, accepts),
+                )
             } else {
-                (Shape::AnthropicBare, CallIds::with_own_ids())
+                (RequestShape::AnthropicBare, CallIds::with_own_ids())
             };
             (
                 item,
@@ -109,7 +114,7 @@ fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
 }
 
 /// The parameters that make the model think, by what its version understands.
-fn build_thinking_params(request: &Request, origin: &str) -> Vec<(&'static str, Value)> {
+fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
     if !is_thinking_enabled(&request.model, request.effort) {
         return Vec::new();
     }
@@ -154,7 +159,7 @@ fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
 /// With a thinking budget, an answer that asked for tools must begin with its reasoning when it is sent
 /// back. Where that is lost (another model gave it), this tool loop goes on without thinking. What people say
 /// right behind tool results (a steer, a prompt after a cancel) does not end a loop: the API joins the two.
-fn may_think(messages: &[std::sync::Arc<Item>], origin: &str) -> bool {
+fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
     let mut said = false;
     for message in messages.iter().rev().map(|item| &item.message) {
         match message.role {
@@ -177,8 +182,9 @@ fn may_think(messages: &[std::sync::Arc<Item>], origin: &str) -> bool {
 }
 
 /// A message; empty when nothing of it can be said to this API.
-fn encode_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
-    let sent = |block: &&Block| shape != Shape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
+fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
+    let sent =
+        |block: &&Block| shape != RequestShape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
     let blocks = message.content.iter().filter(sent);
     let blocks: Vec<Value> = blocks.filter_map(|part| encode_block(part, ids)).collect();
     // Reasoning alone is no message.
@@ -271,7 +277,7 @@ mod tests {
     use crate::provider::request::tests::{ORIGIN, build_request, every_block};
     use std::sync::Arc;
 
-    fn json_of(request: &Request) -> Value {
+    fn json_of(request: &ModelRequest) -> Value {
         serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
     }
 
@@ -339,7 +345,7 @@ mod tests {
         let request = build_request("claude-sonnet-4", every_block());
         let _ = build_body(&request, ORIGIN);
         for item in &request.messages {
-            let kept = item.get_or_encode(Shape::Anthropic, |_| unreachable!("made once"));
+            let kept = item.get_or_encode(RequestShape::Anthropic, |_| unreachable!("made once"));
             assert!(!String::from_utf8_lossy(kept).contains("cache_control"));
         }
     }
@@ -429,7 +435,7 @@ mod tests {
         foreign[1]
             .content
             .retain(|block| !matches!(block, Block::Reasoning { .. }));
-        request.messages = foreign.into_iter().map(Item::new).collect();
+        request.messages = foreign.into_iter().map(HistoryItem::new).collect();
         assert!(json_of(&request)["thinking"].is_null());
     }
 
@@ -460,7 +466,7 @@ mod tests {
                 signature.origin = None;
             }
         }
-        request.messages = old.into_iter().map(Item::new).collect();
+        request.messages = old.into_iter().map(HistoryItem::new).collect();
         request.messages.truncate(3);
         assert!(!build_body(&request, ORIGIN).text().contains("sig"));
     }
@@ -504,19 +510,19 @@ mod tests {
 
     #[test]
     fn long_messages_are_not_copied() {
-        let item = Item::new(Message::user_text("x".repeat(100_000)));
+        let item = HistoryItem::new(Message::user_text("x".repeat(100_000)));
         let mut long = build_request("claude-sonnet-4", vec![]);
-        let answer = Item::new(Message {
+        let answer = HistoryItem::new(Message {
             role: Role::Assistant,
             ..Message::user_text("ok")
         });
-        let last = Item::new(Message::user_text("go on"));
+        let last = HistoryItem::new(Message::user_text("go on"));
         long.messages = vec![item.clone(), answer, last];
-        let kept = item.get_or_encode(Shape::Anthropic, |message| {
-            encode_message(message, Shape::Anthropic, &CallIds::with_own_ids())
+        let kept = item.get_or_encode(RequestShape::Anthropic, |message| {
+            encode_message(message, RequestShape::Anthropic, &CallIds::with_own_ids())
         });
-        let again = item.get_or_encode(Shape::Anthropic, |message| {
-            encode_message(message, Shape::Anthropic, &CallIds::with_own_ids())
+        let again = item.get_or_encode(RequestShape::Anthropic, |message| {
+            encode_message(message, RequestShape::Anthropic, &CallIds::with_own_ids())
         });
         assert_eq!(kept.as_ptr(), again.as_ptr());
         assert!(Arc::strong_count(&item) == 2 && build_body(&long, ORIGIN).len() > 100_000);

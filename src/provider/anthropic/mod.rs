@@ -18,7 +18,7 @@ use super::error::ProviderError;
 use super::http::Http;
 use super::models::is_thinking_enabled;
 use super::registry::CallLimits;
-use super::request::Request;
+use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
 
@@ -58,7 +58,10 @@ impl Provider for Anthropic {
         format!("{}/{model}", self.account.host_and_port()).into()
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let call = StreamCall {
             url: build_endpoint_url(&self.account.base, "v1/messages"),
             headers: self.headers.clone(),

@@ -22,7 +22,7 @@ fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) ->
             )
         })
         .collect();
-    classify_response(&Refusal {
+    classify_response(&RefusedResponse {
         account: &account,
         model: "the-model",
         status,
@@ -102,7 +102,7 @@ fn prompts_too_long_and_their_limits() {
         (413, String::new(), None),
     ] {
         let failure = classify(status, &body);
-        assert_eq!(failure.fault, Fault::PromptTooLong { limit }, "{body}");
+        assert_eq!(failure.fault, ProviderFault::PromptTooLong { limit }, "{body}");
         assert!(!failure.message.is_empty());
     }
 }
@@ -117,7 +117,7 @@ fn throttled_is_not_too_long() {
         r#"[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"quotaId":"GenerateRequestsPerMinutePerProject"},{"retryDelay":"32s"}]}}]"#.to_owned(),
     ] {
         let failure = classify(429, &body);
-        assert_eq!(failure.fault, Fault::Throttled, "{body}");
+        assert_eq!(failure.fault, ProviderFault::Throttled, "{body}");
         let google = body.contains("retryDelay");
         assert_eq!(failure.retry_after, google.then(|| Duration::from_secs(32)));
     }
@@ -175,7 +175,11 @@ fn used_up_quotas_and_their_reset() {
         ),
     ] {
         let failure = classify(status, &body);
-        assert_eq!(failure.fault, Fault::QuotaExhausted { reset_at }, "{body}");
+        assert_eq!(
+            failure.fault,
+            ProviderFault::QuotaExhausted { reset_at },
+            "{body}"
+        );
         assert!(failure.user_action.unwrap().contains("add credit"));
     }
     let body = r#"{"error":{"message":"Rate limit exceeded: free-models-per-day","code":429}}"#;
@@ -187,7 +191,7 @@ fn used_up_quotas_and_their_reset() {
         let failure = classify_at("https://x.example", 429, &[("x-ratelimit-reset", header)], body);
         assert_eq!(
             failure.fault,
-            Fault::QuotaExhausted { reset_at: expected },
+            ProviderFault::QuotaExhausted { reset_at: expected },
             "{header}"
         );
     }
@@ -196,22 +200,22 @@ fn used_up_quotas_and_their_reset() {
 #[test]
 fn statuses_mean_what_they_say() {
     for (status, fault) in [
-        (400, Fault::InvalidRequest),
-        (401, Fault::Unauthorized),
-        (403, Fault::Unauthorized),
-        (404, Fault::NotFound),
-        (405, Fault::NotFound),
-        (408, Fault::Throttled),
-        (409, Fault::Throttled),
-        (422, Fault::InvalidRequest),
-        (429, Fault::Throttled),
-        (500, Fault::Server),
-        (502, Fault::Server),
-        (503, Fault::Server),
-        (504, Fault::Server),
-        (524, Fault::Server),
-        (529, Fault::Overloaded),
-        (302, Fault::NotTheApi),
+        (400, ProviderFault::InvalidRequest),
+        (401, ProviderFault::Unauthorized),
+        (403, ProviderFault::Unauthorized),
+        (404, ProviderFault::NotFound),
+        (405, ProviderFault::NotFound),
+        (408, ProviderFault::Throttled),
+        (409, ProviderFault::Throttled),
+        (422, ProviderFault::InvalidRequest),
+        (429, ProviderFault::Throttled),
+        (500, ProviderFault::Server),
+        (502, ProviderFault::Server),
+        (503, ProviderFault::Server),
+        (504, ProviderFault::Server),
+        (524, ProviderFault::Server),
+        (529, ProviderFault::Overloaded),
+        (302, ProviderFault::NotTheApi),
     ] {
         let failure = classify(status, r#"{"error":{"message":"no"}}"#);
         assert_eq!((failure.fault, failure.status), (fault, Some(status)));
@@ -221,17 +225,17 @@ fn statuses_mean_what_they_say() {
 #[test]
 fn overload_refused_images_and_policies() {
     for (status, body, fault) in [
-        (529, anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
-        (503, r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#.to_owned(), Fault::Overloaded),
-        (400, anthropic("invalid_request_error", "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes"), Fault::ImageRefused),
-        (400, anthropic("invalid_request_error", "Could not process image"), Fault::ImageRefused),
-        (404, r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#.to_owned(), Fault::ImageRefused),
-        (500, openai("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "x"), Fault::ImageRefused),
-        (400, openai("Invalid content type. image_url is only supported by certain models.", "x"), Fault::ImageRefused),
-        (400, anthropic("invalid_request_error", "Output blocked by content filtering policy"), Fault::ContentPolicy),
-        (400, openai("The response was filtered", "content_filter"), Fault::ContentPolicy),
-        (403, r#"{"error":{"message":"X requires moderation on Y. Your input was flagged","code":403,"metadata":{"reasons":["violence"]}}}"#.to_owned(), Fault::ContentPolicy),
-        (400, openai("Invalid prompt: your prompt was flagged as potentially violating our usage policy.", "invalid_prompt"), Fault::ContentPolicy),
+        (529, anthropic("overloaded_error", "Overloaded"), ProviderFault::Overloaded),
+        (503, r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#.to_owned(), ProviderFault::Overloaded),
+        (400, anthropic("invalid_request_error", "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes"), ProviderFault::ImageRefused),
+        (400, anthropic("invalid_request_error", "Could not process image"), ProviderFault::ImageRefused),
+        (404, r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#.to_owned(), ProviderFault::ImageRefused),
+        (500, openai("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "x"), ProviderFault::ImageRefused),
+        (400, openai("Invalid content type. image_url is only supported by certain models.", "x"), ProviderFault::ImageRefused),
+        (400, anthropic("invalid_request_error", "Output blocked by content filtering policy"), ProviderFault::ContentPolicy),
+        (400, openai("The response was filtered", "content_filter"), ProviderFault::ContentPolicy),
+        (403, r#"{"error":{"message":"X requires moderation on Y. Your input was flagged","code":403,"metadata":{"reasons":["violence"]}}}"#.to_owned(), ProviderFault::ContentPolicy),
+        (400, openai("Invalid prompt: your prompt was flagged as potentially violating our usage policy.", "invalid_prompt"), ProviderFault::ContentPolicy),
     ] {
         assert_eq!(classify(status, &body).fault, fault, "{body}");
     }
@@ -276,7 +280,7 @@ fn what_is_not_the_api_says_what_it_is() {
         &page,
         "<html><title>Login</title></html>",
     );
-    assert_eq!(failure.fault, Fault::NotTheApi);
+    assert_eq!(failure.fault, ProviderFault::NotTheApi);
     assert_eq!(
         failure.message,
         "x.example answered with text/html instead of an event stream"
@@ -298,7 +302,7 @@ fn what_is_not_the_api_says_what_it_is() {
         &json,
         r#"{"error":{"message":"Overloaded","code":503}}"#,
     );
-    assert_eq!(failure.fault, Fault::Overloaded);
+    assert_eq!(failure.fault, ProviderFault::Overloaded);
 }
 
 #[test]
@@ -336,26 +340,41 @@ fn remedies_name_what_to_change() {
 fn events_inside_a_stream() {
     let account = build_account("work", ApiKind::Anthropic, "https://api.example.com");
     for (data, fault) in [
-        (anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
-        (anthropic("api_error", "Internal server error"), Fault::Server),
-        (anthropic("rate_limit_error", "slow down"), Fault::Throttled),
-        (anthropic("authentication_error", "no"), Fault::Unauthorized),
+        (
+            anthropic("overloaded_error", "Overloaded"),
+            ProviderFault::Overloaded,
+        ),
+        (
+            anthropic("api_error", "Internal server error"),
+            ProviderFault::Server,
+        ),
+        (
+            anthropic("rate_limit_error", "slow down"),
+            ProviderFault::Throttled,
+        ),
+        (
+            anthropic("authentication_error", "no"),
+            ProviderFault::Unauthorized,
+        ),
         (
             anthropic(
                 "invalid_request_error",
                 "prompt is too long: 300000 tokens > 200000 maximum",
             ),
-            Fault::PromptTooLong { limit: Some(200_000) },
+            ProviderFault::PromptTooLong { limit: Some(200_000) },
         ),
-        (anthropic("invalid_request_error", "bad"), Fault::InvalidRequest),
-        (anthropic("mystery", "?"), Fault::ErrorEvent),
+        (
+            anthropic("invalid_request_error", "bad"),
+            ProviderFault::InvalidRequest,
+        ),
+        (anthropic("mystery", "?"), ProviderFault::ErrorEvent),
         (
             r#"{"error":{"code":502,"message":"Provider disconnected"}}"#.to_owned(),
-            Fault::Server,
+            ProviderFault::Server,
         ),
         (
             r#"{"error":"model runner has unexpectedly stopped"}"#.to_owned(),
-            Fault::ErrorEvent,
+            ProviderFault::ErrorEvent,
         ),
     ] {
         assert_eq!(classify_stream_error(&account, "m", &data).fault, fault, "{data}");
@@ -368,11 +387,11 @@ fn a_refused_key_is_known_without_its_status() {
     let xai = r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x***. You can obtain one at the console."}"#;
     for body in [google, xai, &openai("no", "invalid_api_key")] {
         let failure = classify(400, body);
-        assert_eq!(failure.fault, Fault::Unauthorized, "{body}");
+        assert_eq!(failure.fault, ProviderFault::Unauthorized, "{body}");
         assert!(failure.user_action.unwrap().contains("check the key"), "{body}");
     }
     let other = classify(400, &openai("tool name too long: 80 > 64", "x"));
-    assert_eq!(other.fault, Fault::InvalidRequest);
+    assert_eq!(other.fault, ProviderFault::InvalidRequest);
 }
 
 #[test]

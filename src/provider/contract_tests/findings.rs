@@ -212,7 +212,7 @@ fn a_stop_reason_makes_the_answer_whole() {
     );
     let (_, wrong) = decode_all(messages, &to_sse_stream(&[text]));
     assert!(
-        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(ProviderFault::BrokenStream, _))),
         "{wrong:?}"
     );
 }
@@ -353,7 +353,7 @@ fn another_message_makes_the_first_void() {
         &to_sse_stream(&[start("1"), text("a"), start("2"), text("b"), end]),
     );
     assert!(
-        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(ProviderFault::BrokenStream, _))),
         "{events:?}"
     );
     assert!(!events.iter().any(|event| matches!(event, StreamEvent::Stop(_))));
@@ -365,7 +365,7 @@ fn another_message_makes_the_first_void() {
         &to_sse_stream(&[created("1"), said, created("2")]),
     );
     assert!(
-        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(ProviderFault::BrokenStream, _))),
         "{wrong:?}"
     );
 }
@@ -415,7 +415,7 @@ fn error_words_are_never_lost() {
             make,
             &format!("data: {first}\n\ndata: {{the pump is broken}}\n\n"),
         );
-        let Some(DecodeError::Failed(Fault::BrokenStream, words)) = wrong else {
+        let Some(DecodeError::Failed(ProviderFault::BrokenStream, words)) = wrong else {
             panic!("{name}: {wrong:?}");
         };
         assert!(words.contains("the pump is broken"), "{name}: {words}");
@@ -540,6 +540,6 @@ fn pieces_that_are_not_the_whole_input_end_the_answer() {
     }
     assert!(matches!(
         ends("{\"x\":2}"),
-        Some(DecodeError::Failed(Fault::BrokenStream, _))
+        Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
     ));
 }

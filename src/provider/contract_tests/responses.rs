@@ -217,7 +217,10 @@ fn responses_that_go_wrong() {
         r#"{"type":"response.function_call_arguments.delta","output_index":9,"delta":"{"}"#,
     ] {
         assert!(
-            matches!(wrong(end), Some(DecodeError::Failed(Fault::BrokenStream, _))),
+            matches!(
+                wrong(end),
+                Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
+            ),
             "{end}"
         );
     }

@@ -6,7 +6,7 @@ use super::{ModelInfo, is_digit_after, plain_name};
 use crate::domain::Price;
 use crate::provider::classify::days_since_epoch;
 
-pub(super) struct Row {
+pub(super) struct ModelRow {
     pub(super) name: &'static str,
     window: u64,
     max_output: u32,
@@ -16,7 +16,7 @@ pub(super) struct Row {
     images: bool,
 }
 
-impl Row {
+impl ModelRow {
     pub(super) fn to_model_info(&self) -> ModelInfo {
         ModelInfo {
             window: self.window,
@@ -47,8 +47,8 @@ const fn priced_row(
     price: [f64; 4],
     reasoning: bool,
     images: bool,
-) -> Row {
-    Row {
+) -> ModelRow {
+    ModelRow {
         name,
         window,
         max_output,
@@ -64,8 +64,8 @@ const fn unpriced_row(
     max_output: u32,
     reasoning: bool,
     images: bool,
-) -> Row {
-    Row {
+) -> ModelRow {
+    ModelRow {
         name,
         window,
         max_output,
@@ -80,7 +80,7 @@ const K: u64 = 1_000;
 
 /// List prices as of November 2026, the newest of a family first.
 #[rustfmt::skip]
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[ModelRow] = &[
     // Anthropic; cache writes for five minutes.
     priced_row("claude-fable-5-1",  M,       128_000, [10.0, 50.0, 0.25, 12.5],  THINKS, SEES),
     priced_row("claude-fable-5",    M,       128_000, [10.0, 50.0, 1.0, 12.5],   THINKS, SEES),

@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
-use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
-use crate::provider::error::Fault;
+use crate::provider::decode::{
+    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+};
+use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
     needed_input, needed_object, needed_objects, needed_text, optional_number, parse_event, text,
 };
@@ -44,18 +46,22 @@ struct ToolState {
 }
 
 impl ApiDecoder for ChatDecoder {
-    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(
+        &mut self,
+        event: &SseEvent,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         if event.data.trim() == "[DONE]" {
             self.finish_answer(out)?;
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         }
         let Some(chunk) = parse_event(event)? else {
-            return Ok(Progress::Nothing);
+            return Ok(StreamProgress::Nothing);
         };
         if !chunk["error"].is_null() || chunk["object"] == "error" {
             return Err(DecodeError::Told(event.data.clone()));
         }
-        let mut progress = Progress::Event;
+        let mut progress = StreamProgress::Event;
         let mut usage = &chunk["usage"];
         for choice in needed_objects(&chunk, "choices")? {
             if optional_number(choice, "index").unwrap_or(0) == 0 {
@@ -95,7 +101,7 @@ impl ChatDecoder {
         choice: &Value,
         data: &str,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
         // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
         let message = if delta.is_some() || self.has_content {
@@ -105,7 +111,7 @@ impl ChatDecoder {
         };
         let progress = match delta.or(message) {
             Some(delta) => self.decode_delta(delta, out)?,
-            None => Progress::Event,
+            None => StreamProgress::Event,
         };
         if let Some(reason) = text(choice, "finish_reason").filter(|reason| !reason.is_empty()) {
             self.finish = Some(self.stop_reason(reason, data)?);
@@ -113,7 +119,7 @@ impl ChatDecoder {
         Ok(progress)
     }
 
-    fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         self.fresh = false;
         let thought = non_empty_text(&delta["reasoning_content"])
             .or_else(|| non_empty_text(&delta["reasoning"]))
@@ -134,9 +140,9 @@ impl ChatDecoder {
         }
         self.has_content |= self.fresh;
         Ok(if self.fresh {
-            Progress::Content
+            StreamProgress::Content
         } else {
-            Progress::Event
+            StreamProgress::Event
         })
     }
 
@@ -249,7 +255,7 @@ impl ChatDecoder {
             "error" => return Err(DecodeError::Told(data.to_owned())),
             "insufficient_system_resource" => {
                 return Err(DecodeError::Failed(
-                    Fault::Overloaded,
+                    ProviderFault::Overloaded,
                     "the provider ran out of resources".to_owned(),
                 ));
             }

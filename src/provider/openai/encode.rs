@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Flavour, opaque};
 use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
-use crate::provider::body::Body;
-use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
+use crate::provider::body::BodyPieces;
+use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
 /// The whole request. `origin`: who is asked, as what it attaches to its answers is marked.
-pub(super) fn build_body(request: &Request, flavour: Flavour, origin: &str) -> Body {
-    let mut body = Body::default();
+pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str) -> BodyPieces {
+    let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true");
@@ -33,7 +33,7 @@ pub(super) fn build_body(request: &Request, flavour: Flavour, origin: &str) -> B
     body
 }
 
-fn build_options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
+fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
         Flavour::OpenAi => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
@@ -56,9 +56,9 @@ fn build_options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Valu
     options
 }
 
-fn write_messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) {
+fn write_messages(request: &ModelRequest, flavour: Flavour, origin: &str, body: &mut BodyPieces) {
     let mut first = true;
-    let mut comma = |body: &mut Body| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
+    let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
     if !request.system.trim().is_empty() {
         comma(body);
         body.push_json(&json!({"role": "system", "content": &*request.system}));
@@ -105,14 +105,14 @@ enum Dialect {
 }
 
 impl Dialect {
-    fn to_shape(self, own: bool) -> Shape {
+    fn to_shape(self, own: bool) -> RequestShape {
         match (self, own) {
-            (Self::Plain, true) => Shape::OpenAi,
-            (Self::Plain, false) => Shape::OpenAiBare,
-            (Self::ShortIds, true) => Shape::Mistral,
-            (Self::ShortIds, false) => Shape::MistralBare,
-            (Self::ReasoningBack, true) => Shape::DeepSeek,
-            (Self::ReasoningBack, false) => Shape::DeepSeekBare,
+            (Self::Plain, true) => RequestShape::OpenAi,
+            (Self::Plain, false) => RequestShape::OpenAiBare,
+            (Self::ShortIds, true) => RequestShape::Mistral,
+            (Self::ShortIds, false) => RequestShape::MistralBare,
+            (Self::ReasoningBack, true) => RequestShape::DeepSeek,
+            (Self::ReasoningBack, false) => RequestShape::DeepSeekBare,
         }
     }
 }
@@ -311,7 +311,7 @@ mod tests {
     use crate::provider::request::Effort;
     use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
-    fn json_of(request: &Request, flavour: Flavour) -> Value {
+    fn json_of(request: &ModelRequest, flavour: Flavour) -> Value {
         serde_json::from_str(&build_body(request, flavour, ORIGIN).text()).unwrap()
     }
 

@@ -20,7 +20,7 @@ use super::error::ProviderError;
 use super::http::Http;
 use super::models::is_thinking_enabled;
 use super::registry::CallLimits;
-use super::request::Request;
+use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
 
@@ -91,7 +91,10 @@ impl Provider for OpenAi {
         format!("{}/chat/{model}", self.account.host_and_port()).into()
     }
 
-    fn open_stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(
+        &self,
+        request: Arc<ModelRequest>,
+    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let thinks = is_thinking_enabled(&request.model, request.effort);
         // OpenAI keeps what its models think to itself: they may be silent for long.
         let silent = thinks && self.flavour == Flavour::OpenAi;

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::items::{WireItem, WireItemKind, WireItems};
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
+use crate::provider::decode::{
+    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+};
 use crate::provider::fields::{
     kind, needed_input, needed_text, optional_list, optional_number, parse_event, text,
 };
@@ -66,20 +68,24 @@ impl EncryptedReasoning {
 /// The phase of the text that follows (`commentary`, `final_answer`), kept as opaque data before it.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Phase {
+pub(super) struct TextPhase {
     pub(super) phase: Option<String>,
 }
 
-impl Phase {
+impl TextPhase {
     pub(super) fn read(kept: &str) -> Option<Self> {
         serde_json::from_str(kept).ok()
     }
 }
 
 impl ApiDecoder for ResponsesDecoder {
-    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn decode_event(
+        &mut self,
+        event: &SseEvent,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         let Some(value) = parse_event(event)? else {
-            return Ok(Progress::Nothing);
+            return Ok(StreamProgress::Nothing);
         };
         match kind(&value, event)? {
             "response.created" => self.handle_created(&value["response"]),
@@ -97,7 +103,7 @@ impl ApiDecoder for ResponsesDecoder {
                 if let WireItemKind::Reasoning { said, part } = &mut self.items.get(at).kind {
                     *part = *said;
                 }
-                Ok(Progress::Event)
+                Ok(StreamProgress::Event)
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 Ok(self.handle_reasoning_delta(&value, out))
@@ -107,11 +113,11 @@ impl ApiDecoder for ResponsesDecoder {
             "response.incomplete" => self.handle_response_end(&value, "incomplete", out),
             "response.failed" => self.handle_response_end(&value, "failed", out),
             "response.cancelled" => self.handle_response_end(&Value::Null, "cancelled", out),
-            "keepalive" | "ping" => Ok(Progress::Nothing),
+            "keepalive" | "ping" => Ok(StreamProgress::Nothing),
             "error" => Err(DecodeError::Told(event.data.clone())),
             _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
             // New kinds of events come to be.
-            _ => Ok(Progress::Event),
+            _ => Ok(StreamProgress::Event),
         }
     }
 
@@ -128,7 +134,7 @@ impl ApiDecoder for ResponsesDecoder {
 
 impl ResponsesDecoder {
     /// Some gateways send it twice. With another id it begins another response, and what came before is void.
-    fn handle_created(&mut self, response: &Value) -> Result<Progress, DecodeError> {
+    fn handle_created(&mut self, response: &Value) -> Result<StreamProgress, DecodeError> {
         let id = text(response, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && !self.items.is_empty() {
@@ -137,10 +143,10 @@ impl ResponsesDecoder {
             ));
         }
         self.id = id.map(str::to_owned).or(self.id.take());
-        Ok(Progress::Event)
+        Ok(StreamProgress::Event)
     }
 
-    fn handle_item_added(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
+    fn handle_item_added(&mut self, event: &Value, out: &mut EventQueue) -> StreamProgress {
         let item = &event["item"];
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { said: false },
@@ -148,16 +154,16 @@ impl ResponsesDecoder {
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
             // The end of the item says what it is.
-            None => return Progress::Event,
+            None => return StreamProgress::Event,
         };
         let at = self.items.record_start(event, &kind);
         match kind {
             WireItemKind::Call(_) if text(item, "name").is_some() => {
                 let tool = self.get_or_add_tool(at);
                 self.begin_tool_call(tool, item, out);
-                Progress::Content
+                StreamProgress::Content
             }
-            _ => Progress::Event,
+            _ => StreamProgress::Event,
         }
     }
 
@@ -198,9 +204,14 @@ impl ResponsesDecoder {
     }
 
     /// A piece of a message's text, after a break if another message said something, and after its phase.
-    fn say_text(&mut self, at: usize, piece: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn say_text(
+        &mut self,
+        at: usize,
+        piece: &str,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         if piece.is_empty() {
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         }
         let WireItem { kind, phase, .. } = self.items.get(at);
         if matches!(kind, WireItemKind::Message { said: true }) {
@@ -210,7 +221,7 @@ impl ResponsesDecoder {
         let phase = phase.clone();
         let follows = self.phase.is_some();
         if phase.is_some() || self.phase.take().flatten().is_some() {
-            let phase = Phase { phase: phase.clone() };
+            let phase = TextPhase { phase: phase.clone() };
             out.push(StreamEvent::RedactedReasoning(json!(phase).to_string()));
         }
         self.phase = Some(phase);
@@ -222,7 +233,7 @@ impl ResponsesDecoder {
         Ok(push_content(StreamEvent::Text(text), out))
     }
 
-    fn handle_refusal_delta(&mut self, event: &Value) -> Progress {
+    fn handle_refusal_delta(&mut self, event: &Value) -> StreamProgress {
         let at = self
             .items
             .resolve_piece(event, &WireItemKind::Message { said: false });
@@ -230,16 +241,16 @@ impl ResponsesDecoder {
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
         if words.is_empty() {
-            Progress::Event
+            StreamProgress::Event
         } else {
-            Progress::Content
+            StreamProgress::Content
         }
     }
 
-    fn handle_reasoning_delta(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
+    fn handle_reasoning_delta(&mut self, event: &Value, out: &mut EventQueue) -> StreamProgress {
         let piece = text(event, "delta").unwrap_or_default();
         if piece.is_empty() {
-            return Progress::Event;
+            return StreamProgress::Event;
         }
         let at = self.items.resolve_piece(event, &WireItemKind::new_reasoning());
         let kind = &mut self.items.get(at).kind;
@@ -260,12 +271,12 @@ impl ResponsesDecoder {
         &mut self,
         event: &Value,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         let piece = needed_input(event, "delta")?;
         let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
         // The input of a tool that the server runs itself.
         if matches!(self.items.get(at).kind, WireItemKind::Other) {
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         }
         let tool = self.get_or_add_tool(at);
         if self.tools[tool].completed && !piece.is_empty() {
@@ -274,11 +285,11 @@ impl ResponsesDecoder {
         Ok(self.push_tool_input(tool, piece, out))
     }
 
-    fn push_tool_input(&mut self, at: usize, json: String, out: &mut EventQueue) -> Progress {
+    fn push_tool_input(&mut self, at: usize, json: String, out: &mut EventQueue) -> StreamProgress {
         let tool = &mut self.tools[at];
         if !tool.begun {
             tool.early.push_str(&json);
-            return Progress::Event;
+            return StreamProgress::Event;
         }
         tool.input.push(&json);
         push_content(
@@ -296,23 +307,23 @@ impl ResponsesDecoder {
         event: &Value,
         item: &Value,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { said: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
             // Fine where all of it came in pieces; a call without its end is completed with the answer.
-            None => return Ok(Progress::Event),
+            None => return Ok(StreamProgress::Event),
         };
         let Some(at) = self.items.record_end(event, item, &kind) else {
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         };
         match kind {
             WireItemKind::Message { .. } => self.message_done(at, item, out),
             WireItemKind::Reasoning { .. } => Ok(self.reasoning_done(at, item, out)),
             WireItemKind::Call(_) => self.call_done(at, item, out),
-            WireItemKind::Other => Ok(Progress::Event),
+            WireItemKind::Other => Ok(StreamProgress::Event),
         }
     }
 
@@ -321,11 +332,11 @@ impl ResponsesDecoder {
         at: usize,
         item: &Value,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         if matches!(self.items.get(at).kind, WireItemKind::Message { said: true }) {
-            return Ok(Progress::Event);
+            return Ok(StreamProgress::Event);
         }
-        let mut progress = Progress::Event;
+        let mut progress = StreamProgress::Event;
         for part in optional_list(item, "content") {
             self.refusal.push_str(text(part, "refusal").unwrap_or_default());
             progress = progress.max(self.say_text(at, needed_text(part, "text")?, out)?);
@@ -333,7 +344,7 @@ impl ResponsesDecoder {
         Ok(progress)
     }
 
-    fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> Progress {
+    fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> StreamProgress {
         let mut said = matches!(
             self.items.get(at).kind,
             WireItemKind::Reasoning { said: true, .. }
@@ -358,10 +369,15 @@ impl ResponsesDecoder {
                 StreamEvent::RedactedReasoning(proof.write())
             });
         }
-        Progress::Content
+        StreamProgress::Content
     }
 
-    fn call_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
+    fn call_done(
+        &mut self,
+        at: usize,
+        item: &Value,
+        out: &mut EventQueue,
+    ) -> Result<StreamProgress, DecodeError> {
         let at = self.get_or_add_tool(at);
         self.begin_tool_call(at, item, out);
         if self.tools[at].begun && self.tools[at].input.is_empty() {
@@ -381,7 +397,7 @@ impl ResponsesDecoder {
             tool.completed = true;
             out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
         }
-        Ok(Progress::Content)
+        Ok(StreamProgress::Content)
     }
 
     /// The end of the answer; `kind` is what its event says, where the response does not say it itself.
@@ -390,7 +406,7 @@ impl ResponsesDecoder {
         event: &Value,
         kind: &str,
         out: &mut EventQueue,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StreamProgress, DecodeError> {
         let response = &event["response"];
         self.record_usage(&response["usage"], out);
         // Servers that announce no items.
@@ -430,7 +446,7 @@ impl ResponsesDecoder {
         complete_tools(rest.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
         self.stopped = true;
         out.push(StreamEvent::Stop(stop));
-        Ok(Progress::Event)
+        Ok(StreamProgress::Event)
     }
 
     fn refusal_text(&self) -> Option<String> {
@@ -464,15 +480,15 @@ impl ResponsesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn push_content(event: StreamEvent, out: &mut EventQueue) -> Progress {
+fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),
         _ => false,
     };
     if empty {
-        return Progress::Event;
+        return StreamProgress::Event;
     }
     out.push(event);
-    Progress::Content
+    StreamProgress::Content
 }

@@ -6,19 +6,19 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::decode::{BREAK, EncryptedReasoning, Phase};
+use super::decode::{BREAK, EncryptedReasoning, TextPhase};
 use crate::domain::{Block, ImageData, Message, Role};
-use crate::provider::body::Body;
+use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::result_text;
-use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
+use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
 /// The longest call id that OpenAI takes.
 const LONGEST_ID: usize = 64;
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
-pub(super) fn build_body(request: &Request, origin: &str) -> Body {
-    let mut body = Body::default();
+pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
+    let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true,\"store\":false");
@@ -50,9 +50,12 @@ pub(super) fn build_body(request: &Request, origin: &str) -> Body {
             |_: &str| true
         };
         let (shape, ids) = if calls.gives_back(origin) {
-            (Shape::Responses, CallIds::from_answer(&calls.message, accepts))
+            (
+                RequestShape::Responses,
+                CallIds::from_answer(&calls.message, accepts),
+            )
         } else {
-            (Shape::ResponsesBare, CallIds::with_own_ids())
+            (RequestShape::ResponsesBare, CallIds::with_own_ids())
         };
         let bytes = item.get_or_encode(shape, |message| encode_message(message, shape, &ids));
         if !bytes.is_empty() {
@@ -64,7 +67,7 @@ pub(super) fn build_body(request: &Request, origin: &str) -> Body {
     body
 }
 
-fn build_options(request: &Request) -> Vec<(&'static str, Value)> {
+fn build_options(request: &ModelRequest) -> Vec<(&'static str, Value)> {
     let mut options = vec![("max_output_tokens", json!(request.max_output_tokens))];
     // Models that do not think refuse to be asked for it.
     if is_thinking_enabled(&request.model, request.effort) {
@@ -78,7 +81,7 @@ fn build_options(request: &Request) -> Vec<(&'static str, Value)> {
 }
 
 /// A message as one or several items, with commas between; empty when nothing of it can be said.
-fn encode_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
+fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
     let items = match message.role {
         Role::User => encode_user_message(message).into_iter().collect(),
         Role::Assistant => encode_assistant_message(message, shape, ids),
@@ -120,7 +123,7 @@ fn encode_image(data: &ImageData) -> Value {
     json!({"type": "input_image", "image_url": url})
 }
 
-fn encode_assistant_message(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
+fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Vec<Value> {
     // The phase of the texts that follow, and whether a text came before it.
     let mut phase = None;
     let mut has_said = false;
@@ -144,7 +147,7 @@ fn encode_assistant_message(message: &Message, shape: Shape, ids: &CallIds<'_>) 
                 }
                 Some(item)
             }
-            Block::Reasoning { .. } if shape == Shape::ResponsesBare => None,
+            Block::Reasoning { .. } if shape == RequestShape::ResponsesBare => None,
             Block::Reasoning { .. } => match phase_of(block) {
                 Some(next) => {
                     phase = Some(next.phase);
@@ -169,13 +172,13 @@ fn encode_assistant_message(message: &Message, shape: Shape, ids: &CallIds<'_>) 
     items
 }
 
-fn phase_of(block: &Block) -> Option<Phase> {
+fn phase_of(block: &Block) -> Option<TextPhase> {
     match block {
         Block::Reasoning {
             signature: Some(signature),
             redacted: true,
             ..
-        } => Phase::read(&signature.value),
+        } => TextPhase::read(&signature.value),
         _ => None,
     }
 }
@@ -227,7 +230,7 @@ mod tests {
         ORIGIN, build_call_history, build_message, build_request, every_block,
     };
 
-    fn json_of(request: &Request) -> Value {
+    fn json_of(request: &ModelRequest) -> Value {
         serde_json::from_str(&build_body(request, ORIGIN).text()).unwrap()
     }
 

@@ -192,7 +192,7 @@ pub fn parse_title(params: &wire::RenameSessionParams) -> Result<String, Request
 
 /// Which events of a session are wanted: the last `tail` of those after `after` and before `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct EventRange {
     /// Only events after this number; 0 for all.
     pub after: u64,
     /// Only events before this number; none for all.
@@ -202,7 +202,7 @@ pub struct Page {
 }
 
 /// The page that `agent/loadSession` asks for.
-pub fn parse_page(params: &wire::LoadSessionParams) -> Result<Page, RequestError> {
+pub fn parse_page(params: &wire::LoadSessionParams) -> Result<EventRange, RequestError> {
     let default = match params.after_seq {
         Some(_) => MAX_TAIL,
         None => DEFAULT_TAIL,
@@ -214,7 +214,7 @@ pub fn parse_page(params: &wire::LoadSessionParams) -> Result<Page, RequestError
             format!("must be at most {MAX_TAIL}"),
         ));
     }
-    Ok(Page {
+    Ok(EventRange {
         after: params.after_seq.unwrap_or(0),
         before: params.before_seq,
         tail,
@@ -259,7 +259,7 @@ pub fn to_effort_name(effort: wire::Effort) -> &'static str {
 }
 
 /// What is wanted of the prompts that wait.
-pub enum Queue {
+pub enum QueueRequest {
     /// The list.
     List,
     /// One more.
@@ -273,7 +273,7 @@ pub enum Queue {
 }
 
 /// Checks that what the action needs is there.
-pub fn parse_queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
+pub fn parse_queue(params: wire::QueueParams) -> Result<QueueRequest, RequestError> {
     let wire::QueueParams {
         session_id: _,
         action,
@@ -287,11 +287,11 @@ pub fn parse_queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
         said.ok_or_else(|| RequestError::invalid_param("prompt", "must contain the prompt to queue"))
     };
     Ok(match action {
-        wire::QueueAction::List => Queue::List,
-        wire::QueueAction::Add => Queue::Add(said(prompt)?),
-        wire::QueueAction::Edit => Queue::Edit(id(prompt_id)?, said(prompt)?),
-        wire::QueueAction::Remove => Queue::Remove(id(prompt_id)?),
-        wire::QueueAction::SendNow => Queue::SendNow(prompt_id),
+        wire::QueueAction::List => QueueRequest::List,
+        wire::QueueAction::Add => QueueRequest::Add(said(prompt)?),
+        wire::QueueAction::Edit => QueueRequest::Edit(id(prompt_id)?, said(prompt)?),
+        wire::QueueAction::Remove => QueueRequest::Remove(id(prompt_id)?),
+        wire::QueueAction::SendNow => QueueRequest::SendNow(prompt_id),
     })
 }
 
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(page_of(json!({"sessionId": "s"})).unwrap().tail, 200);
         assert_eq!(
             page_of(json!({"sessionId": "s", "afterSeq": 7})).unwrap(),
-            Page {
+            EventRange {
                 after: 7,
                 before: None,
                 tail: 1_000

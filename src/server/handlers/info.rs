@@ -11,7 +11,7 @@ use super::super::state::session_param;
 use super::super::to_wire::content::{ContentPointer, extract_field, read_piece};
 use super::super::{from_wire, to_wire};
 use super::store_failed;
-use crate::config::{Diagnostic, Severity};
+use crate::config::{ConfigSeverity, Diagnostic};
 use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::{Effort, PriceSource};
@@ -304,8 +304,8 @@ fn problem_to_wire(problem: &Diagnostic) -> ConfigProblem {
         file: problem.file.clone(),
         line: (problem.line > 0).then_some(problem.line),
         severity: match problem.severity {
-            Severity::Error => wire::Severity::Error,
-            Severity::Warning => wire::Severity::Warning,
+            ConfigSeverity::Error => wire::Severity::Error,
+            ConfigSeverity::Warning => wire::Severity::Warning,
         },
         message,
     }

@@ -338,7 +338,7 @@ impl Service {
 async fn read_page(
     reader: &crate::store::StoreReader,
     id: &SessionId,
-    wanted: &from_wire::Page,
+    wanted: &from_wire::EventRange,
     last: u64,
 ) -> Result<EventPage> {
     let end = last.saturating_add(1);

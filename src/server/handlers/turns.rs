@@ -70,15 +70,15 @@ impl Service {
         let session = session_param(&params.session_id);
         let wanted = from_wire::parse_queue(params)?;
         let action = match wanted {
-            from_wire::Queue::List => QueueAction::List,
-            from_wire::Queue::Add(prompt) => {
+            from_wire::QueueRequest::List => QueueAction::List,
+            from_wire::QueueRequest::Add(prompt) => {
                 QueueAction::Add(documents::load_prompt_content(&self.state, prompt)?)
             }
-            from_wire::Queue::Edit(id, prompt) => {
+            from_wire::QueueRequest::Edit(id, prompt) => {
                 QueueAction::Edit(id, documents::load_prompt_content(&self.state, prompt)?)
             }
-            from_wire::Queue::Remove(id) => QueueAction::Remove(id),
-            from_wire::Queue::SendNow(id) => QueueAction::SendNow(id),
+            from_wire::QueueRequest::Remove(id) => QueueAction::Remove(id),
+            from_wire::QueueRequest::SendNow(id) => QueueAction::SendNow(id),
         };
         let told = self
             .ask_session(&session, |reply| SessionCommand::Queue { action, reply })

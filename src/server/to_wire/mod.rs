@@ -354,12 +354,12 @@ pub fn to_event_header(envelope: &Envelope) -> EventHeader {
 /// A notification as the body of a JSON-RPC frame.
 pub fn encode_frame(notification: &ServerNotification) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Body<'a> {
+    struct NotificationBody<'a> {
         jsonrpc: &'static str,
         method: &'static str,
         params: &'a ServerNotification,
     }
-    let body = Body {
+    let body = NotificationBody {
         jsonrpc: "2.0",
         method: notification.method(),
         params: notification,

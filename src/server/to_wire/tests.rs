@@ -524,7 +524,7 @@ fn every_event_has_its_notification() {
 fn the_golden_events_cover_the_table() {
     let covered: Vec<_> = golden().into_iter().map(|(_, method, _)| method).collect();
     for entry in table::SERVER_NOTIFICATIONS {
-        if entry.kind == table::Kind::Durable {
+        if entry.kind == table::MessageKind::Durable {
             assert!(covered.contains(&entry.method), "{}", entry.method);
         }
     }

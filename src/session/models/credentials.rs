@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{ChosenModel, ListedProvider, Models};
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, selected_by_key};
 use crate::domain::{AgentError, ErrorCode};
-use crate::provider::{self, Fault, Health, ProbeResult};
+use crate::provider::{self, Health, ProbeResult, ProviderFault};
 use crate::tool::EditorError;
 
 /// How long a provider may take to say whether its key is right.
@@ -147,7 +147,7 @@ impl Models {
                 (Some(Health::Unknown), Some(untried.to_owned()))
             }
             Err(error) => {
-                if let Some(key) = key.filter(|_| error.fault == Fault::Unauthorized) {
+                if let Some(key) = key.filter(|_| error.fault == ProviderFault::Unauthorized) {
                     self.keys.forget_refused_key(name, key);
                 }
                 (Some(Health::Failing), Some(error.message))

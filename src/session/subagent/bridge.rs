@@ -17,7 +17,7 @@ use crate::domain::{
     ContinueReason, Cost, Delta, Effect, Event, FinalAnswer, Message, MessageId, Mode, RequestSubject, Role,
     SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
-use crate::tool::{ChildState, Job, Report, ToolProgress};
+use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
 use crate::turn::{COMPACTION_FAILED, Inquire, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
 
 /// So much of a child's words is told while it works, in characters.
@@ -49,7 +49,7 @@ pub(super) struct SubagentBridge {
 }
 
 impl SubagentBridge {
-    pub(super) fn new(job: &Job, up: SessionLink, read_only: bool) -> Self {
+    pub(super) fn new(job: &SubagentJob, up: SessionLink, read_only: bool) -> Self {
         Self {
             up,
             call: job.call.clone(),
@@ -437,8 +437,8 @@ impl SubagentBridge {
     }
 
     /// What became of the child, which has ended.
-    pub(super) fn into_report(self, state: ChildState, why: Option<String>) -> Report {
-        Report {
+    pub(super) fn into_report(self, state: ChildState, why: Option<String>) -> SubagentReport {
+        SubagentReport {
             state,
             why,
             text: self.answer.into_text(),

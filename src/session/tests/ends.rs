@@ -9,19 +9,20 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::turns::{Desk, Endless, Place, scripted};
+use super::turns::{Endless, Place, TurnFixture, scripted};
 use crate::base::backpressure::{ByteBudget, Permit};
 use crate::base::clock;
 use crate::domain::*;
 use crate::provider::{
-    AccountHealth, CircuitPolicy, EventStream, Fault, Provider, ProviderError, Request, StreamEvent,
+    AccountHealth, CircuitPolicy, EventStream, ModelRequest, Provider, ProviderError, ProviderFault,
+    StreamEvent,
 };
 use crate::session::*;
 use crate::store::{FaultHook, WriteFault as DiskFault};
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
 /// The final updates of tool calls so far: status and text.
-fn results(desk: &Desk) -> Vec<(ToolCallStatus, String)> {
+fn results(desk: &TurnFixture) -> Vec<(ToolCallStatus, String)> {
     let events = desk.seen.all().into_iter();
     let ended = events.filter_map(|event| match event {
         Event::ToolCall(update) => update.result.map(|result| (update.status, result.text.clone())),
@@ -41,7 +42,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     let fails = Arc::new(AtomicBool::new(false));
     let disk = fails.clone();
     let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(DiskFault::DiskFull));
-    let desk = Desk::with(
+    let desk = TurnFixture::with(
         Mode::Full,
         model,
         vec![Arc::new(Endless(begun.clone()))],
@@ -86,14 +87,14 @@ impl Provider for Panics {
         "panics"
     }
 
-    fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, _: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         Box::pin(async { panic!("a bug in the provider") })
     }
 }
 
 #[tokio::test]
 async fn a_bug_ends_its_turn_and_nothing_more() {
-    let desk = Desk::with(Mode::Full, Arc::new(Panics), Vec::new(), None, None);
+    let desk = TurnFixture::with(Mode::Full, Arc::new(Panics), Vec::new(), None, None);
     let session = desk.session();
     for _ in 0..2 {
         let ended = desk.ask(&session, "go").await.end;
@@ -128,13 +129,13 @@ impl Provider for BreaksOff {
         Some(&self.standing)
     }
 
-    fn open_stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+    fn open_stream(&self, _: Arc<ModelRequest>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let usage = Usage {
             input: 500,
             ..Usage::default()
         };
         let error = ProviderError {
-            fault: Fault::Connection,
+            fault: ProviderFault::Connection,
             provider: "breaks".to_owned(),
             model: "one".to_owned(),
             message: "gone".to_owned(),
@@ -172,7 +173,7 @@ async fn what_a_call_cost_is_told_though_a_cancel_comes_before_its_circuit_can_b
         broke: Arc::default(),
         behind: behind.clone(),
     });
-    let desk = Desk::with(Mode::Full, model.clone(), Vec::new(), None, None);
+    let desk = TurnFixture::with(Mode::Full, model.clone(), Vec::new(), None, None);
     model.pool.set(desk.pool.clone()).unwrap();
     let session = desk.session();
     let running = desk.post(&session, "go").await.unwrap().unwrap();
@@ -197,7 +198,7 @@ async fn a_tool_is_stopped_at_its_time_limit() {
             {"when": {"step": 1}, "events": [{"text": "it took too long"}]},
         ]));
         let tools: Vec<Arc<dyn crate::tool::DynTool>> = vec![Arc::new(Endless(Arc::default()))];
-        let desk = Desk::with(Mode::Full, model, tools, limit, None);
+        let desk = TurnFixture::with(Mode::Full, model, tools, limit, None);
         let start = clock::now();
         let ended = desk.ask(&desk.session(), "go").await;
         let took = start.elapsed();
@@ -238,7 +239,7 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
         {"when": {"step": 0}, "events": [call]},
         {"when": {"step": 1}, "events": [{"text": "fine"}]},
     ]);
-    let desk = Desk::new(Mode::Ask, exchanges, vec![Arc::new(Slow)]);
+    let desk = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Slow)]);
     let session = desk.session();
     let handle = desk.post(&session, "go").await.unwrap().unwrap();
     // The person takes an hour.
@@ -268,7 +269,7 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
 #[tokio::test(start_paused = true)]
 async fn each_session_is_told_once_why_its_model_was_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
-    let desk = Desk::new(Mode::Ask, exchanges, Vec::new());
+    let desk = TurnFixture::new(Mode::Ask, exchanges, Vec::new());
     let told = || {
         let events = desk.seen.all().into_iter();
         let told = events.filter(|event| {

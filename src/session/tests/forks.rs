@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use super::turns::{Desk, scripted};
+use super::turns::{TurnFixture, scripted};
 use crate::domain::*;
 use crate::session::*;
 use crate::store::{FaultHook, StoreHealth, StoredEvent, WriteFault};
@@ -16,7 +16,7 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
     let disk = fails.clone();
     let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));
     let model = scripted(json!([{"events": [{"text": "ok"}], "repeat": true}]));
-    let desk = Desk::with(Mode::Full, model, Vec::new(), None, Some(fault));
+    let desk = TurnFixture::with(Mode::Full, model, Vec::new(), None, Some(fault));
     let session = desk.session();
     let refused = desk.sessions.fork_session(&session, None).await.unwrap_err();
     assert!(

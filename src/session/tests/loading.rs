@@ -18,14 +18,14 @@ use crate::store::{
 };
 use crate::tool::Registry;
 use crate::turn::{
-    AgentPolicy, Budgets, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel,
+    AgentPolicy, Budgets, HookCommands, Hooks, ModelChoice, ModelSource, ResolvedModel, TurnLimits,
 };
-use crate::workspace::{Shared, Workspace};
+use crate::workspace::{Workspace, WorkspaceShared};
 
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A server's sessions over a store in a folder of its own.
-struct Rig {
+struct LoadingFixture {
     sessions: SessionManager,
     passed: Passed,
     fails: Arc<AtomicBool>,
@@ -66,9 +66,9 @@ impl SettingsSource for Plain {
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: Limits {
+            limits: TurnLimits {
                 max_steps: 1,
-                ..Limits::default()
+                ..TurnLimits::default()
             },
             budgets: Budgets::default(),
             wall_time: None,
@@ -88,11 +88,11 @@ impl SettingsSource for Plain {
     }
 
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
-        Arc::new(Workspace::new(Shared::new(&[], None)))
+        Arc::new(Workspace::new(WorkspaceShared::new(&[], None)))
     }
 }
 
-impl Rig {
+impl LoadingFixture {
     /// The session `ses_1` is stored with `events` of `turn_1` and `pending`.
     async fn with(events: Vec<Event>, pending: Vec<PendingEvent>) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -230,7 +230,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
         asked(),
         ended(TerminalReason::ServerStopped),
     ];
-    let rig = Rig::with(events, Vec::new()).await;
+    let rig = LoadingFixture::with(events, Vec::new()).await;
     let activity = rig.sessions.subscribe_activity();
     let found = async || rig.sessions.asked_by(&"appr_1".into()).await.unwrap();
     assert_eq!(activity.borrow().approvals, 0);
@@ -262,7 +262,7 @@ async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
         turn: Some("turn_1".into()),
         content: vec![Block::Text("and the tests".to_owned())],
     };
-    let rig = Rig::with(vec![started(), ended(TerminalReason::StoreFailed)], vec![steer]).await;
+    let rig = LoadingFixture::with(vec![started(), ended(TerminalReason::StoreFailed)], vec![steer]).await;
     let (_, told) = rig.load().await;
     assert!(
         matches!(&told[..], [Event::Warning { code, message }]
@@ -279,7 +279,7 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
         turn: Some("turn_1".into()),
         content: vec![Block::Text("and the tests".to_owned())],
     };
-    let rig = Rig::with(vec![started()], vec![steer]).await;
+    let rig = LoadingFixture::with(vec![started()], vec![steer]).await;
     let (_, told) = rig.load().await;
     assert!(
         matches!(&told[..], [Event::TurnEnded(end)] if end.unused_steers.len() == 1),
@@ -298,7 +298,7 @@ async fn text_of_an_earlier_turn_is_not_put_into_the_one_that_a_crash_has_cut() 
         reasoning: String::new(),
     };
     let left = vec![partial("msg_0", "turn_0"), partial("msg_1", "turn_1")];
-    let (_, told) = Rig::with(vec![started()], left).await.load().await;
+    let (_, told) = LoadingFixture::with(vec![started()], left).await.load().await;
     assert!(
         matches!(&told[..], [Event::Message(message), Event::TurnEnded(_)] if message.id == "msg_1".into()),
         "{told:?}"
@@ -307,7 +307,7 @@ async fn text_of_an_earlier_turn_is_not_put_into_the_one_that_a_crash_has_cut() 
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_result_was_lost_does_not_run_again() {
-    let rig = Rig::with(
+    let rig = LoadingFixture::with(
         vec![started(), wants_a_tool(), ended(TerminalReason::StoppedByUser)],
         Vec::new(),
     )
@@ -324,7 +324,7 @@ async fn a_call_whose_result_was_lost_does_not_run_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_about_a_call_that_is_not_open_is_closed() {
-    let rig = Rig::with(
+    let rig = LoadingFixture::with(
         vec![started(), asked(), ended(TerminalReason::StoreFailed)],
         Vec::new(),
     )
@@ -353,7 +353,7 @@ async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
         asked(),
         ended(TerminalReason::ServerStopped),
     ];
-    let rig = Rig::with(events, Vec::new()).await;
+    let rig = LoadingFixture::with(events, Vec::new()).await;
     rig.load().await;
     rig.fails.store(true, Ordering::Relaxed);
     let writes = &rig.sessions.services().store.writes;
@@ -426,7 +426,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         events.extend([started(), said, spent, ended(end)]);
         let last = events.len() as u64;
         assert!(last >= EVENTS as u64);
-        let rig = Rig::with(events, Vec::new()).await;
+        let rig = LoadingFixture::with(events, Vec::new()).await;
         let session = SessionId::from("ses_1");
         let inspect = || {
             rig.sessions
@@ -460,7 +460,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     const COUNT: usize = 1_000;
-    let rig = Rig::with(vec![started(), ended(TerminalReason::Completed)], Vec::new()).await;
+    let rig = LoadingFixture::with(vec![started(), ended(TerminalReason::Completed)], Vec::new()).await;
     rig.load().await;
     let mut ids: Vec<SessionId> = vec!["ses_1".into()];
     let rename = async |id: &SessionId| {

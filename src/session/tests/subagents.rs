@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::turns::{Desk, Place};
+use super::turns::{Place, TurnFixture};
 use crate::domain::*;
 use crate::tool::delegate::Delegate;
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -66,7 +66,7 @@ async fn a_call_that_is_cut_with_its_sub_agent_ends_once_and_before_the_call_abo
     let delegate = |input| json!({"tool": {"name": "delegate", "input": input}});
     let two =
         json!({"prompt": "", "join": "first_success", "tasks": [{"prompt": "dig"}, {"prompt": "wait"}]});
-    let desk = Desk::new(
+    let desk = TurnFixture::new(
         Mode::Full,
         json!([
             {"when": {"prompt": "go"}, "events": [delegate(two)]},

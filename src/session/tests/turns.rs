@@ -21,14 +21,14 @@ use crate::session::*;
 use crate::store::{ContentChoice, FaultHook, Store};
 use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{
-    AgentPolicy, Budgets, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel,
+    AgentPolicy, Budgets, HookCommands, Hooks, ModelChoice, ModelSource, ResolvedModel, TurnLimits,
 };
-use crate::workspace::{OnCancel, Shared, Workspace};
+use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 
 /// A server's sessions, without a server.
-pub(super) struct Desk {
+pub(super) struct TurnFixture {
     pub(super) sessions: SessionManager,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenEvents,
     /// The room for what is on its way to the client.
     pub(super) pool: Arc<ByteBudget>,
     writer: AbortOnDrop<()>,
@@ -37,15 +37,15 @@ pub(super) struct Desk {
 
 /// What was passed on.
 #[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Vec<Event>>>);
+pub(super) struct SeenEvents(Arc<Mutex<Vec<Event>>>);
 
-impl Seen {
+impl SeenEvents {
     pub(super) fn all(&self) -> Vec<Event> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl EventSink for Seen {
+impl EventSink for SeenEvents {
     fn publish_event(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
@@ -97,7 +97,7 @@ impl SettingsSource for Fixed {
             tools: Default::default(),
             names_model: false,
             read_only: false,
-            limits: Limits::default(),
+            limits: TurnLimits::default(),
             budgets: Budgets::default(),
             wall_time: None,
             rules: Rules::default(),
@@ -119,11 +119,11 @@ impl SettingsSource for Fixed {
     }
 
     fn open_workspace(&self, _: &SessionInfo) -> Arc<Workspace> {
-        Arc::new(Workspace::new(Shared::new(&[], None)))
+        Arc::new(Workspace::new(WorkspaceShared::new(&[], None)))
     }
 }
 
-impl Desk {
+impl TurnFixture {
     /// Sessions whose model plays `exchanges`, in order.
     pub(super) fn new(mode: Mode, exchanges: Value, tools: Vec<Arc<dyn DynTool>>) -> Self {
         Self::with(mode, scripted(exchanges), tools, None, None)
@@ -138,7 +138,7 @@ impl Desk {
         fault: Option<FaultHook>,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let seen = Seen::default();
+        let seen = SeenEvents::default();
         let (store, writer) = Store::start_inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
         let pool = ByteBudget::new(1 << 20);
         let services = Services {
@@ -291,7 +291,7 @@ async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
             }
             let well = json!({"tool": {"name": "fine", "input": {"at": "x"}}});
             let badly = json!({"tool": {"name": "bomb", "input": {"at": place}}});
-            let desk = Desk::new(
+            let desk = TurnFixture::new(
                 mode,
                 json!([
                     {"when": {"step": 0}, "events": [badly, well]},
@@ -355,11 +355,11 @@ impl Tool for Fine {
     }
 }
 
-fn endless() -> (Desk, Arc<Notify>) {
+fn endless() -> (TurnFixture, Arc<Notify>) {
     let begun = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call], "repeat": true}]);
-    let desk = Desk::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
+    let desk = TurnFixture::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
     (desk, begun)
 }
 
@@ -378,7 +378,7 @@ async fn a_cost_that_is_not_known_is_not_zero() {
         answer("four", Some(1.0)),
         answer("five", Some(1.0)),
     ];
-    let desk = Desk::new(Mode::Full, json!(exchanges), Vec::new());
+    let desk = TurnFixture::new(Mode::Full, json!(exchanges), Vec::new());
     let session = desk.session();
     let dollars = |usd: f64| Some(crate::domain::Cost::from_usd(usd));
     for (prompt, turn, sum) in [
@@ -434,7 +434,7 @@ async fn a_cancel_is_obeyed_while_a_preview_is_made() {
     let begun = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "unseen", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call], "repeat": true}]);
-    let desk = Desk::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(begun.clone()))]);
+    let desk = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(begun.clone()))]);
     let session = desk.session();
     let handle = desk.post(&session, "go").await.unwrap().unwrap();
     begun.notified().await;
@@ -483,7 +483,7 @@ async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
 #[tokio::test]
 async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
-    let desk = Desk::new(Mode::Full, exchanges, Vec::new());
+    let desk = TurnFixture::new(Mode::Full, exchanges, Vec::new());
     let session = desk.session();
     desk.ask(&session, "one").await;
     let handle = desk.post(&session, "two");

@@ -1,6 +1,6 @@
 //! I13: every continue of the loop has its bound, each reason its own (R-LOOP-1).
 
-use super::seen::Turn;
+use super::seen::ShownTurn;
 use crate::domain::{ContinueReason, Transition};
 
 /// Hops of one turn along its route.
@@ -15,7 +15,7 @@ pub(super) struct Bounds {
     pub(super) escalations: u32,
 }
 
-impl Turn {
+impl ShownTurn {
     /// Counts a decision; whether it is one too many.
     pub(super) fn count_transition(&mut self, transition: Transition, bounds: Bounds) -> Result<(), String> {
         use ContinueReason as Go;

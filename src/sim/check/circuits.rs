@@ -6,7 +6,7 @@ use crate::domain::CircuitState;
 
 /// What a provider did with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum Heard {
+pub(in crate::sim) enum ObservedCall {
     /// It has begun to answer.
     Begins,
     /// It has answered.
@@ -17,7 +17,7 @@ pub(in crate::sim) enum Heard {
 
 /// A circuit, from outside.
 #[derive(Default)]
-pub(super) struct Circuit {
+pub(super) struct ShownCircuit {
     /// Failures that count since the last answer.
     failures: u32,
     may_be_open: bool,
@@ -43,13 +43,13 @@ impl Checker {
     }
 
     /// What came of a call.
-    pub(in crate::sim) fn circuit_hears(&mut self, provider: &str, heard: Heard) {
+    pub(in crate::sim) fn circuit_hears(&mut self, provider: &str, heard: ObservedCall) {
         let bound = self.circuit_failures;
         let known = self.circuits.entry(provider.to_owned()).or_default();
         match heard {
-            Heard::Begins => known.must_be_open = false,
-            Heard::Well => *known = Circuit::default(),
-            Heard::Failed => {
+            ObservedCall::Begins => known.must_be_open = false,
+            ObservedCall::Well => *known = ShownCircuit::default(),
+            ObservedCall::Failed => {
                 known.failures = known.failures.saturating_add(1);
                 if known.failures >= bound {
                     (known.may_be_open, known.must_be_open) = (true, true);

@@ -2,14 +2,14 @@
 //! circuits of tools; what policies make of failures.
 
 use super::Checker;
-use super::seen::{Seen, Turn};
+use super::seen::{ShownSession, ShownTurn};
 use crate::base::clock;
 use crate::config::{FailurePolicy, HookMoment};
 use crate::domain::{
     CircuitState, CircuitSubject, ContinueReason, Event, SessionId, TerminalReason, ToolCallId,
     ToolCallStatus, ToolCallUpdate, Transition, TurnEnd, TurnId, TurnState,
 };
-use crate::sim::coverage::Phase;
+use crate::sim::coverage::TurnPhase;
 use crate::turn::AgentPolicy;
 
 /// So often a stop hook may object in one turn.
@@ -53,7 +53,7 @@ impl Checker {
         let seen = self.sessions.get_mut(session);
         if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
             known.hooks += 1;
-            known.met.enter_phase(Phase::Hook);
+            known.met.enter_phase(TurnPhase::Hook);
         }
     }
 
@@ -75,7 +75,7 @@ impl Checker {
     }
 }
 
-impl Turn {
+impl ShownTurn {
     /// A continue of the loop.
     pub(super) fn check_continue(
         &mut self,
@@ -116,7 +116,7 @@ impl Turn {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// A circuit changes.
     pub(super) fn track_circuit(&mut self, turn: &TurnId, event: &Event) {
         let Event::Circuit {

@@ -1,7 +1,7 @@
 //! I5: what is shown of a message, joined, is the message.
 
 use super::Checker;
-use super::seen::{Over, Seen, Shown};
+use super::seen::{Over, Shown, ShownSession};
 use crate::base::clock;
 use crate::domain::{Block, Delta, Message, MessageId, SessionId, ToolCallStatus, TurnId};
 
@@ -73,7 +73,7 @@ fn append_piece(so_far: &mut String, offset: u64, piece: &str, message: &Message
     Ok(())
 }
 
-impl Seen {
+impl ShownSession {
     fn open_message(&mut self, id: &MessageId, turn: &TurnId) -> Result<&mut Shown, String> {
         let shown = self.messages.entry(id.clone()).or_default();
         if let Some(over) = shown.over {

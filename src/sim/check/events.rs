@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Checker;
 use super::conduct::PolicyRecord;
-use super::seen::{Asked, Call, Over, Seen, Turn, is_permission};
-use super::typed::{Kind, label_of};
+use super::seen::{Over, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
+use super::typed::{TypedKind, label_of};
 use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::base::clock;
 use crate::domain::{
@@ -272,7 +272,7 @@ impl Checker {
         for blocks in &end.unused_steers {
             let kind = self.given_back(session, turn, blocks)?;
             prompts +=
-                u32::from(kind == Kind::Prompt || self.begins_turn(session, turn, kind) && prompts == 0);
+                u32::from(kind == TypedKind::Prompt || self.begins_turn(session, turn, kind) && prompts == 0);
         }
         let running: Vec<&ToolCallId> = self
             .in_hand
@@ -312,7 +312,7 @@ impl Checker {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
             let kind = self.check_joined_message(session, turn, label)?;
             self.count_case(format!("{kind:?} joined"));
-            let begins = kind == Kind::Prompt || self.begins_turn(session, turn, kind);
+            let begins = kind == TypedKind::Prompt || self.begins_turn(session, turn, kind);
             if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
                 known.prompts += u32::from(begins);
             }
@@ -325,7 +325,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// I3: nothing before the start, nothing after the end.
     pub(super) fn is_running(&self, turn: &TurnId) -> Verdictless {
         match self.turns.get(turn) {
@@ -350,11 +350,11 @@ impl Seen {
         {
             return Err(format!("{turn} resumes {resumes}, which has not ended"));
         }
-        let known = Turn {
+        let known = ShownTurn {
             resumes: resumes.is_some(),
             upkeep: by == TurnTrigger::Compact,
             queued: by == TurnTrigger::Queue,
-            ..Turn::default()
+            ..ShownTurn::default()
         };
         if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
             return Err(format!("R-CANCEL: {turn} begins with a prompt that is held"));
@@ -386,7 +386,7 @@ impl Seen {
     fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> Verdictless {
         self.is_delegating(parent)?;
         if update.status == ToolCallStatus::Pending || self.torn {
-            self.calls.entry(update.id.clone()).or_insert_with(|| Call {
+            self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
                 turn: turn.clone(),
                 name: update.name.clone(),
                 input: update.input.clone().unwrap_or_default(),
@@ -459,7 +459,7 @@ impl Seen {
             }
             Some(_) => {}
             None => {
-                let asked = Asked {
+                let asked = ShownQuestion {
                     call: approval.tool_call.clone(),
                     name: approval.name.clone(),
                     open: true,
@@ -659,7 +659,7 @@ impl Seen {
         let cut = reloading || self.cut.as_ref() == Some(turn);
         self.check_completed_message(turn, message, cut)?;
         for (id, name, input) in message.tool_uses() {
-            let call = Call {
+            let call = ShownCall {
                 turn: turn.clone(),
                 name: name.to_owned(),
                 input: input.clone(),

@@ -1,11 +1,11 @@
 //! Sessions that are made of others: a fork has what was said and done up to the end of a turn, and nothing that waits.
 
 use super::Checker;
-use super::seen::Seen;
-use super::typed::Kind;
+use super::seen::ShownSession;
+use super::typed::TypedKind;
 use crate::domain::{Event, SessionId, TurnId};
 use crate::session::CommandError;
-use crate::sim::files::Files;
+use crate::sim::files::WrittenFiles;
 use crate::store::{SessionRow, StoredEvent};
 
 impl Checker {
@@ -43,7 +43,7 @@ impl Checker {
                 let seen = self.sessions.get(session);
                 self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
             }
-            _ => self.check_refusal(session, Kind::Prompt, refused).is_ok(),
+            _ => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
         if !fair {
             self.record_violation(format!("I1: the fork of {session} is refused: {refused:?}"));
@@ -53,7 +53,7 @@ impl Checker {
     /// It is made; what the store has of it.
     pub(in crate::sim) fn check_fork(
         &mut self,
-        files: &Files,
+        files: &WrittenFiles,
         session: &SessionId,
         fork: &SessionId,
         found: Option<(SessionRow, Vec<StoredEvent>)>,
@@ -74,7 +74,7 @@ impl Checker {
             return self.record_violation(format!("{fork}, a fork of {session}: {why}"));
         }
         self.strays.remove(fork);
-        let mut seen = Seen::new(row.mode);
+        let mut seen = ShownSession::new(row.mode);
         let parent = self.sessions.get(session);
         seen.torn = parent.is_none_or(|parent| parent.torn);
         seen.cut_short = parent.is_none_or(|parent| parent.cut_short);
@@ -92,7 +92,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// The fork's events are those of this session, up to the end of a turn.
     fn is_parent_of(&self, fork: &[StoredEvent]) -> Result<(), String> {
         let of_turns = |stored: &&StoredEvent| stored.turn.is_some();

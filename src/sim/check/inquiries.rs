@@ -1,11 +1,11 @@
 //! Inquiries: asked once, settled once, by whom it says, and never open after a turn's end but for the server's.
 
 use super::Checker;
-use super::seen::{Inquired, Seen};
+use super::seen::{Inquired, ShownSession};
 use crate::domain::{Inquiry, InquiryId, InquiryReply, ResolvedBy, SessionId};
 use crate::session::CommandError;
 
-impl Seen {
+impl ShownSession {
     pub(super) fn check_inquiry(&mut self, inquiry: &Inquiry) -> Result<(), String> {
         match self.inquiries.get(&inquiry.id) {
             Some(known) if !known.open => Err(format!("{} is asked again after its end", inquiry.id)),

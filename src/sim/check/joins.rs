@@ -2,9 +2,9 @@
 //! tells; and the table of joins and ends.
 
 use super::Checker;
-use super::seen::Call;
+use super::seen::ShownCall;
 use crate::domain::{SessionId, ToolCallStatus, ToolCallUpdate};
-use crate::sim::joins::Joined;
+use crate::sim::joins::JoinOutcome;
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Tool};
 
@@ -19,19 +19,21 @@ impl Checker {
         };
         let ends = ChildState::ALL.map(|state| result.text.matches(&format!(": {}", state.name())).count());
         let (join, joined) = match result.text.split_once("; ") {
-            _ if update.status == ToolCallStatus::Cancelled => ("cancelled", Some(Joined::Cancelled)),
+            _ if update.status == ToolCallStatus::Cancelled => ("cancelled", Some(JoinOutcome::Cancelled)),
             Some((_, rest)) if rest.starts_with("all of them were required") => {
-                ("one failed of all", Some(Joined::Failed))
+                ("one failed of all", Some(JoinOutcome::Failed))
             }
-            Some((_, rest)) if rest.starts_with("that is too few") => ("violated", Some(Joined::Violated)),
-            _ if update.status == ToolCallStatus::Completed => ("met", Some(Joined::Met)),
+            Some((_, rest)) if rest.starts_with("that is too few") => {
+                ("violated", Some(JoinOutcome::Violated))
+            }
+            _ if update.status == ToolCallStatus::Completed => ("met", Some(JoinOutcome::Met)),
             _ => ("refused, or its only one failed", None),
         };
         let calls = self.sessions.get(session).map(|seen| &seen.calls);
         let call = calls.and_then(|calls| calls.get(&update.id));
         // What a sub-agent said may tell of its own ones too: then nobody knows whose ends these are.
         let told: usize = ends.iter().sum();
-        let tasks = |call: &Call| call.input["tasks"].as_array().map_or(1, Vec::len);
+        let tasks = |call: &ShownCall| call.input["tasks"].as_array().map_or(1, Vec::len);
         let asked = call
             .filter(|call| told == tasks(call))
             .map(|call| call.input["join"].as_str().unwrap_or("all_required").to_owned());

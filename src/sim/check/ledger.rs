@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::events::policy_allows;
-use super::seen::{InHand, Seen, is_permission};
+use super::seen::{InHand, ShownSession, is_permission};
 use crate::base::sim_schedule;
 use crate::domain::{SessionId, ToolCallId, ToolCallStatus};
 use crate::sim::tools;
@@ -58,7 +58,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     fn may_begin(
         &self,
         call: &ToolCallId,

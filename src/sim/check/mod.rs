@@ -29,15 +29,15 @@ mod typed;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bounds::Bounds;
-use circuits::Circuit;
-pub(super) use circuits::Heard;
+pub(super) use circuits::ObservedCall;
+use circuits::ShownCircuit;
 use conduct::PolicyRecord;
 use money::Money;
 pub(super) use reload::Found;
-pub(super) use reverts::Asked;
-use seen::{InHand, Seen};
+pub(super) use reverts::RequestedRevert;
+use seen::{InHand, ShownSession};
 use typed::Typed;
-pub(super) use typed::{Answered, Kind};
+pub(super) use typed::{TypedAnswer, TypedKind};
 
 use super::coverage::Coverage;
 use super::joins::Joins;
@@ -64,7 +64,7 @@ pub(super) struct Checker {
     lost_at: Option<i64>,
     /// The server was asked to end.
     ending: bool,
-    sessions: BTreeMap<SessionId, Seen>,
+    sessions: BTreeMap<SessionId, ShownSession>,
     /// Sessions in which the model has paused: its messages may follow each other.
     paused: BTreeSet<SessionId>,
     /// Forks that were asked for and not answered yet, and sessions that such have left.
@@ -88,7 +88,7 @@ pub(super) struct Checker {
     money: Money,
     manners: PolicyRecord,
     /// Of this life, by provider; and how many failures open one.
-    circuits: BTreeMap<String, Circuit>,
+    circuits: BTreeMap<String, ShownCircuit>,
     circuit_failures: u32,
     /// Arguments that hooks gave.
     by_hook: BTreeMap<ToolCallId, serde_json::Value>,
@@ -230,7 +230,7 @@ impl Checker {
 
     /// A session was made, with this mode.
     pub(super) fn add_session(&mut self, session: &SessionId, mode: Mode) {
-        self.sessions.insert(session.clone(), Seen::new(mode));
+        self.sessions.insert(session.clone(), ShownSession::new(mode));
     }
 
     /// A session's deletion is asked for: from now on it may be unknown.
@@ -278,7 +278,7 @@ impl Checker {
 
     /// All open approvals, and whether their turns run.
     pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
-        let of = |(id, seen): (&SessionId, &Seen)| {
+        let of = |(id, seen): (&SessionId, &ShownSession)| {
             let (id, running) = (id.clone(), seen.fold.open_turn.is_some());
             let open = seen.fold.approvals.clone();
             open.into_iter()

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::typed::{Kind, label_of};
+use super::typed::{TypedKind, label_of};
 use crate::base::clock;
 use crate::context::estimate_message_tokens;
 use crate::domain::{
     Cost, Event, Inquiry, InquiryReply, LimitName, RequestSubject, SessionId, ToolCallStatus, TurnId, Usage,
 };
-use crate::provider::Request;
+use crate::provider::ModelRequest;
 use crate::sim::model::PRICE;
 use crate::store::StoredEvent;
 use crate::turn::{Budgets, day_of};
@@ -22,7 +22,7 @@ const DUSK_MS: i64 = 600_000;
 pub(super) struct Money {
     budgets: Budgets,
     max_tool_calls: Option<u32>,
-    days: BTreeMap<i64, Spent>,
+    days: BTreeMap<i64, MoneySpent>,
     /// By how much people have raised limits, as they sent it: the turn may go on before it is shown.
     raised: BTreeMap<(LimitName, Option<SessionId>), Cost>,
     /// What the calls on their way will cost at least, by provider; where prices are known.
@@ -33,7 +33,7 @@ pub(super) struct Money {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Spent {
+struct MoneySpent {
     cost: Cost,
     /// At the provider that has a limit of its own.
     there: Cost,
@@ -71,7 +71,7 @@ impl Money {
     }
 
     /// What a call will cost at least: its messages.
-    pub(super) fn least_cost(&self, request: &Request) -> Cost {
+    pub(super) fn least_cost(&self, request: &ModelRequest) -> Cost {
         let input = request
             .messages
             .iter()
@@ -171,13 +171,13 @@ impl Checker {
 
     /// Whether a request is the first of a turn after this one, whose end is not shown yet: it says what nobody has said in
     /// this one.
-    fn begins_another(&self, request: &Request, turn: &TurnId) -> bool {
+    fn begins_another(&self, request: &ModelRequest, turn: &TurnId) -> bool {
         let said = request
             .messages
             .last()
             .and_then(|item| label_of(&item.message.content));
         let typed = said.and_then(|label| self.typed.get(&label));
-        typed.is_some_and(|typed| typed.kind != Kind::Steer && typed.joined.as_ref() != Some(turn))
+        typed.is_some_and(|typed| typed.kind != TypedKind::Steer && typed.joined.as_ref() != Some(turn))
     }
 
     /// A provider is asked: all that is shown as spent, what is on its way and what the call costs at least fit.
@@ -185,7 +185,7 @@ impl Checker {
         &self,
         session: &SessionId,
         provider: &str,
-        (request, about): (&Request, Cost),
+        (request, about): (&ModelRequest, Cost),
     ) -> Result<(), String> {
         let Some(seen) = self.sessions.get(session) else {
             return Ok(());

@@ -5,7 +5,7 @@ use crate::domain::{
     DecisionKind, Delta, Event, Inquiry, LimitName, RequestSubject, ResolvedBy, SessionId, ToolCallStatus,
     Transition, TurnId,
 };
-use crate::sim::coverage::{Fault, Met, Phase};
+use crate::sim::coverage::{Met, SimFault, TurnPhase};
 use crate::store::StoredEvent;
 
 impl Checker {
@@ -19,37 +19,37 @@ impl Checker {
         let known = seen.turns.entry(turn.clone()).or_default();
         // Calls run side by side: what one comes to ends no hook of another.
         let tools = match known.hooks {
-            0 => Phase::Tools,
-            _ => Phase::Hook,
+            0 => TurnPhase::Tools,
+            _ => TurnPhase::Hook,
         };
         let met = &mut known.met;
         if degraded {
-            met.add_fault(Fault::Disk);
+            met.add_fault(SimFault::Disk);
         }
         match &stored.event {
             // Of a hook that takes long.
-            Event::Wait { .. } if met.phase == Phase::Hook => {}
-            Event::Retry { .. } | Event::Wait { .. } => met.phase = Phase::Waiting,
+            Event::Wait { .. } if met.phase == TurnPhase::Hook => {}
+            Event::Retry { .. } | Event::Wait { .. } => met.phase = TurnPhase::Waiting,
             // A question about time stops nothing before the next step.
             Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
-                met.phase = Phase::Question;
+                met.phase = TurnPhase::Question;
             }
             // What a sub-agent's calls come to leaves the turn where it is: in its tools.
             Event::ToolCall(update) if update.parent.is_some() => {}
             Event::ToolCall(update) => match update.status {
                 // Denied or cancelled, a call leaves the turn where it was.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
-                ToolCallStatus::AwaitingApproval => met.phase = Phase::Question,
+                ToolCallStatus::AwaitingApproval => met.phase = TurnPhase::Question,
                 ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
                 ToolCallStatus::Failed => {
                     met.phase = tools;
-                    met.add_fault(Fault::Tool);
+                    met.add_fault(SimFault::Tool);
                 }
             },
             Event::ApprovalResolved { decision, by, .. }
                 if decision.kind == DecisionKind::Deny && *by == ResolvedBy::Person =>
             {
-                met.add_fault(Fault::Denied);
+                met.add_fault(SimFault::Denied);
             }
             Event::Transition {
                 transition: decision @ Transition::Continue(_),
@@ -61,10 +61,10 @@ impl Checker {
             } => met.note_closing(*reason),
             Event::TurnEnded(end) => {
                 if was_cut {
-                    met.add_fault(Fault::Crashed);
+                    met.add_fault(SimFault::Crashed);
                 }
                 if ending {
-                    met.add_fault(Fault::Ended);
+                    met.add_fault(SimFault::Ended);
                 }
                 met.note_end(end.reason);
                 self.coverage
@@ -80,26 +80,26 @@ impl Checker {
             return;
         }
         if let Some(met) = self.met_of_turn(session, Some(turn)) {
-            met.phase = Phase::Streaming;
+            met.phase = TurnPhase::Streaming;
         }
     }
 
     /// A provider is asked by the session's running turn.
     pub(super) fn note_provider_call(&mut self, session: &SessionId) {
         if let Some(met) = self.met_of_turn(session, None) {
-            met.enter_phase(Phase::Asking);
+            met.enter_phase(TurnPhase::Asking);
         }
     }
 
     /// A provider is asked for notes by the session's running turn.
     pub(super) fn note_compaction_call(&mut self, session: &SessionId) {
         if let Some(met) = self.met_of_turn(session, None) {
-            met.phase = Phase::Compacting;
+            met.phase = TurnPhase::Compacting;
         }
     }
 
     /// Something befalls the session's running turn.
-    pub(in crate::sim) fn note_fault(&mut self, session: &SessionId, fault: Fault) {
+    pub(in crate::sim) fn note_fault(&mut self, session: &SessionId, fault: SimFault) {
         if let Some(met) = self.met_of_turn(session, None) {
             met.add_fault(fault);
         }

@@ -1,8 +1,8 @@
 //! Prompts that wait for a turn's end: I16 over the queue, and that they wait no longer than they must (R-CANCEL).
 
 use super::Checker;
-use super::seen::Seen;
-use super::typed::{Answered, Kind, label_of};
+use super::seen::ShownSession;
+use super::typed::{TypedAnswer, TypedKind, label_of};
 use crate::base::clock;
 use crate::domain::{Block, PromptQueue, SessionId, TurnId};
 use crate::session::{CommandError, QueueReply};
@@ -14,7 +14,7 @@ impl Checker {
     /// Labels and keys of what waits, as far as the user knows.
     pub(in crate::sim) fn waiting_prompts(&self, session: &SessionId) -> Vec<(u64, String)> {
         let of = |(label, typed): (&u64, &super::typed::Typed)| match &typed.answered {
-            Some(Answered::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
+            Some(TypedAnswer::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
                 Some((*label, key.clone()))
             }
             _ => None,
@@ -70,16 +70,16 @@ impl Checker {
 
     /// An action on the queue is refused.
     pub(in crate::sim) fn queue_refused(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.check_refusal(session, Kind::Queued, refused) {
+        if let Err(why) = self.check_refusal(session, TypedKind::Queued, refused) {
             self.record_violation(why);
         }
     }
 
     /// Whether what was typed so began the turn.
-    pub(super) fn begins_turn(&self, session: &SessionId, turn: &TurnId, kind: Kind) -> bool {
+    pub(super) fn begins_turn(&self, session: &SessionId, turn: &TurnId, kind: TypedKind) -> bool {
         let seen = self.sessions.get(session);
         let known = seen.and_then(|seen| seen.turns.get(turn));
-        kind == Kind::Queued && known.is_some_and(|turn| turn.queued && turn.prompts == 0)
+        kind == TypedKind::Queued && known.is_some_and(|turn| turn.queued && turn.prompts == 0)
     }
 
     /// What waits is shown.
@@ -95,7 +95,10 @@ impl Checker {
                 (typed.returned, typed.removed) = (None, false);
                 typed.joined = typed.joined.take().filter(|turn| !seen.begun_in_vain(turn));
             }
-            if typed.session != *session || typed.kind != Kind::Queued || typed.is_settled() || typed.removed
+            if typed.session != *session
+                || typed.kind != TypedKind::Queued
+                || typed.is_settled()
+                || typed.removed
             {
                 return Err(format!("I16: #{label} is shown to wait"));
             }
@@ -108,7 +111,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// A turn of the queue ends at once when the store is full: then what it had begun with may wait once more.
     pub(super) fn begun_in_vain(&self, turn: &TurnId) -> bool {
         let known = self.turns.get(turn);

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Asked, Call, Inquired, Over, Seen, is_permission};
-use super::spent::Tokens;
-use super::typed::{Answered, Kind, label_of};
+use super::seen::{Inquired, Over, ShownCall, ShownQuestion, ShownSession, is_permission};
+use super::spent::CountedTokens;
+use super::typed::{TypedAnswer, TypedKind, label_of};
 use crate::base::clock;
 use crate::domain::{Event, FileChange, MessageId, Role, SessionId, TurnState, TurnTrigger};
-use crate::sim::files::Files;
+use crate::sim::files::WrittenFiles;
 use crate::store::{PendingEvent, SessionRow, StoredEvent};
 
 /// What a store holds of a session.
@@ -22,7 +22,11 @@ pub(in crate::sim) struct Found {
 
 impl Checker {
     /// A new life begins with what the store holds.
-    pub(in crate::sim) fn check_restart(&mut self, files: &Files, mut found: BTreeMap<SessionId, Found>) {
+    pub(in crate::sim) fn check_restart(
+        &mut self,
+        files: &WrittenFiles,
+        mut found: BTreeMap<SessionId, Found>,
+    ) {
         let lost = std::mem::take(&mut self.lost);
         let lossy = std::mem::take(&mut self.degraded) || lost;
         self.lossy |= lossy;
@@ -52,7 +56,7 @@ impl Checker {
         }
         // Of an answer that a crash has cut nobody tells any more.
         for seen in self.sessions.values_mut() {
-            seen.tokens = Tokens::default();
+            seen.tokens = CountedTokens::default();
         }
         self.reloading = false;
         self.deleting.clear();
@@ -203,17 +207,17 @@ impl Checker {
                 && lossy
                 && matches!(
                     (typed.kind, &typed.answered),
-                    (Kind::Queued, Some(Answered::Accepted(_)))
+                    (TypedKind::Queued, Some(TypedAnswer::Accepted(_)))
                 )
             {
-                typed.answered = Some(Answered::Waits(None));
+                typed.answered = Some(TypedAnswer::Waits(None));
             }
             match &typed.answered {
                 // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
-                Some(Answered::Accepted(turn)) => {
-                    typed.excused |= typed.kind == Kind::Prompt && !seen.turns.contains_key(turn);
+                Some(TypedAnswer::Accepted(turn)) => {
+                    typed.excused |= typed.kind == TypedKind::Prompt && !seen.turns.contains_key(turn);
                 }
-                Some(Answered::Waits(_)) if !typed.removed => {}
+                Some(TypedAnswer::Waits(_)) if !typed.removed => {}
                 _ => continue,
             }
             if !somewhere && !typed.excused && !waits {
@@ -264,7 +268,7 @@ impl Checker {
         for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
             (typed.joined, typed.returned, typed.excused) = (None, None, true);
         }
-        let mut seen = Seen::new(old.first_mode);
+        let mut seen = ShownSession::new(old.first_mode);
         seen.base = found.row.last_seq - events.len() as u64;
         seen.torn = old.torn || seen.base > 0;
         seen.cut_short = old.cut_short;
@@ -312,7 +316,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// I7: the stored events are those that were shown.
     fn is_stored(&self, found: &Found) -> Result<(), String> {
         match self
@@ -410,7 +414,7 @@ impl Seen {
             if let Event::Message(message) = &stored.event {
                 self.messages.entry(message.id.clone()).or_default().over = Some(Over::Done);
                 for (id, name, input) in message.tool_uses() {
-                    let call = Call {
+                    let call = ShownCall {
                         turn: turn.clone(),
                         name: name.to_owned(),
                         input: input.clone(),
@@ -427,7 +431,7 @@ impl Seen {
             }
             Event::ToolCall(update) => {
                 if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
-                    self.calls.entry(update.id.clone()).or_insert_with(|| Call {
+                    self.calls.entry(update.id.clone()).or_insert_with(|| ShownCall {
                         turn: turn.clone(),
                         name: update.name.clone(),
                         input: update.input.clone().unwrap_or_default(),
@@ -443,7 +447,7 @@ impl Seen {
                 }
             }
             Event::ApprovalRequested(approval) => {
-                let asked = Asked {
+                let asked = ShownQuestion {
                     call: approval.tool_call.clone(),
                     name: approval.name.clone(),
                     open: true,

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Checker;
-use super::seen::Seen;
+use super::seen::ShownSession;
 use super::typed::label_of;
 use crate::base::sim_schedule;
 use crate::context::compact::{self, SUMMARY_SYSTEM};
 use crate::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCallId};
-use crate::provider::{Item, Request};
+use crate::provider::{HistoryItem, ModelRequest};
 use crate::sim::model::is_childs;
 
 impl Checker {
@@ -17,7 +17,7 @@ impl Checker {
     pub(in crate::sim) fn check_request(
         &mut self,
         session: &SessionId,
-        request: &Request,
+        request: &ModelRequest,
         provider: &str,
     ) -> Cost {
         if sim_schedule::is_frozen() {
@@ -32,7 +32,7 @@ impl Checker {
         about
     }
 
-    fn check_history_sent(&mut self, session: &SessionId, request: &Request) {
+    fn check_history_sent(&mut self, session: &SessionId, request: &ModelRequest) {
         self.log_line(format!("request {session} {} messages", request.messages.len()));
         if is_childs(request) {
             return self.sent_by_child(request);
@@ -73,7 +73,7 @@ impl Checker {
     }
 
     /// A sub-agent asks: what it sends is a valid history, or one that is told as a text.
-    fn sent_by_child(&mut self, request: &Request) {
+    fn sent_by_child(&mut self, request: &ModelRequest) {
         self.count_case("request of a sub-agent");
         if let Err(why) = check_history(&request.messages, true) {
             self.record_violation(format!("I4: a sub-agent: {why}"));
@@ -86,7 +86,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// What is shown catches up with what was sent: at some moment both are the same. What was sent before is its
     /// beginning, unless it was made smaller since.
     pub(super) fn match_sent(&mut self) -> Result<(), String> {
@@ -108,7 +108,8 @@ impl Seen {
     /// goes on where the history ends now.
     pub(super) fn only_the_next_asks(&self) -> Result<(), String> {
         let history = self.fold.history.to_messages();
-        let of_next = |sent: &Vec<Arc<Item>>| sent.len() > history.len() && begins_with(sent, &history);
+        let of_next =
+            |sent: &Vec<Arc<HistoryItem>>| sent.len() > history.len() && begins_with(sent, &history);
         match self.sent.iter().find(|sent| !of_next(sent)) {
             None => Ok(()),
             Some(sent) => Err(format!(
@@ -138,7 +139,7 @@ impl Seen {
         if compaction.tokens_after > compaction.tokens_before {
             return Err(format!("a compaction made it larger: {compaction:?}"));
         }
-        let ids = |items: &[Arc<Item>], n: usize| -> Vec<_> {
+        let ids = |items: &[Arc<HistoryItem>], n: usize| -> Vec<_> {
             let ends = items.iter().take(1).chain(items.iter().rev().take(n));
             ends.filter(|item| item.message.role != Role::Tool)
                 .map(|item| item.message.id.clone())
@@ -159,12 +160,12 @@ impl Seen {
     }
 }
 
-fn is_same_history(a: &[Arc<Item>], b: &[Arc<Item>]) -> bool {
+fn is_same_history(a: &[Arc<HistoryItem>], b: &[Arc<HistoryItem>]) -> bool {
     a.len() == b.len() && begins_with(a, b)
 }
 
-fn begins_with(items: &[Arc<Item>], start: &[Arc<Item>]) -> bool {
-    let equal = |(a, b): (&Arc<Item>, &Arc<Item>)| {
+fn begins_with(items: &[Arc<HistoryItem>], start: &[Arc<HistoryItem>]) -> bool {
+    let equal = |(a, b): (&Arc<HistoryItem>, &Arc<HistoryItem>)| {
         // A message of results has a new id each time that it is made.
         Arc::ptr_eq(a, b)
             || a.message.role == b.message.role
@@ -175,7 +176,7 @@ fn begins_with(items: &[Arc<Item>], start: &[Arc<Item>]) -> bool {
 }
 
 /// I4 and R-LOOP-4, strictly.
-fn check_history(items: &[Arc<Item>], pauses: bool) -> Result<(), String> {
+fn check_history(items: &[Arc<HistoryItem>], pauses: bool) -> Result<(), String> {
     let mut due: Vec<ToolCallId> = Vec::new();
     let (mut ids, mut calls, mut labels) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut before = None;

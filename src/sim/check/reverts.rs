@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use super::Checker;
-use super::seen::Seen;
-use super::typed::Kind;
+use super::seen::ShownSession;
+use super::typed::TypedKind;
 use crate::base::hash;
 use crate::domain::{Event, FileChange, FileState, SessionId, TurnId};
 use crate::session::{CommandError, RevertReply};
-use crate::sim::files::{Contents, Files};
+use crate::sim::files::{Contents, WrittenFiles};
 use crate::store::StoredEvent;
 
 /// A revert that was asked for, and what was there before and after it.
-pub(in crate::sim) struct Asked {
+pub(in crate::sim) struct RequestedRevert {
     pub(in crate::sim) session: SessionId,
     pub(in crate::sim) turn: TurnId,
     pub(in crate::sim) dry_run: bool,
@@ -38,7 +38,7 @@ impl Checker {
     /// A turn of the session that has changed files; any where none has.
     pub(in crate::sim) fn turn_to_revert(
         &self,
-        files: &Files,
+        files: &WrittenFiles,
         session: &SessionId,
         pick: u64,
     ) -> Option<TurnId> {
@@ -59,8 +59,8 @@ impl Checker {
     /// A revert is answered.
     pub(in crate::sim) fn check_revert(
         &mut self,
-        files: &Files,
-        asked: Asked,
+        files: &WrittenFiles,
+        asked: RequestedRevert,
         answer: &Result<RevertReply, CommandError>,
     ) {
         self.log_line(format!(
@@ -73,7 +73,7 @@ impl Checker {
             Err(CommandError::NothingToRedo(_)) if asked.redo => Ok(()),
             // Its records are among those that a failing store has lost.
             Err(CommandError::UnknownTurn(_)) if self.is_torn(&asked.session) => Ok(()),
-            Err(refused) => self.check_refusal(&asked.session, Kind::Steer, refused),
+            Err(refused) => self.check_refusal(&asked.session, TypedKind::Steer, refused),
         };
         if let Err(why) = checked {
             self.record_violation(why);
@@ -84,7 +84,12 @@ impl Checker {
         self.sessions.get(session).is_none_or(|seen| seen.torn)
     }
 
-    fn revert_made(&mut self, files: &Files, asked: Asked, reply: &RevertReply) -> Result<(), String> {
+    fn revert_made(
+        &mut self,
+        files: &WrittenFiles,
+        asked: RequestedRevert,
+        reply: &RevertReply,
+    ) -> Result<(), String> {
         let what = if asked.redo { "redo" } else { "revert" };
         self.count_case(format!("{what} of {} files", reply.files.len()));
         self.count_many("conflict of a revert", reply.conflicts.len());
@@ -157,7 +162,7 @@ impl Checker {
     /// After a crash no file is torn, and what a tool has left can be taken back.
     pub(in crate::sim) fn files_left(
         &mut self,
-        files: &Files,
+        files: &WrittenFiles,
         recorded: &[(SessionId, Vec<FileChange>)],
         lossy: bool,
     ) {
@@ -201,7 +206,7 @@ fn is_hash(state: &FileState, hash: &str) -> bool {
     matches!(state, FileState::File { hash: of, .. } if of == hash)
 }
 
-impl Seen {
+impl ShownSession {
     /// What `path` was before the first change that `turn` or a later one has made of it: a hash, or nothing; none where
     /// that is not known.
     fn content_before(

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::reverts::Made;
-use super::spent::Tokens;
+use super::spent::CountedTokens;
 use crate::domain::{
     ApprovalId, Cost, Decision, DecisionKind, InquiryId, InquiryReply, MessageId, Mode, SessionId,
     ToolCallId, ToolCallStatus, TurnId, Usage,
 };
-use crate::provider::Item;
+use crate::provider::HistoryItem;
 use crate::session::SessionState;
 use crate::sim::coverage::Met;
 use crate::store::StoredEvent;
 
 /// A session.
-pub(super) struct Seen {
+pub(super) struct ShownSession {
     /// What it was made with.
     pub(super) first_mode: Mode,
     /// Its durable events, as they were shown.
@@ -29,13 +29,13 @@ pub(super) struct Seen {
     /// So many of them are surely stored.
     pub(super) safe: usize,
     pub(super) fold: SessionState,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: CountedTokens,
     /// Something has come from outside (R-TOOL-7).
     pub(super) foreign: bool,
-    pub(super) turns: BTreeMap<TurnId, Turn>,
+    pub(super) turns: BTreeMap<TurnId, ShownTurn>,
     pub(super) messages: BTreeMap<MessageId, Shown>,
-    pub(super) calls: BTreeMap<ToolCallId, Call>,
-    pub(super) approvals: BTreeMap<ApprovalId, Asked>,
+    pub(super) calls: BTreeMap<ToolCallId, ShownCall>,
+    pub(super) approvals: BTreeMap<ApprovalId, ShownQuestion>,
     pub(super) inquiries: BTreeMap<InquiryId, Inquired>,
     /// Models that may have been asked since the turn's start; empty where that is not known.
     pub(super) models: BTreeSet<String>,
@@ -52,11 +52,11 @@ pub(super) struct Seen {
     /// Cancels that were sent: which turn, when.
     pub(super) cancels: Vec<Cancel>,
     /// Histories that providers were sent and that what is shown has not come to yet.
-    pub(super) sent: VecDeque<Vec<Arc<Item>>>,
+    pub(super) sent: VecDeque<Vec<Arc<HistoryItem>>>,
     /// The last history that a provider was sent.
-    pub(super) last_sent: Vec<Arc<Item>>,
+    pub(super) last_sent: Vec<Arc<HistoryItem>>,
     /// The last one that what is shown has caught up with.
-    pub(super) matched: Vec<Arc<Item>>,
+    pub(super) matched: Vec<Arc<HistoryItem>>,
     /// The turn that a crash has cut.
     pub(super) cut: Option<TurnId>,
     /// When it was cut, in virtual ms.
@@ -79,7 +79,7 @@ pub(super) struct Seen {
 
 /// A turn.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct ShownTurn {
     pub(super) ended: bool,
     pub(super) resumes: bool,
     pub(super) prompts: u32,
@@ -146,7 +146,7 @@ pub(super) enum Over {
 }
 
 /// A tool call.
-pub(super) struct Call {
+pub(super) struct ShownCall {
     pub(super) turn: TurnId,
     pub(super) name: String,
     pub(super) input: Arc<serde_json::Value>,
@@ -156,7 +156,7 @@ pub(super) struct Call {
 }
 
 /// A question.
-pub(super) struct Asked {
+pub(super) struct ShownQuestion {
     pub(super) call: ToolCallId,
     pub(super) name: String,
     pub(super) open: bool,
@@ -190,7 +190,7 @@ pub(super) struct InHand {
     pub(super) patient: bool,
 }
 
-impl Seen {
+impl ShownSession {
     pub(super) fn new(mode: Mode) -> Self {
         let fold = SessionState {
             mode,
@@ -205,7 +205,7 @@ impl Seen {
             cut_short: false,
             safe: 0,
             fold,
-            tokens: Tokens::default(),
+            tokens: CountedTokens::default(),
             foreign: false,
             turns: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -234,7 +234,7 @@ impl Seen {
     }
 }
 
-impl Asked {
+impl ShownQuestion {
     /// A decision to allow was sent.
     pub(super) fn allow_sent(&self) -> bool {
         self.sent.iter().any(|decision| is_permission(decision.kind))

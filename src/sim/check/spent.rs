@@ -2,14 +2,14 @@
 //! its sub-agents', each once (I10, I14); and whether anything has come from outside (R-TOOL-7).
 
 use super::Checker;
-use super::seen::Seen;
+use super::seen::ShownSession;
 use crate::base::sim_schedule;
 use crate::domain::{Event, SessionId, Usage};
 use crate::sim::tools;
 
 /// What was counted for a session in this life, and what of it was told.
 #[derive(Default)]
-pub(super) struct Tokens {
+pub(super) struct CountedTokens {
     counted: Usage,
     told: Usage,
 }
@@ -27,7 +27,7 @@ impl Checker {
     }
 }
 
-impl Seen {
+impl ShownSession {
     /// What an event brings: every tool of the simulator is none of the product's own.
     pub(super) fn comes_from_outside(&mut self, event: &Event) {
         if let Event::ToolCall(update) = event {
@@ -42,7 +42,7 @@ impl Seen {
             return Ok(());
         };
         self.tokens.told += *step;
-        let Tokens { counted, told } = &self.tokens;
+        let CountedTokens { counted, told } = &self.tokens;
         let more = told.input > counted.input
             || told.output > counted.output
             || told.cache_read > counted.cache_read
@@ -56,7 +56,7 @@ impl Seen {
 
     /// Nothing runs: all that was counted is told.
     pub(super) fn all_is_told(&self) -> Result<(), String> {
-        let Tokens { counted, told } = &self.tokens;
+        let CountedTokens { counted, told } = &self.tokens;
         if told == counted || self.torn {
             Ok(())
         } else {

@@ -5,11 +5,11 @@ use super::seen::{Cancel, is_permission};
 use crate::base::clock;
 use crate::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
 use crate::session::{CommandError, PartialMessage, SessionSnapshot, SessionState, TurnOutcome};
-use crate::sim::coverage::Fault;
+use crate::sim::coverage::SimFault;
 
 /// What was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) enum Kind {
+pub(in crate::sim) enum TypedKind {
     Prompt,
     Steer,
     /// It waits for the turn's end.
@@ -18,7 +18,7 @@ pub(in crate::sim) enum Kind {
 
 /// How it was answered.
 #[derive(Clone, Debug)]
-pub(in crate::sim) enum Answered {
+pub(in crate::sim) enum TypedAnswer {
     Accepted(TurnId),
     /// It waits, under this key.
     Waits(Option<String>),
@@ -30,8 +30,8 @@ pub(in crate::sim) enum Answered {
 /// Something typed; its label stands in its text.
 pub(super) struct Typed {
     pub(super) session: SessionId,
-    pub(super) kind: Kind,
-    pub(super) answered: Option<Answered>,
+    pub(super) kind: TypedKind,
+    pub(super) answered: Option<TypedAnswer>,
     /// The turn whose history it joined.
     pub(super) joined: Option<TurnId>,
     /// The turn that gave it back.
@@ -59,7 +59,7 @@ pub(super) fn label_of(content: &[Block]) -> Option<u64> {
 
 impl Checker {
     /// The user types; the content is to be sent.
-    pub(in crate::sim) fn label_input(&mut self, session: &SessionId, kind: Kind) -> (u64, Vec<Block>) {
+    pub(in crate::sim) fn label_input(&mut self, session: &SessionId, kind: TypedKind) -> (u64, Vec<Block>) {
         self.labels += 1;
         let label = self.labels;
         let typed = Typed {
@@ -73,8 +73,8 @@ impl Checker {
         };
         self.typed.insert(label, typed);
         self.log_line(format!("types #{label} {kind:?} in {session}"));
-        if kind == Kind::Steer {
-            self.note_fault(session, Fault::Steered);
+        if kind == TypedKind::Steer {
+            self.note_fault(session, SimFault::Steered);
         }
         let mut content = vec![Block::Text(format!("#{label} please"))];
         if label.is_multiple_of(self.pictures) {
@@ -87,9 +87,9 @@ impl Checker {
     }
 
     /// It is answered.
-    pub(in crate::sim) fn record_answer(&mut self, label: u64, answer: Answered) {
+    pub(in crate::sim) fn record_answer(&mut self, label: u64, answer: TypedAnswer) {
         self.log_line(format!("#{label} is answered {answer:?}"));
-        if let Answered::Refused(refused) = &answer {
+        if let TypedAnswer::Refused(refused) = &answer {
             let name = format!("{refused:?}");
             let name = name.split(['(', ' ']).next().unwrap_or_default();
             self.count_case(format!("refused {name}"));
@@ -99,18 +99,18 @@ impl Checker {
         };
         let (session, kind) = (typed.session.clone(), typed.kind);
         typed.answered = Some(answer.clone());
-        if let Answered::Unheard = answer
+        if let TypedAnswer::Unheard = answer
             && let Some(seen) = self.sessions.get_mut(&session)
         {
             seen.abandoned = true;
         }
         let checked = match &answer {
-            Answered::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
+            TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
                 Err(format!("I16: #{label} was refused and is there"))
             }
-            Answered::Refused(refused) => self.check_refusal(&session, kind, refused),
-            Answered::Accepted(turn) => self.check_all_settled(&session, turn),
-            Answered::Unheard | Answered::Waits(_) => Ok(()),
+            TypedAnswer::Refused(refused) => self.check_refusal(&session, kind, refused),
+            TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
+            TypedAnswer::Unheard | TypedAnswer::Waits(_) => Ok(()),
         };
         if let Err(why) = checked {
             self.record_violation(why);
@@ -121,15 +121,15 @@ impl Checker {
     pub(super) fn check_refusal(
         &self,
         session: &SessionId,
-        kind: Kind,
+        kind: TypedKind,
         refused: &CommandError,
     ) -> Result<(), String> {
         let fair = match refused {
             CommandError::Ending => self.ending,
-            CommandError::TurnRunning(_) => kind == Kind::Prompt,
-            CommandError::NoTurn | CommandError::OtherTurn { .. } => kind == Kind::Steer,
-            CommandError::NothingToResume => kind == Kind::Prompt,
-            CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == Kind::Queued,
+            CommandError::TurnRunning(_) => kind == TypedKind::Prompt,
+            CommandError::NoTurn | CommandError::OtherTurn { .. } => kind == TypedKind::Steer,
+            CommandError::NothingToResume => kind == TypedKind::Prompt,
+            CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == TypedKind::Queued,
             CommandError::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
             CommandError::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
             CommandError::Busy
@@ -159,18 +159,19 @@ impl Checker {
         session: &SessionId,
         turn: &TurnId,
         label: u64,
-    ) -> Result<Kind, String> {
+    ) -> Result<TypedKind, String> {
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
         let in_vain = |turn: &TurnId| {
             self.sessions
                 .get(session)
                 .is_some_and(|seen| seen.begun_in_vain(turn))
         };
-        let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
         let elsewhere =
-            matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn && !in_vain(other));
+            matches!(&typed.answered, Some(TypedAnswer::Accepted(other)) if other != turn && !in_vain(other));
         // As when it is shown to wait again: a full store may have lost that it was taken out.
-        let lost = typed.kind == Kind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
+        let lost =
+            typed.kind == TypedKind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
         let out = typed.returned.is_some() || typed.removed;
         if typed.session != *session || refused || elsewhere || out && !lost {
             return Err(format!("I16: #{label} is said where it was not meant to be"));
@@ -188,12 +189,12 @@ impl Checker {
         session: &SessionId,
         turn: &TurnId,
         content: &[Block],
-    ) -> Result<Kind, String> {
+    ) -> Result<TypedKind, String> {
         let label = label_of(content).ok_or("I16: a steer that nobody typed is given back")?;
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
-        let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+        let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
         let wrong = typed.session != *session
-            || typed.kind == Kind::Prompt && !self.manners.holds_back()
+            || typed.kind == TypedKind::Prompt && !self.manners.holds_back()
             || refused
             || typed.removed;
         if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
@@ -214,7 +215,7 @@ impl Checker {
     /// All that was accepted for a turn is somewhere.
     pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
         for (label, typed) in &self.typed {
-            let meant = matches!(&typed.answered, Some(Answered::Accepted(of)) if of == turn);
+            let meant = matches!(&typed.answered, Some(TypedAnswer::Accepted(of)) if of == turn);
             if meant && !typed.is_settled() && !typed.excused {
                 return Err(format!("I16: #{label} was accepted for {turn} and is lost"));
             }
@@ -228,7 +229,7 @@ impl Checker {
         self.count_case("cancel");
         let hits = turn.is_none() || self.open_turn(session).as_ref() == turn;
         if hits {
-            self.note_fault(session, Fault::Cancelled);
+            self.note_fault(session, SimFault::Cancelled);
         }
         let patient = self
             .in_hand
@@ -309,8 +310,11 @@ impl Checker {
         let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
         compacts
             || self.typed.values().any(|typed| {
-                let refused = matches!(typed.answered, Some(Answered::Refused(_)));
-                typed.session == *session && typed.kind == Kind::Prompt && typed.joined.is_none() && !refused
+                let refused = matches!(typed.answered, Some(TypedAnswer::Refused(_)));
+                typed.session == *session
+                    && typed.kind == TypedKind::Prompt
+                    && typed.joined.is_none()
+                    && !refused
             })
     }
 
@@ -347,7 +351,7 @@ impl Checker {
         self.log_line(format!("{what} is answered {answer:?}"));
         let fair = match answer {
             Ok(()) => true,
-            Err(refused) => self.check_refusal(session, Kind::Prompt, refused).is_ok(),
+            Err(refused) => self.check_refusal(session, TypedKind::Prompt, refused).is_ok(),
         };
         if !fair {
             return self.record_violation(format!("I1: {what} is refused: {answer:?}"));
@@ -424,7 +428,7 @@ impl Checker {
 
     /// A session is not shown.
     pub(in crate::sim) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
-        if let Err(why) = self.check_refusal(session, Kind::Prompt, refused) {
+        if let Err(why) = self.check_refusal(session, TypedKind::Prompt, refused) {
             self.record_violation(why);
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use super::event::{parse, to_json};
-use super::parts::Text;
+use super::parts::SharedText;
 use super::words::EnumName;
 use crate::domain::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
 
@@ -47,7 +47,7 @@ struct FileDiffRecord {
     added: u64,
     removed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    diff: Option<Text>,
+    diff: Option<SharedText>,
     restorable: bool,
 }
 
@@ -156,7 +156,7 @@ impl From<&FileDiff> for FileDiffRecord {
             kind: EnumName(*kind),
             added: *added,
             removed: *removed,
-            diff: diff.clone().map(Text),
+            diff: diff.clone().map(SharedText),
             restorable: *restorable,
         }
     }

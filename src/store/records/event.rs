@@ -12,7 +12,7 @@ use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
 use super::instructions::InstructionsRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
-    ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord,
+    ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, SharedText, UsageRecord,
     deserialize_present,
 };
 use super::queue::QueueRecord;
@@ -420,7 +420,7 @@ struct ToolCallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<ToolResultRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    diff: Option<Text>,
+    diff: Option<SharedText>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     locations: Vec<LocationRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -453,7 +453,7 @@ impl From<&ToolCallUpdate> for ToolCallRecord {
             status: EnumName(*status),
             input: input.clone().map(Json),
             result: result.as_deref().map(Into::into),
-            diff: diff.clone().map(Text),
+            diff: diff.clone().map(SharedText),
             locations: locations.iter().map(Into::into).collect(),
             duration_ms: *duration_ms,
             exit_code: *exit_code,

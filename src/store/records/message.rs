@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::{Json, Text, deserialize_present, is_false};
+use super::parts::{Json, SharedText, deserialize_present, is_false};
 use super::words::EnumName;
 use crate::domain::{
     Block, ContentRef, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature,
@@ -70,7 +70,7 @@ pub(super) enum BlockRecord {
         signature: Option<String>,
         /// Who gave the signature; records of old do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        origin: Option<Text>,
+        origin: Option<SharedText>,
         #[serde(default, skip_serializing_if = "is_false")]
         redacted: bool,
     },
@@ -103,7 +103,7 @@ impl From<&Block> for BlockRecord {
                 signature: signature.as_ref().map(|signature| signature.value.clone()),
                 origin: signature
                     .as_ref()
-                    .and_then(|signature| signature.origin.clone().map(Text)),
+                    .and_then(|signature| signature.origin.clone().map(SharedText)),
                 redacted: *redacted,
             },
             Block::ToolUse {
@@ -140,7 +140,7 @@ impl From<BlockRecord> for Block {
                 text,
                 signature: signature.map(|value| Signature {
                     value,
-                    origin: origin.map(|Text(origin)| origin),
+                    origin: origin.map(|SharedText(origin)| origin),
                 }),
                 redacted,
             },
@@ -175,7 +175,7 @@ pub(super) struct ProviderCallRecord {
         deserialize_with = "deserialize_present"
     )]
     extra: Option<Json>,
-    origin: Text,
+    origin: SharedText,
 }
 
 impl From<&ProviderCall> for ProviderCallRecord {
@@ -184,7 +184,7 @@ impl From<&ProviderCall> for ProviderCallRecord {
         Self {
             id: id.clone(),
             extra: extra.clone().map(Json),
-            origin: Text(origin.clone()),
+            origin: SharedText(origin.clone()),
         }
     }
 }
@@ -203,7 +203,7 @@ impl From<ProviderCallRecord> for ProviderCall {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImageRecord {
     media_type: String,
-    data: Text,
+    data: SharedText,
 }
 
 impl From<&ImageData> for ImageRecord {
@@ -211,7 +211,7 @@ impl From<&ImageData> for ImageRecord {
         let ImageData { media_type, data } = image;
         Self {
             media_type: media_type.clone(),
-            data: Text(data.clone()),
+            data: SharedText(data.clone()),
         }
     }
 }

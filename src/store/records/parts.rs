@@ -44,15 +44,15 @@ pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
 
 /// Shared text.
 #[derive(Clone, Debug)]
-pub(super) struct Text(pub(super) Arc<str>);
+pub(super) struct SharedText(pub(super) Arc<str>);
 
-impl Serialize for Text {
+impl Serialize for SharedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for SharedText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(text.into()))
     }
@@ -91,7 +91,7 @@ pub(super) struct ApprovalRecord {
     title: String,
     cwd: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    diff: Option<Text>,
+    diff: Option<SharedText>,
     risk: EnumName<Risk>,
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ impl From<&Approval> for ApprovalRecord {
             input: Json(input.clone()),
             title: title.clone(),
             cwd: cwd.clone(),
-            diff: diff.clone().map(Text),
+            diff: diff.clone().map(SharedText),
             risk: EnumName(*risk),
             why: why.clone(),
             rule: rule.clone(),

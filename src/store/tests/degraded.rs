@@ -8,7 +8,7 @@ use crate::store::writer::KEEP;
 
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));
     rig.send(append("ses_1", 1, note("a"))).await;
@@ -47,7 +47,7 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_page_cannot_have_is_shown_after_all() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.send(append_in_page("ses_1", 1, note("a"))).await;
     rig.barrier().await;
@@ -64,7 +64,7 @@ async fn what_a_page_cannot_have_is_shown_after_all() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_tried_again_every_second_and_not_with_every_event() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Busy));
     for seq in 1..=100 {
@@ -77,7 +77,7 @@ async fn it_is_tried_again_every_second_and_not_with_every_event() {
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Io));
     let big = "x".repeat(1 << 20);
@@ -117,7 +117,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn what_later_records_stand_on_is_never_lost() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Io));
     // Fills the memory to the last record that fits.
@@ -162,7 +162,7 @@ fn end_of_turn() -> Event {
 
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_cannot_be_used_is_a_warning_too() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     std::fs::create_dir(rig.folder.path().join("store.db")).unwrap();
     rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
         "ses_1".into(),
@@ -188,7 +188,7 @@ async fn a_folder_that_cannot_be_used_is_a_warning_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_no_database_loses_nothing_that_fits() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     let path = rig.folder.path().join("store.db");
     std::fs::write(
         &path,
@@ -218,10 +218,10 @@ async fn a_file_that_is_no_database_loses_nothing_that_fits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_store_is_refused() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.database().pragma_update(None, "user_version", 99).unwrap();
-    let again = Rig::in_folder(rig.kill());
+    let again = StoreFixture::in_folder(rig.kill());
     let error = again
         .store
         .reader
@@ -250,7 +250,7 @@ async fn a_newer_store_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.send(append("ses_1", 1, note("a"))).await;
     rig.barrier().await;
@@ -290,7 +290,7 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
 /// Held by another process for longer than one waits: kept, and written when it is free.
 #[tokio::test]
 async fn a_store_that_another_process_holds() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let other = rig.database();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -313,7 +313,7 @@ async fn a_store_that_another_process_holds() {
 /// warning.
 #[tokio::test(start_paused = true)]
 async fn pieces_are_kept_until_their_message_is() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));
     let (mut before, mut kept) = (0, 0);

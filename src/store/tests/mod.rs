@@ -16,9 +16,9 @@ use crate::domain::*;
 
 /// What reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
 #[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Vec<String>>>);
+pub(super) struct SeenWords(Arc<Mutex<Vec<String>>>);
 
-impl Seen {
+impl SeenWords {
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -30,7 +30,7 @@ impl Seen {
 
 /// An outlet that notes what it sees and whether it was in the database by then.
 pub(super) struct Witness {
-    seen: Seen,
+    seen: SeenWords,
     database: std::path::PathBuf,
 }
 
@@ -68,23 +68,23 @@ fn is_stored(database: &Path, session: &SessionId, seq: u64) -> bool {
 }
 
 /// A store driven inline in a folder of its own.
-pub(super) struct Rig {
+pub(super) struct StoreFixture {
     pub(super) folder: Arc<tempfile::TempDir>,
     pub(super) store: Store,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenWords,
     pub(super) commits: Arc<AtomicUsize>,
     pub(super) fault: Arc<Mutex<Option<WriteFault>>>,
     driver: Option<AbortOnDrop<()>>,
 }
 
-impl Rig {
+impl StoreFixture {
     pub(super) fn new() -> Self {
         Self::in_folder(Arc::new(tempfile::tempdir().unwrap()))
     }
 
     /// Another server on the same store.
     pub(super) fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
-        let seen = Seen::default();
+        let seen = SeenWords::default();
         let (commits, fault) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
         let hook = {
             let (commits, fault) = (commits.clone(), fault.clone());
@@ -146,7 +146,7 @@ impl Rig {
     }
 
     /// The server ends in order.
-    pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, Seen) {
+    pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, SeenWords) {
         drop(self.store);
         self.driver.take().unwrap().await.unwrap();
         (self.folder, self.seen)

@@ -6,7 +6,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_there_before_anything_was_written() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     let (reader, id) = (&rig.store.reader, SessionId::from("ses_1"));
     assert_eq!(
         reader.list_sessions(SessionQuery::default()).await.unwrap(),
@@ -20,7 +20,7 @@ async fn nothing_is_there_before_anything_was_written() {
 
 #[tokio::test(start_paused = true)]
 async fn torn_and_alien_records_are_skipped_and_reported() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
     for seq in 1..=6 {
@@ -73,7 +73,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turns_events() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for (session, seq, turn) in [
         ("ses_1", 1, "turn_1"),
@@ -110,7 +110,7 @@ proptest! {
     fn pages_join_to_the_whole(count in 0_u64..40, limit in 1_usize..12) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let rig = Rig::new();
+            let rig = StoreFixture::new();
             rig.create(&["ses_0", "ses_1", "ses_2"]).await;
             let id = SessionId::from("ses_1");
             // Neighbours, so that a page that runs over its session would show.
@@ -156,7 +156,7 @@ proptest! {
     fn lists_join_to_the_whole(times in prop::collection::vec(0_i64..5, 0..20), limit in 1_usize..6) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let rig = Rig::new();
+            let rig = StoreFixture::new();
             for (at, time) in times.iter().enumerate() {
                 let row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
                 rig.send(StoreWrite::CreateSession(Box::new(row))).await;
@@ -190,7 +190,7 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn search_finds_prompts_final_texts_and_titles() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2", "ses_3"]).await;
     let asks = Event::Message(Arc::new(Message {
         id: "m".into(),
@@ -293,7 +293,7 @@ async fn search_finds_prompts_final_texts_and_titles() {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_cursor_is_refused() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let query = SessionQuery {
         cursor: Some("x".into()),
@@ -308,7 +308,7 @@ async fn a_foreign_cursor_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn grants_and_trust() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
     let grant = |id: &str, scope, at_ms| Grant {
@@ -356,7 +356,7 @@ async fn grants_and_trust() {
 /// A page costs what it holds, however long the session: all ways to page go along a key.
 #[tokio::test(start_paused = true)]
 async fn pages_are_searches_along_a_key() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let database = rig.database();
     for (sql, plan) in [

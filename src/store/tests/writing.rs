@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_group_is_one_commit_and_all_is_passed_in_order_after_it() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for write in [
         append("ses_1", 1, note("a")),
@@ -25,7 +25,7 @@ async fn a_group_is_one_commit_and_all_is_passed_in_order_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn deltas_alone_touch_no_disk() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.send(delta("ses_1", "a")).await;
     rig.send(delta("ses_1", "b")).await;
     rig.barrier().await;
@@ -39,7 +39,7 @@ async fn deltas_alone_touch_no_disk() {
 
 #[tokio::test(start_paused = true)]
 async fn done_is_told_after_the_event_was_passed() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let (done, told) = oneshot::channel();
     rig.send(StoreWrite::Append {
@@ -55,7 +55,7 @@ async fn done_is_told_after_the_event_was_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn reserved_rooms_bound_the_queue() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     let mut rooms = Vec::new();
     for _ in 0..1_024 {
         rooms.push(rig.store.writes.reserve().await.unwrap());
@@ -72,13 +72,13 @@ async fn reserved_rooms_bound_the_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_passed_is_there_after_a_kill() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     for seq in 1..=10 {
         rig.send(append("ses_1", seq, note("a"))).await;
     }
     rig.barrier().await;
-    let again = Rig::in_folder(rig.kill());
+    let again = StoreFixture::in_folder(rig.kill());
     let page = again
         .store
         .reader
@@ -90,7 +90,7 @@ async fn what_was_passed_is_there_after_a_kill() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_queued_is_written_when_all_handles_go() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     for seq in 1..=500 {
         rig.store
@@ -101,7 +101,7 @@ async fn what_is_queued_is_written_when_all_handles_go() {
     let (folder, seen) = rig.close().await;
     assert_eq!(seen.take().len(), 500);
     assert!(!folder.path().join("store.db-wal").exists(), "not closed");
-    let again = Rig::in_folder(folder);
+    let again = StoreFixture::in_folder(folder);
     let row = again
         .store
         .reader
@@ -114,7 +114,7 @@ async fn what_is_queued_is_written_when_all_handles_go() {
 
 #[tokio::test(start_paused = true)]
 async fn events_keep_the_sessions_row() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
     let usage = Usage {
@@ -217,7 +217,7 @@ fn question() -> Approval {
 
 #[tokio::test(start_paused = true)]
 async fn pending_rows_live_until_an_event_settles_them() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
     let partial = |message: &str, before: u64, text: &str| PendingEvent::Partial {
@@ -323,7 +323,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
 
 #[tokio::test(start_paused = true)]
 async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for id in ["ses_1", "ses_2"] {
         let session = SessionId::from(id);
@@ -398,7 +398,7 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_there_already_is_not_stored_twice() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.send(append("ses_1", 1, note("first"))).await;
     rig.send(append("ses_1", 1, note("second"))).await;
@@ -425,14 +425,14 @@ async fn an_event_that_is_there_already_is_not_stored_twice() {
 #[tokio::test]
 async fn two_servers_write_one_store() {
     let folder = tempfile::tempdir().unwrap();
-    let start = |seen: &Seen| {
+    let start = |seen: &SeenWords| {
         let witness = Witness {
             seen: seen.clone(),
             database: folder.path().join("store.db"),
         };
         Store::start(folder.path().to_owned(), Box::new(witness)).unwrap()
     };
-    let seen = [Seen::default(), Seen::default()];
+    let seen = [SeenWords::default(), SeenWords::default()];
     let servers = [start(&seen[0]), start(&seen[1])];
     for (at, (store, _)) in servers.iter().enumerate() {
         let row = SessionRow::new(format!("ses_{at}").into(), "/w", "/w", 1);
@@ -478,7 +478,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let rig = Rig::new();
+            let rig = StoreFixture::new();
             rig.create(&["ses_1"]).await;
             for (at, event) in events.iter().enumerate() {
                 rig.send(append("ses_1", at as u64 + 1, event.clone())).await;
@@ -503,7 +503,7 @@ proptest! {
 /// What a day has cost is kept by provider, and each server is told of the others' share only.
 #[tokio::test(start_paused = true)]
 async fn a_day_has_its_costs() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let spent = |provider: &str, cost| Event::Usage {
         step: Usage::default(),
@@ -546,7 +546,7 @@ async fn a_day_has_its_costs() {
     rig.barrier().await;
     assert_eq!(rig.store.reader.spent_elsewhere(0).await.unwrap(), []);
     // Another server, or this one after a restart.
-    let again = Rig::in_folder(rig.kill());
+    let again = StoreFixture::in_folder(rig.kill());
     let row = |account: &str, spent, raised| (account.to_owned(), Cost(spent), Cost(raised));
     assert_eq!(
         again.store.reader.spent_elsewhere(0).await.unwrap(),
@@ -558,7 +558,7 @@ async fn a_day_has_its_costs() {
 /// The last change may not have been made, when a crash came before it: then the file is as the one before left it.
 #[tokio::test]
 async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
-    let rig = Rig::new();
+    let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let file = |hash: &str| FileState::File {
         hash: hash.to_owned(),

@@ -14,7 +14,7 @@ const PRESCAN: usize = 1_024;
 
 /// What kind of content an answer is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::tool) enum Kind {
+pub(in crate::tool) enum ContentKind {
     /// A page.
     Html,
     /// Text of any other kind.
@@ -25,9 +25,9 @@ pub(in crate::tool) enum Kind {
 
 /// What was read of an answer.
 #[derive(Debug)]
-pub(in crate::tool) struct Body {
+pub(in crate::tool) struct FetchedBody {
     /// What kind of content.
-    pub(in crate::tool) kind: Kind,
+    pub(in crate::tool) kind: ContentKind,
     /// Its media type, as was said or as it looks.
     pub(in crate::tool) media_type: String,
     /// The content; empty when it is no text.
@@ -38,7 +38,7 @@ pub(in crate::tool) struct Body {
     pub(in crate::tool) cut: bool,
 }
 
-impl Body {
+impl FetchedBody {
     /// Reads at most [`MAX_BODY`] bytes. An error says why it cannot be read.
     pub(in crate::tool) async fn read(mut response: reqwest::Response) -> Result<Self, String> {
         let header = |name| {
@@ -53,7 +53,7 @@ impl Body {
             .unwrap_or_default()
             .trim()
             .to_owned();
-        if let Kind::Other(_) = kind_of(&media_type)
+        if let ContentKind::Other(_) = kind_of(&media_type)
             && !media_type.is_empty()
         {
             return Ok(Self {
@@ -100,10 +100,10 @@ impl Body {
         }
         let kind = kind_of(&media_type);
         let text = match &kind {
-            Kind::Other(_) => String::new(),
-            Kind::Html | Kind::Text => {
+            ContentKind::Other(_) => String::new(),
+            ContentKind::Html | ContentKind::Text => {
                 let said = charset.or_else(|| {
-                    (kind == Kind::Html)
+                    (kind == ContentKind::Html)
                         .then(|| find_declared_charset(bytes))
                         .flatten()
                 });
@@ -120,10 +120,12 @@ impl Body {
     }
 }
 
-fn kind_of(media_type: &str) -> Kind {
+fn kind_of(media_type: &str) -> ContentKind {
     match media_type {
-        "text/html" | "application/xhtml+xml" => Kind::Html,
-        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => Kind::Text,
+        "text/html" | "application/xhtml+xml" => ContentKind::Html,
+        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
+            ContentKind::Text
+        }
         "application/json"
         | "application/ld+json"
         | "application/x-ndjson"
@@ -137,8 +139,8 @@ fn kind_of(media_type: &str) -> Kind {
         | "application/ecmascript"
         | "application/x-sh"
         | "application/sql"
-        | "application/graphql" => Kind::Text,
-        other => Kind::Other(other.to_owned()),
+        | "application/graphql" => ContentKind::Text,
+        other => ContentKind::Other(other.to_owned()),
     }
 }
 
@@ -337,10 +339,10 @@ mod tests {
         ] {
             let content_type = content_type.to_ascii_lowercase();
             let media_type = content_type.split(';').next().unwrap().to_owned();
-            let body = Body::from_bytes(bytes, media_type, parse_charset(&content_type), false);
+            let body = FetchedBody::from_bytes(bytes, media_type, parse_charset(&content_type), false);
             assert_eq!(body.text, want, "{content_type}");
         }
-        let cut = Body::from_bytes(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
+        let cut = FetchedBody::from_bytes(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
         assert!(
             cut.text.starts_with("gr") && !cut.text.contains('Ã'),
             "{}",
@@ -351,22 +353,26 @@ mod tests {
     #[test]
     fn kinds_are_told_apart() {
         for (media_type, bytes, kind) in [
-            ("text/html", &b""[..], Kind::Html),
-            ("application/xhtml+xml", b"", Kind::Html),
-            ("text/markdown", b"", Kind::Text),
-            ("application/problem+json", b"", Kind::Text),
-            ("image/svg+xml", b"", Kind::Text),
-            ("image/png", b"", Kind::Other("image/png".to_owned())),
-            ("application/pdf", b"", Kind::Other("application/pdf".to_owned())),
-            ("", b"  <!DOCTYPE HTML><p>", Kind::Html),
-            ("", b"plain", Kind::Text),
+            ("text/html", &b""[..], ContentKind::Html),
+            ("application/xhtml+xml", b"", ContentKind::Html),
+            ("text/markdown", b"", ContentKind::Text),
+            ("application/problem+json", b"", ContentKind::Text),
+            ("image/svg+xml", b"", ContentKind::Text),
+            ("image/png", b"", ContentKind::Other("image/png".to_owned())),
+            (
+                "application/pdf",
+                b"",
+                ContentKind::Other("application/pdf".to_owned()),
+            ),
+            ("", b"  <!DOCTYPE HTML><p>", ContentKind::Html),
+            ("", b"plain", ContentKind::Text),
             (
                 "",
                 b"\x7fELF\0\0",
-                Kind::Other("application/octet-stream".to_owned()),
+                ContentKind::Other("application/octet-stream".to_owned()),
             ),
         ] {
-            let body = Body::from_bytes(bytes, media_type.to_owned(), None, false);
+            let body = FetchedBody::from_bytes(bytes, media_type.to_owned(), None, false);
             assert_eq!(body.kind, kind, "{media_type}");
         }
     }

@@ -118,7 +118,7 @@ impl Web {
             self.open.get_or_try_init(|| self.build(None)).await?
         } else {
             self.check_public_host(url).await?;
-            let guard = Guard {
+            let guard = PublicResolver {
                 proxies: self.proxy_hosts(),
             };
             self.guarded.get_or_try_init(|| self.build(Some(guard))).await?
@@ -182,7 +182,7 @@ impl Web {
             .collect()
     }
 
-    async fn build(&self, guard: Option<Guard>) -> Result<reqwest::Client, FetchError> {
+    async fn build(&self, guard: Option<PublicResolver>) -> Result<reqwest::Client, FetchError> {
         let network = self.network.clone();
         // Reading the system's roots takes some milliseconds.
         let built = tokio::task::spawn_blocking(move || build(&network, guard)).await;
@@ -190,7 +190,7 @@ impl Web {
     }
 }
 
-fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Client, FetchError> {
+fn build(network: &NetworkSettings, guard: Option<PublicResolver>) -> Result<reqwest::Client, FetchError> {
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls::build_client_config(network.ca_file.as_deref())?)
         .http1_only()
@@ -270,7 +270,7 @@ fn is_local_name(name: &str) -> bool {
 
 /// Looks names up, and leaves out addresses that are not public.
 #[derive(Debug)]
-struct Guard {
+struct PublicResolver {
     /// Proxies are the person's own choice. An address of the web may not name one: see [`Web::check_public_host`].
     proxies: Vec<String>,
 }
@@ -280,7 +280,7 @@ struct Guard {
 #[error("{0}")]
 struct NotPublic(&'static str);
 
-impl Resolve for Guard {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let is_proxy = self.proxies.iter().any(|proxy| proxy == name.as_str());
         async move {

@@ -16,7 +16,7 @@ use html5ever::tokenizer::{
 };
 use url::Url;
 
-use inline::{Line, Mark};
+use inline::{InlineLine, InlineMark};
 use table::Table;
 
 /// Most bytes of Markdown; what would come after is left out.
@@ -32,7 +32,7 @@ const MIN_MAIN: usize = 200;
 
 /// A page.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::tool) struct Page {
+pub(in crate::tool) struct MarkdownPage {
     /// Its title.
     pub(in crate::tool) title: String,
     /// What it says.
@@ -42,8 +42,8 @@ pub(in crate::tool) struct Page {
 }
 
 /// What `html`, found at `url`, says; what follows once `stop` says so is left out.
-pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> Page {
-    let writer = RefCell::new(Writer::new(url.clone()));
+pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> MarkdownPage {
+    let writer = RefCell::new(MarkdownWriter::new(url.clone()));
     let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
     let input = BufferQueue::default();
     let (mut rest, mut cut) = (html, false);
@@ -56,10 +56,10 @@ pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bo
     }
     tokenizer.end();
     let page = tokenizer.sink.0.into_inner().into_page();
-    Page { cut, ..page }
+    MarkdownPage { cut, ..page }
 }
 
-struct Sink(RefCell<Writer>);
+struct Sink(RefCell<MarkdownWriter>);
 
 impl TokenSink for Sink {
     type Handle = ();
@@ -97,14 +97,14 @@ struct Code {
     text: String,
 }
 
-struct Writer {
+struct MarkdownWriter {
     /// What links are relative to.
     base: Url,
     out: String,
     title: String,
     in_title: bool,
     around: Vec<Around>,
-    line: Line,
+    line: InlineLine,
     /// What the line begins with: a heading's number signs, say.
     lead: &'static str,
     code: Option<Code>,
@@ -119,7 +119,7 @@ struct Writer {
     tight: bool,
 }
 
-impl Writer {
+impl MarkdownWriter {
     fn new(base: Url) -> Self {
         Self {
             base,
@@ -127,7 +127,7 @@ impl Writer {
             title: String::new(),
             in_title: false,
             around: Vec::new(),
-            line: Line::default(),
+            line: InlineLine::default(),
             lead: "",
             code: None,
             table: None,
@@ -138,7 +138,7 @@ impl Writer {
         }
     }
 
-    fn into_page(mut self) -> Page {
+    fn into_page(mut self) -> MarkdownPage {
         self.end_code();
         self.end_table();
         self.end_paragraph();
@@ -150,7 +150,7 @@ impl Writer {
         } else {
             self.out.trim()
         };
-        Page {
+        MarkdownPage {
             title: self.title.split_whitespace().collect::<Vec<_>>().join(" "),
             text: text.to_owned(),
             cut: false,
@@ -274,7 +274,7 @@ impl Writer {
                     None => self.end_paragraph(),
                 }
             }
-            _ => match Mark::from_element(name) {
+            _ => match InlineMark::from_element(name) {
                 Some(mark) => self.line.begin_mark(mark),
                 None if is_block(name) => self.end_paragraph(),
                 None => {}
@@ -305,7 +305,7 @@ impl Writer {
             "li" => self.end_item(),
             "table" => self.end_table(),
             "td" | "th" | "tr" => self.end_cell(),
-            _ => match Mark::from_element(name) {
+            _ => match InlineMark::from_element(name) {
                 Some(mark) => self.line.end_mark(mark),
                 None if is_block(name) => self.end_paragraph(),
                 None => {}

@@ -8,5 +8,5 @@ mod body;
 mod client;
 pub(super) mod markdown;
 
-pub(super) use body::{Body, Kind};
+pub(super) use body::{ContentKind, FetchedBody};
 pub(super) use client::{Fetched, Web};

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::spawn::spawn;
-use crate::workspace::process::exec_protocol::{Report, Stage};
+use crate::workspace::process::exec_protocol::{HelperReport, StopStage};
 use crate::workspace::process::orphans::{self, Helper};
 use crate::workspace::process::output::{Output, Stream};
 
@@ -140,11 +140,11 @@ impl Reports {
     }
 
     /// The next report; `None` at the end, or after something that is none.
-    pub(super) async fn next(&mut self) -> Option<Report> {
+    pub(super) async fn next(&mut self) -> Option<HelperReport> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return Report::parse(std::str::from_utf8(&line[..end]).ok()?);
+                return HelperReport::parse(std::str::from_utf8(&line[..end]).ok()?);
             }
             if self.buffer.len() > LINE_LIMIT {
                 return None;
@@ -177,10 +177,10 @@ async fn watch_over(
             () = overdue.cancelled() => None,
         };
         match report {
-            Some(Report::Exited(code)) => status = Some(ExitStatus::Code(code)),
-            Some(Report::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
-            Some(Report::Gone(count)) => left = Some(count),
-            Some(Report::Started(_) | Report::Refused(..)) => {}
+            Some(HelperReport::Exited(code)) => status = Some(ExitStatus::Code(code)),
+            Some(HelperReport::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
+            Some(HelperReport::Gone(count)) => left = Some(count),
+            Some(HelperReport::Started(_) | HelperReport::Refused(..)) => {}
             None => break,
         }
         if let (Some(status), None) = (status, left) {
@@ -256,20 +256,20 @@ impl Process {
 
     /// SIGINT to the command's group and every descendant.
     pub fn interrupt(&self) {
-        self.send_stage(Stage::Interrupt);
+        self.send_stage(StopStage::Interrupt);
     }
 
     /// SIGTERM to the command's group and every descendant, also to stopped ones.
     pub fn terminate(&self) {
-        self.send_stage(Stage::Terminate);
+        self.send_stage(StopStage::Terminate);
     }
 
     /// SIGKILL to every descendant until none is left; see [`Process::wait_until_gone`].
     pub fn kill(&self) {
-        self.send_stage(Stage::Kill);
+        self.send_stage(StopStage::Kill);
     }
 
-    fn send_stage(&self, stage: Stage) {
+    fn send_stage(&self, stage: StopStage) {
         // A full socket is impossible with so few bytes, a closed one means that all is over.
         let _ = send(&*self.control, &[stage.to_byte()], SendFlags::DONTWAIT);
     }
@@ -279,13 +279,16 @@ impl Process {
     /// dropped meanwhile, else a command that writes cannot finish.
     pub async fn stop(&self, how: Stop, hurry: &CancellationToken) -> Ending {
         let stages = match how {
-            Stop::Interrupt => vec![(Some(Stage::Interrupt), STEP), (Some(Stage::Terminate), STEP)],
+            Stop::Interrupt => vec![
+                (Some(StopStage::Interrupt), STEP),
+                (Some(StopStage::Terminate), STEP),
+            ],
             Stop::Finish(limit) => vec![
                 (None, limit),
-                (Some(Stage::Interrupt), STEP),
-                (Some(Stage::Terminate), STEP),
+                (Some(StopStage::Interrupt), STEP),
+                (Some(StopStage::Terminate), STEP),
             ],
-            Stop::ServerEnd => vec![(Some(Stage::Terminate), STEP)],
+            Stop::ServerEnd => vec![(Some(StopStage::Terminate), STEP)],
         };
         for (stage, limit) in stages {
             if let Some(stage) = stage

@@ -24,7 +24,9 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, setsid, wait
 use signal_hook::consts::signal as signals;
 
 use crate::base::clock;
-use crate::workspace::process::exec_protocol::{REQUEST_LIMIT, Refusal, Report, Request, Stage};
+use crate::workspace::process::exec_protocol::{
+    ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal, StopStage,
+};
 use crate::workspace::process::process_tree::ProcessTree;
 
 /// How long the helper goes on killing what does not die (sleeping in the kernel, another user's).
@@ -68,7 +70,7 @@ fn run_exec_helper() -> io::Result<u32> {
 
     match start(&request, stdio) {
         Ok(main) => {
-            server.send_report(&Report::Started(main.as_raw_nonzero().get().unsigned_abs()));
+            server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
             let left = Keeper {
                 server,
@@ -77,27 +79,30 @@ fn run_exec_helper() -> io::Result<u32> {
                 main_alive: true,
             }
             .supervise_command();
-            server.send_report(&Report::Gone(left));
+            server.send_report(&HelperReport::Gone(left));
             return Ok(left);
         }
-        Err((why, text)) => server.send_report(&Report::Refused(why, text)),
+        Err((why, text)) => server.send_report(&HelperReport::Refused(why, text)),
     }
     Ok(0)
 }
 
 /// Starts the command in a group of its own. Our copies of its descriptors end here, so that
 /// readers see the end of its output.
-fn start(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid, (Refusal, String)> {
+fn start(
+    request: &ExecRequest,
+    [stdin, stdout, stderr]: [OwnedFd; 3],
+) -> Result<Pid, (StartRefusal, String)> {
     if let Err(error) = std::fs::read_dir(&request.cwd) {
         // A directory that may be entered but not listed is fine.
         if error.kind() != io::ErrorKind::PermissionDenied {
-            return Err((Refusal::Directory, error.to_string()));
+            return Err((StartRefusal::Directory, error.to_string()));
         }
     }
     let (name, args) = request
         .argv
         .split_first()
-        .ok_or((Refusal::Other, "no program".to_owned()))?;
+        .ok_or((StartRefusal::Other, "no program".to_owned()))?;
     let program = request.program.as_deref().unwrap_or(name.as_ref());
     #[expect(
         clippy::disallowed_methods,
@@ -116,9 +121,11 @@ fn start(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid
         Ok(child) => i32::try_from(child.id())
             .ok()
             .and_then(Pid::from_raw)
-            .ok_or((Refusal::Other, "no process id".to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err((Refusal::Missing, error.to_string())),
-        Err(error) => Err((Refusal::Other, error.to_string())),
+            .ok_or((StartRefusal::Other, "no process id".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err((StartRefusal::Missing, error.to_string()))
+        }
+        Err(error) => Err((StartRefusal::Other, error.to_string())),
     }
 }
 
@@ -130,7 +137,7 @@ struct Server {
 
 impl Server {
     /// The request and the command's stdin, stdout, stderr.
-    fn receive_request(&self) -> io::Result<(Request, [OwnedFd; 3])> {
+    fn receive_request(&self) -> io::Result<(ExecRequest, [OwnedFd; 3])> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut len = [0; 4];
@@ -168,23 +175,24 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
         }
-        let request = Request::from_bytes(&body).ok_or_else(|| make_invalid_data_error("not a request"))?;
+        let request =
+            ExecRequest::from_bytes(&body).ok_or_else(|| make_invalid_data_error("not a request"))?;
         Ok((request, stdio))
     }
 
     /// Tells the server, if there still is one. Never waits: a server that does not read must not
     /// keep its children alive.
-    fn send_report(&self, report: &Report) {
+    fn send_report(&self, report: &HelperReport) {
         let _ = send(self.fd, report.to_line().as_bytes(), SendFlags::DONTWAIT);
     }
 
     /// The next stage, read after `poll` said so. No server is the last stage.
-    fn read_stage(&self) -> Option<Stage> {
+    fn read_stage(&self) -> Option<StopStage> {
         let mut byte = [0];
         match rustix::io::read(self.fd, &mut byte) {
-            Ok(1) => Some(Stage::from_byte(byte[0])),
+            Ok(1) => Some(StopStage::from_byte(byte[0])),
             Err(Errno::INTR | Errno::AGAIN) => None,
-            Ok(_) | Err(_) => Some(Stage::Kill),
+            Ok(_) | Err(_) => Some(StopStage::Kill),
         }
     }
 }
@@ -305,10 +313,10 @@ impl Keeper {
             }
             if ends {
                 Inbox::drain_signals(&self.inbox.ends);
-                self.apply_stage(Stage::Terminate);
+                self.apply_stage(StopStage::Terminate);
             }
             if server && let Some(stage) = self.server.read_stage() {
-                if stage == Stage::Kill {
+                if stage == StopStage::Kill {
                     return self.sweep_descendants();
                 }
                 self.apply_stage(stage);
@@ -316,15 +324,15 @@ impl Keeper {
         }
     }
 
-    fn apply_stage(&self, stage: Stage) {
+    fn apply_stage(&self, stage: StopStage) {
         let signal = match stage {
-            Stage::Interrupt => Signal::INT,
-            Stage::Terminate => Signal::TERM,
-            Stage::Kill => Signal::KILL,
+            StopStage::Interrupt => Signal::INT,
+            StopStage::Terminate => Signal::TERM,
+            StopStage::Kill => Signal::KILL,
         };
         self.family.signal_members(signal, self.main_alive);
         // A stopped process cannot obey.
-        if stage == Stage::Terminate {
+        if stage == StopStage::Terminate {
             self.family.signal_members(Signal::CONT, self.main_alive);
         }
     }
@@ -336,13 +344,13 @@ impl Keeper {
         let mut pause = PAUSE.0;
         // Without a subreaper, orphans are not ours to wait for: the group is killed in any case.
         if cfg!(not(target_os = "linux")) {
-            self.apply_stage(Stage::Kill);
+            self.apply_stage(StopStage::Kill);
         }
         while self.reap_children() == Relationship::Some {
             if clock::now() >= end {
                 return u32::try_from(self.family.count_members().max(1)).unwrap_or(u32::MAX);
             }
-            self.apply_stage(Stage::Kill);
+            self.apply_stage(StopStage::Kill);
             let look_again = clock::now() + LOOK_AGAIN;
             while self.inbox.death_within(pause) {
                 pause = PAUSE.0;
@@ -376,9 +384,9 @@ impl Keeper {
     }
 }
 
-fn to_exit_report(status: WaitStatus) -> Report {
+fn to_exit_report(status: WaitStatus) -> HelperReport {
     match status.terminating_signal() {
-        Some(signal) => Report::Signalled(signal),
-        None => Report::Exited(status.exit_status().unwrap_or(-1)),
+        Some(signal) => HelperReport::Signalled(signal),
+        None => HelperReport::Exited(status.exit_status().unwrap_or(-1)),
     }
 }

@@ -15,7 +15,7 @@ pub(super) const REQUEST_LIMIT: usize = 64 << 20;
 
 /// What to run. The environment is that of the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct ExecRequest {
     pub(super) cwd: PathBuf,
     /// Where the program is; without it, its name is looked for in the helper's PATH.
     pub(super) program: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub(super) argv: Vec<OsString>,
 }
 
-impl Request {
+impl ExecRequest {
     /// Length-prefixed fields: the working directory, the program (empty for none), then the arguments.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -55,7 +55,7 @@ impl Request {
 
 /// A stage of stopping, one byte on the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum StopStage {
     /// SIGINT.
     Interrupt,
     /// SIGTERM.
@@ -64,7 +64,7 @@ pub(super) enum Stage {
     Kill,
 }
 
-impl Stage {
+impl StopStage {
     pub(super) fn to_byte(self) -> u8 {
         match self {
             Self::Interrupt => b'i',
@@ -85,7 +85,7 @@ impl Stage {
 
 /// Why a command did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum StartRefusal {
     /// The working directory is missing or none.
     Directory,
     /// There is no such program.
@@ -96,11 +96,11 @@ pub(super) enum Refusal {
 
 /// One line from the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum HelperReport {
     /// The command runs, as this process (and group).
     Started(u32),
     /// It did not start; why, for people.
-    Refused(Refusal, String),
+    Refused(StartRefusal, String),
     /// It ended with this code.
     Exited(i32),
     /// It was ended by this signal.
@@ -109,16 +109,16 @@ pub(super) enum Report {
     Gone(u32),
 }
 
-impl Report {
+impl HelperReport {
     /// The line, with its newline.
     pub(super) fn to_line(&self) -> String {
         match self {
             Self::Started(pid) => format!("started {pid}\n"),
             Self::Refused(why, text) => {
                 let why = match why {
-                    Refusal::Directory => "directory",
-                    Refusal::Missing => "missing",
-                    Refusal::Other => "other",
+                    StartRefusal::Directory => "directory",
+                    StartRefusal::Missing => "missing",
+                    StartRefusal::Other => "other",
                 };
                 format!("refused {why} {}\n", text.replace(['\n', '\r'], " "))
             }
@@ -136,9 +136,9 @@ impl Report {
             "refused" => {
                 let (why, text) = rest.split_once(' ')?;
                 let why = match why {
-                    "directory" => Refusal::Directory,
-                    "missing" => Refusal::Missing,
-                    "other" => Refusal::Other,
+                    "directory" => StartRefusal::Directory,
+                    "missing" => StartRefusal::Missing,
+                    "other" => StartRefusal::Other,
                     _ => return None,
                 };
                 Self::Refused(why, text.to_owned())
@@ -161,30 +161,34 @@ mod tests {
     #[test]
     fn reports_come_back_as_they_went() {
         for report in [
-            Report::Started(12),
-            Report::Refused(Refusal::Directory, "no such directory".into()),
-            Report::Refused(Refusal::Missing, String::new()),
-            Report::Refused(Refusal::Other, "permission denied (os error 13)".into()),
-            Report::Exited(-1),
-            Report::Signalled(9),
-            Report::Gone(3),
+            HelperReport::Started(12),
+            HelperReport::Refused(StartRefusal::Directory, "no such directory".into()),
+            HelperReport::Refused(StartRefusal::Missing, String::new()),
+            HelperReport::Refused(StartRefusal::Other, "permission denied (os error 13)".into()),
+            HelperReport::Exited(-1),
+            HelperReport::Signalled(9),
+            HelperReport::Gone(3),
         ] {
             let line = report.to_line();
-            assert_eq!(Report::parse(line.trim_end_matches('\n')), Some(report), "{line}");
+            assert_eq!(
+                HelperReport::parse(line.trim_end_matches('\n')),
+                Some(report),
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn a_reason_stays_on_one_line() {
         assert_eq!(
-            Report::Refused(Refusal::Other, "a\nb".into()).to_line(),
+            HelperReport::Refused(StartRefusal::Other, "a\nb".into()).to_line(),
             "refused other a b\n"
         );
     }
 
     #[test]
     fn cut_requests_are_refused() {
-        let body = Request {
+        let body = ExecRequest {
             cwd: "/tmp".into(),
             program: Some("/bin/a".into()),
             argv: vec!["a".into(), "b".into()],
@@ -192,7 +196,7 @@ mod tests {
         .to_bytes();
         let whole = [body.len() - 5, body.len() - 10];
         for cut in 0..body.len() {
-            let decoded = Request::from_bytes(&body[..cut]);
+            let decoded = ExecRequest::from_bytes(&body[..cut]);
             assert_eq!(decoded.is_some(), whole[..1].contains(&cut), "cut at {cut}");
         }
     }
@@ -200,17 +204,17 @@ mod tests {
     proptest! {
         #[test]
         fn requests_come_back_as_they_went(cwd: Vec<u8>, program: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
-            let request = Request {
+            let request = ExecRequest {
                 cwd: OsString::from_vec(cwd).into(),
                 program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
                 argv: argv.into_iter().map(OsString::from_vec).collect(),
             };
-            prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+            prop_assert_eq!(ExecRequest::from_bytes(&request.to_bytes()), Some(request));
         }
 
         #[test]
         fn no_bytes_panic(bytes: Vec<u8>) {
-            let _ = Request::from_bytes(&bytes);
+            let _ = ExecRequest::from_bytes(&bytes);
         }
     }
 }

@@ -194,7 +194,10 @@ pub fn sweep_orphans() -> u32 {
 
 /// The children of this process that are neither helpers nor foreign.
 #[cfg(target_os = "linux")]
-fn find_orphans(table: &[process_tree::Row], foreign: &BTreeSet<i32>) -> Vec<process_tree::Row> {
+fn find_orphans(
+    table: &[process_tree::ProcessRow],
+    foreign: &BTreeSet<i32>,
+) -> Vec<process_tree::ProcessRow> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let helpers = lock_helpers();
     let is_helper = |pid: i32| u32::try_from(pid).is_ok_and(|pid| helpers.contains(&pid));

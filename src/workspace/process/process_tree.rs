@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// One row of the process table. Zombies are in it: a dead first thread may hide live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) group: i32,
@@ -59,12 +59,12 @@ impl ProcessTree {
     }
 
     #[cfg(target_os = "linux")]
-    fn list_members(&self) -> Vec<Row> {
+    fn list_members(&self) -> Vec<ProcessRow> {
         find_descendants(&read_process_table(), self.root.as_raw_nonzero().get())
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn members(&self) -> Vec<Row> {
+    fn members(&self) -> Vec<ProcessRow> {
         Vec::new()
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn kill_session(session: i32) {
 
 /// Sends to a process and its whole group, which no fork can slip through. For a row in a session of its own.
 #[cfg(target_os = "linux")]
-pub(super) fn kill_row(row: &Row, signal: Signal) {
+pub(super) fn kill_row(row: &ProcessRow, signal: Signal) {
     send(row.group, signal, kill_process_group);
     send(row.pid, signal, kill_process);
 }
@@ -99,7 +99,7 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
 /// All processes that `/proc` shows; empty where it shows none, or those of another namespace: there our numbers are
 /// other processes.
 #[cfg(target_os = "linux")]
-pub(super) fn read_process_table() -> Vec<Row> {
+pub(super) fn read_process_table() -> Vec<ProcessRow> {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
     if std::fs::read_link("/proc/self").ok().as_deref() != Some(std::path::Path::new(&own)) {
         return Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn read_process_table() -> Vec<Row> {
 
 /// The row of a `/proc/<pid>/stat`: `pid (name) state ppid pgrp session …`. The name may hold anything.
 #[cfg(any(target_os = "linux", test))]
-fn parse_stat(stat: &[u8]) -> Option<Row> {
+fn parse_stat(stat: &[u8]) -> Option<ProcessRow> {
     let open = stat.iter().position(|&b| b == b'(')?;
     let close = stat.iter().rposition(|&b| b == b')')?;
     let number = |text: &str| text.parse::<i32>().ok();
@@ -131,7 +131,7 @@ fn parse_stat(stat: &[u8]) -> Option<Row> {
         .ok()?
         .split_ascii_whitespace()
         .skip(1);
-    Some(Row {
+    Some(ProcessRow {
         pid,
         parent: number(rest.next()?)?,
         group: number(rest.next()?)?,
@@ -141,8 +141,8 @@ fn parse_stat(stat: &[u8]) -> Option<Row> {
 
 /// All rows below `root`, without it.
 #[cfg(any(target_os = "linux", test))]
-pub(super) fn find_descendants(table: &[Row], root: i32) -> Vec<Row> {
-    let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
+pub(super) fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRow> {
+    let mut children: HashMap<i32, Vec<ProcessRow>> = HashMap::new();
     for row in table {
         children.entry(row.parent).or_default().push(*row);
     }
@@ -165,8 +165,8 @@ pub(super) fn find_descendants(table: &[Row], root: i32) -> Vec<Row> {
 mod tests {
     use super::*;
 
-    fn row(pid: i32, parent: i32) -> Row {
-        Row {
+    fn row(pid: i32, parent: i32) -> ProcessRow {
+        ProcessRow {
             pid,
             parent,
             group: pid,

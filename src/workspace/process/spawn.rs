@@ -21,7 +21,9 @@ use tokio::net::{UnixStream, unix::pipe};
 use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, Process, Reports};
 use crate::workspace::process::command::{Command, Stdin};
-use crate::workspace::process::exec_protocol::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
+use crate::workspace::process::exec_protocol::{
+    EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
+};
 use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
@@ -158,7 +160,7 @@ impl Launcher {
         };
         let (theirs, pipes) = Pipes::new(command).map_err(failed)?;
         let path = self.path(command);
-        let request = Request {
+        let request = ExecRequest {
             cwd: command.cwd.clone(),
             program: self.own_program(command, &path)?,
             argv: command.argv.clone(),
@@ -169,7 +171,7 @@ impl Launcher {
             (request.len() > REQUEST_LIMIT, "argument list too long"),
         ] {
             if wrong {
-                return Err(to_spawn_error(command, Refusal::Other, reason.into()));
+                return Err(to_spawn_error(command, StartRefusal::Other, reason.into()));
             }
         }
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
@@ -193,8 +195,8 @@ impl Launcher {
             never = keep_awake(&helper) => match never {},
         };
         let pid = match report {
-            Some(Report::Started(pid)) => pid,
-            Some(Report::Refused(why, reason)) => return Err(to_spawn_error(command, why, reason)),
+            Some(HelperReport::Started(pid)) => pid,
+            Some(HelperReport::Refused(why, reason)) => return Err(to_spawn_error(command, why, reason)),
             _ => {
                 // A quick command may have killed it, and would go on.
                 give_up(&control, helper).await;
@@ -231,7 +233,7 @@ impl Launcher {
         let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
             let reason = "it is not in any absolute PATH entry outside the workspace";
-            to_spawn_error(command, Refusal::Missing, reason.to_owned())
+            to_spawn_error(command, StartRefusal::Missing, reason.to_owned())
         })
     }
 
@@ -304,17 +306,17 @@ async fn give_up(control: &UnixStream, helper: Helper) {
     }
 }
 
-fn to_spawn_error(command: &Command, why: Refusal, reason: String) -> SpawnError {
+fn to_spawn_error(command: &Command, why: StartRefusal, reason: String) -> SpawnError {
     match why {
-        Refusal::Directory => SpawnError::WorkingDirectory {
+        StartRefusal::Directory => SpawnError::WorkingDirectory {
             path: command.cwd.clone(),
             reason,
         },
-        Refusal::Missing => SpawnError::NotFound {
+        StartRefusal::Missing => SpawnError::NotFound {
             program: command.program_name(),
             reason,
         },
-        Refusal::Other => SpawnError::Refused {
+        StartRefusal::Other => SpawnError::Refused {
             program: command.program_name(),
             reason,
         },

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use agentls::protocol::table::{self, Kind};
+use agentls::protocol::table::{self, MessageKind};
 use agentls::protocol::{
     LoadSessionResult, MAX_NOTIFICATION, MessageBlock, MessageNotification, PromptResult, Role,
     ServerNotification, TerminalReason, ToolCallNotification, ToolCallStatus, TurnAsker,
@@ -164,7 +164,7 @@ impl Checker {
         }
         let durable = table::SERVER_NOTIFICATIONS
             .iter()
-            .any(|entry| entry.method == method && entry.kind == Kind::Durable);
+            .any(|entry| entry.method == method && entry.kind == MessageKind::Durable);
         match params["sessionId"].as_str() {
             Some(session) => {
                 let mut wrong = Vec::new();

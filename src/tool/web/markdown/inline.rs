@@ -7,14 +7,14 @@ const MAX_OPEN: usize = 16;
 
 /// Something that is put round text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum InlineMark {
     Strong,
     Emphasis,
     Code,
     Struck,
 }
 
-impl Mark {
+impl InlineMark {
     /// What an element means.
     pub(super) fn from_element(element: &str) -> Option<Self> {
         match element {
@@ -38,19 +38,19 @@ impl Mark {
 
 /// A paragraph in progress.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct InlineLine {
     text: String,
     /// A blank came, and is written before what follows.
     blank: bool,
     /// Marks that are open, and where they began. What is not ended is no mark.
-    open: Vec<(Mark, usize)>,
+    open: Vec<(InlineMark, usize)>,
     /// Where the open link began, and where it leads.
     link: Option<(usize, Option<String>)>,
     /// Bytes of all paragraphs so far.
     total: usize,
 }
 
-impl Line {
+impl InlineLine {
     /// Adds text, with runs of blanks as one.
     pub(super) fn push(&mut self, text: &str) {
         if self.is_full() {
@@ -100,13 +100,13 @@ impl Line {
         self.blank = false;
     }
 
-    pub(super) fn begin_mark(&mut self, mark: Mark) {
+    pub(super) fn begin_mark(&mut self, mark: InlineMark) {
         if self.open.len() < MAX_OPEN {
             self.open.push((mark, self.text.len()));
         }
     }
 
-    pub(super) fn end_mark(&mut self, mark: Mark) {
+    pub(super) fn end_mark(&mut self, mark: InlineMark) {
         let Some(at) = self.open.iter().rposition(|(open, _)| *open == mark) else {
             return;
         };
