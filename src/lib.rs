@@ -27,6 +27,7 @@ pub mod config;
 pub mod context;
 pub mod domain;
 pub mod observe;
+#[warn(missing_docs, reason = "each field's comment is its reference")]
 pub mod protocol;
 pub mod provider;
 pub mod server;

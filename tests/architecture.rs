@@ -195,6 +195,45 @@ fn every_module_says_what_it_is_for() {
     assert!(silent.is_empty(), "no `//!` header: {}", silent.join(", "));
 }
 
+/// Items that another module uses. Fields and variants may explain themselves.
+const PUBLIC_ITEMS: &[&str] = &[
+    "pub fn ",
+    "pub async fn ",
+    "pub const ",
+    "pub static ",
+    "pub struct ",
+    "pub enum ",
+    "pub trait ",
+    "pub type ",
+];
+
+#[test]
+fn public_items_are_documented() {
+    let mut undocumented = Vec::new();
+    for (path, text) in files().iter().filter(|(path, _)| !is_test_file(path)) {
+        let lines: Vec<&str> = shipped(text).lines().map(str::trim).collect();
+        for (index, line) in lines.iter().enumerate() {
+            // Attributes may separate an item from its documentation.
+            let above = lines[..index].iter().rev();
+            let documented = || {
+                above
+                    .take_while(|line| !line.is_empty() && !line.ends_with(['{', '}', ';']))
+                    .any(|line| line.starts_with("///"))
+            };
+            let public = PUBLIC_ITEMS.iter().any(|item| line.starts_with(item));
+            // A macro's items take their documentation from where it is used.
+            if public && !line.contains('$') && !documented() {
+                undocumented.push(format!("{}:{}: {line}", path.display(), index + 1));
+            }
+        }
+    }
+    assert!(
+        undocumented.is_empty(),
+        "public items without a doc comment:\n{}",
+        undocumented.join("\n")
+    );
+}
+
 /// Ways to a file by its path, which follow links and wait for pipes.
 const BY_PATH: &[&str] = &[
     "std::fs",

@@ -9,6 +9,7 @@ mod default_provider;
 pub mod diagnostics;
 pub mod env;
 mod expand;
+#[warn(missing_docs, reason = "each field's comment is its reference")]
 pub mod file;
 mod folder_items;
 pub mod hooks;
