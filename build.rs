@@ -9,17 +9,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Only the package's own variables, which Cargo sets.
     #[expect(clippy::disallowed_methods, reason = "a build script has no other way")]
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("Cargo sets OUT_DIR")?);
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = top.join("docs");
     println!("cargo::rerun-if-changed=docs");
+    println!("cargo::rerun-if-changed=protocol.md");
     let mut pages = Vec::new();
     if docs.is_dir() {
         find_pages(&docs, &mut pages)?;
     }
     pages.sort();
     let mut code = String::from("&[\n");
-    for page in pages {
+    for page in &pages {
         let name = page.strip_prefix(&docs)?.with_extension("");
         let name = name.to_str().ok_or("the name of a page is not UTF-8")?;
+        // The page of the book only includes this file.
+        let page = match name {
+            "reference/protocol" => top.join("protocol.md"),
+            _ => page.clone(),
+        };
         writeln!(code, "    ({name:?}, include_str!({page:?})),")?;
     }
     code.push_str("]\n");

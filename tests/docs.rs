@@ -224,6 +224,22 @@ fn links_resolve() {
     none_wrong(wrong);
 }
 
+/// mdBook renders only what its summary lists.
+#[test]
+fn summary_lists_every_page() {
+    let book = top().join("docs");
+    let mut paths = Vec::new();
+    find_markdown(&book, &mut paths);
+    let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap();
+    let listed: BTreeSet<String> = summary.lines().flat_map(targets).collect();
+    let pages: BTreeSet<String> = paths
+        .iter()
+        .map(|path| path.strip_prefix(&book).unwrap().to_str().unwrap().to_owned())
+        .filter(|path| path != "SUMMARY.md")
+        .collect();
+    assert_eq!(listed, pages);
+}
+
 /// The names in `${NAME}`.
 fn variables(text: &str) -> Vec<(String, String)> {
     text.split("${")
