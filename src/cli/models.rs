@@ -1,4 +1,6 @@
-//! `agentls models`: the models that can be chosen, and how their providers fare.
+//! `agentls models`: lists the available models and reports unhealthy providers.
+//!
+//! Prints the result of `agent/listModels` for people or as JSON; the server decides what is available.
 
 use std::io::IsTerminal;
 
@@ -9,7 +11,7 @@ use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
 
-/// Lists them; the exit code: 1 when there is none.
+/// Lists the models. Returns the exit code: 1 if there are none.
 pub(super) async fn list_models(
     json: bool,
     offline: bool,
