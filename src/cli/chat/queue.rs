@@ -1,4 +1,6 @@
-//! Prompts that wait for the turn's end, and the turns that they begin.
+//! `/queue`: prompts that wait for the end of the turn, and the turns that they start.
+//!
+//! The server owns the queue and runs it; this module lists and edits it, and follows the turns.
 
 use super::{Chat, ChatStep};
 use crate::base::text;
@@ -8,18 +10,18 @@ use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
 use crate::protocol::{QueueAction, QueueParams, QueueResult};
 
-/// What `/queue` is to do.
+/// An action on the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Queued {
     List,
     Add(String),
     /// Its number in the list.
     Drop(usize),
-    /// Its number in the list; none: the next one.
+    /// Its number in the list; `None` sends the next one.
     Send(Option<usize>),
 }
 
-/// The words after `/queue`; none when they are no number where one is needed.
+/// Parses the words after `/queue`; `None` if a required number is missing.
 pub(super) fn parse(words: &str) -> Option<Queued> {
     let number = |words: &str| words.trim().parse::<usize>().ok();
     match words.split_once(char::is_whitespace) {
@@ -100,7 +102,7 @@ impl Chat {
         self.view.show_note(Color::Dim, line);
     }
 
-    /// Whether a prompt that waited has begun a turn, now that one has ended.
+    /// Returns whether a queued prompt started a turn after the last one ended.
     pub(super) async fn queue_goes_on(&mut self) -> Result<bool, ClientError> {
         if self.view.queued {
             return Ok(true);
@@ -109,6 +111,7 @@ impl Chat {
         if waiting == 0 {
             return Ok(false);
         }
+        // The notification about the new turn may still be on its way, so ask whether the queue got shorter.
         let queue = self.ask_queue(QueueAction::List, None, None).await?;
         let goes_on = queue.prompts.len() < waiting;
         if !goes_on {
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_wait_and_numbers_are_meant() {
+    fn text_is_queued_and_numbers_select_prompts() {
         for (words, wish) in [
             ("", Some(Queued::List)),
             ("send", Some(Queued::Send(None))),
