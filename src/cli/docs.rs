@@ -37,7 +37,7 @@ fn list(pages: &[(&str, &str)]) -> String {
         contents
             .and_then(|(_, text)| text.find(&link))
             .unwrap_or(usize::MAX)
-    // Topics that the contents omit come last.
+        // Topics that the contents omit come last.
     };
     let mut topics: Vec<_> = pages.iter().filter(|(topic, _)| *topic != CONTENTS).collect();
     topics.sort_by_key(|(topic, _)| (position(topic), *topic));
