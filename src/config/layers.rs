@@ -153,7 +153,7 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     else {
         return false;
     };
-    // Both sides resolve their links, so a link cannot make a trusted folder look untrusted or the reverse.
+    // Both sides resolve their links, because a trusted folder may be spelled with one.
     let real = (inputs.real)(root);
     resolve::trusted_folders(&user.tree, inputs.env)
         .iter()
@@ -167,7 +167,7 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     };
     let folder = FolderLayer::read(inputs);
     let of_folder = |table: &str| folder.tree.find(&[table]).is_some();
-    // Only these tables can redirect a request; the two loads below are not free.
+    // Only these tables can redirect a request.
     if !of_folder("provider") && !of_folder("network") {
         return Vec::new();
     }
@@ -679,7 +679,6 @@ fn read(path: &Path, must_exist: bool, within: Option<&Path>) -> Option<FileText
 /// Resolves a file's links. A repository's file must not be a link to a file outside the repository.
 fn real_file(path: &Path, within: Option<&Path>) -> std::io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
-    // Otherwise a diagnostic could quote a file outside the repository.
     match within {
         Some(root) if !real.starts_with(std::fs::canonicalize(root)?) => Err(std::io::Error::other(
             "it is a link to a file outside the workspace folder",
