@@ -69,6 +69,7 @@ const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this
 
 /// Serves an editor. Moves stdout aside before anything can print to it (I11).
 fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
+    // Before `claim_stdio`, which moves stdin aside.
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
     transport::raise_open_files();
@@ -80,6 +81,7 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
         ));
     };
     let redactor = Redactor::default();
+    // Without a root: only `initialize` names one, but a log is needed before.
     let settings = source.load_settings(None, &Default::default()).settings;
     // Before logging starts, so that no log line can contain a key of the configuration.
     redactor.learn_all(&settings);

@@ -200,6 +200,7 @@ impl ServerClient {
         let folder = uri::uri_of(&launch.folder);
         let name = launch.folder.file_name().unwrap_or_default().to_string_lossy();
         let params = json!({
+            // The server ends when this process dies (R-WIRE), so a killed client leaves no server behind.
             "processId": std::process::id(),
             "clientInfo": {"name": launch.name, "version": env!("CARGO_PKG_VERSION")},
             "rootUri": folder,
@@ -216,6 +217,7 @@ impl ServerClient {
                 method: "initialize",
                 error,
             })?;
+        // Refuse, because another major version may mean something else by the same messages (R-WIRE).
         if theirs.protocol_version.major != PROTOCOL_VERSION.major {
             return Err(ClientError::Failed(format!(
                 "the server uses protocol version {}, this client version {}; update the older one",
@@ -245,6 +247,7 @@ impl ServerClient {
         let id = self.start_request(method, params).await?;
         let answered = tokio::select! { biased;
             answered = tokio::time::timeout(PATIENCE, self.wait_for_response(id)) => answered,
+            // Second, so that an answer that is already there wins.
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
         let value = answered.map_err(|_| ClientError::Silent(method))??;
@@ -372,6 +375,7 @@ impl ServerClient {
             let mut line = [0; 512];
             let item = tokio::select! { biased;
                 item = self.frames.read() => item,
+                // Read all the time: a full stderr pipe would block the server.
                 read = read_some(self.stderr.as_mut(), &mut line) => {
                     self.record_stderr(read, &line);
                     continue;

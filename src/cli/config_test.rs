@@ -74,6 +74,7 @@ pub(super) async fn test(
             .flatten()
             .collect(),
         unreadable: settings.approvals.unreadable.clone(),
+        // As in a new session, which has read no foreign content (R-TOOL-7).
         tainted: false,
     };
     let verdict = judge_tool_call(&policy, &call.tool, &effect);
@@ -202,6 +203,7 @@ fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> 
     super::config::find_config_files(source, folder)
         .into_iter()
         .find_map(|file| {
+            // A person's file may be a link, and `nofollow` refuses links.
             let real = resolve::real_path(Path::new(&file)).ok()?;
             let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
             let line = text

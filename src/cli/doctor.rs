@@ -178,6 +178,7 @@ impl Doctor<'_> {
                 .join(", "),
         };
         let problems = &loaded.diagnostics;
+        // An error matters more than a warning before it.
         let first = problems
             .iter()
             .find(|problem| is_error(problem))

@@ -82,6 +82,7 @@ impl Inquiries {
         }
         let now = self.open.front().map(|asking| asking.id().to_owned());
         let changed = now != first;
+        // A key pressed at the previous inquiry must not answer this one; `turn` sets the time when it shows it.
         if changed {
             self.shown = None;
         }

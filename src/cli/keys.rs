@@ -55,6 +55,7 @@ impl Parser {
 
     /// Returns how long to wait for the rest of a pending escape sequence.
     fn wait(&self) -> Option<Duration> {
+        // Inside a paste, Esc is data until the end mark arrives.
         let has_escape = self.pasted.is_none() && self.bytes.front() == Some(&0x1b);
         has_escape.then_some(if self.bytes.len() == 1 { ESCAPE } else { SEQUENCE })
     }
@@ -251,6 +252,7 @@ impl RawKeys {
             deprecated,
             reason = "sound for an owned descriptor; its successor is unsafe to call"
         )]
+        // A duplicate, because `AsyncFd` closes its descriptor when it drops.
         let input = AsyncFd::new(rustix::io::dup(std::io::stdin())?)?;
         Ok(Self {
             input,
@@ -286,6 +288,8 @@ impl RawKeys {
                 Ok(0) => return None,
                 Ok(n) => {
                     self.ready.extend(self.parser.push(&bytes[..n]));
+                    // A deadline, not a duration: during a stream each event restarts the wait, and Esc would never
+                    // complete.
                     self.due = self.parser.wait().map(|wait| clock::now() + wait);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

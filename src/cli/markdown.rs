@@ -120,6 +120,7 @@ impl Markdown {
                 _ if self.escape.consume_char(ch) => {}
                 '\n' => self.line_ends(),
                 '\t' => (0..4).for_each(|_| self.take(' ')),
+                // Characters that reorder text would make a person read something else than what is there.
                 _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
                 _ => self.take(ch),
             }
@@ -240,6 +241,7 @@ impl Markdown {
     fn code_line(&mut self, fence: &Fence, line: &str) {
         self.begin_line();
         let spaces = line.len() - line.trim_start_matches(' ').len();
+        // CommonMark: the lines of a block lose the indentation of its fence.
         let line = &line[spaces.min(fence.indent)..];
         let painted = highlight_line(self.styler, &fence.lang, line);
         let text = if painted.is_empty() {
@@ -275,6 +277,7 @@ impl Fence {
         let ch = bare.chars().next().filter(|ch| matches!(ch, '`' | '~'))?;
         let len = bare.chars().take_while(|other| *other == ch).count();
         let info = bare[len..].trim();
+        // CommonMark: a backtick after the run makes it inline code.
         if len < 3 || ch == '`' && info.contains('`') {
             return None;
         }
@@ -343,6 +346,7 @@ fn classify_ordered_item(bare: &str, at: usize) -> Start {
     let digits = bare.chars().take_while(char::is_ascii_digit).count();
     let mut rest = bare[digits..].chars();
     match (rest.next(), rest.next()) {
+        // CommonMark allows nine digits.
         (None, _) if digits <= 9 => Start::Undecided,
         (Some('.' | ')'), None) => Start::Undecided,
         (Some('.' | ')'), Some(' ')) if digits <= 9 => {

@@ -67,6 +67,7 @@ pub async fn run_command(
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
+            // Through a screen, because an error may quote text that would act on the terminal (R-SEC).
             let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
             let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
             screen.write_line(&format!("{mark} {why}"));
@@ -141,6 +142,7 @@ async fn try_run(
         }
         CliCommand::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
+            // No `named()` here and in `Doctor`: both report a missing file as one of the problems.
             ConfigCommand::Check { dir } => config::check_config(&mut stdout(), source, trust, &folder(dir)?),
             ConfigCommand::Test {
                 subject,

@@ -40,6 +40,7 @@ pub(super) async fn read_stdin(
     // A blocking read cannot be canceled. After a signal its thread stays behind until the program exits.
     let reading = tokio::task::spawn_blocking(|| {
         let mut bytes = Vec::new();
+        // One byte beyond the limit shows that the input is too long.
         let read = io::stdin().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
         read.map(|_| bytes)
     });

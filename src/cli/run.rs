@@ -157,6 +157,7 @@ async fn run_prompt(
     env: &Env,
     session: &mut Option<String>,
 ) -> Result<i32, RunError> {
+    // First: from here on, a Ctrl-C ends the run with its exit code instead of killing the process.
     let mut signals = Signals::install_handlers().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
     let styler = Styler::from_env(env, progress);

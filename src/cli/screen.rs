@@ -45,6 +45,7 @@ pub(super) struct Mark {
 impl Screen {
     /// Writes to standard output.
     pub(super) fn with_stdout(terminal: bool, styler: Styler) -> Self {
+        // `width` subtracts one column, so 81 yields lines of 80.
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
         Self::with_output(Box::new(std::io::stdout()), terminal, size, styler)
     }
@@ -307,6 +308,7 @@ pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // A status line must not stay behind on the shell's screen.
         self.set_status("");
     }
 }

@@ -103,7 +103,7 @@ impl SessionCommands<'_> {
         let mut before = None;
         let mut unfinished = None;
         loop {
-            // Read-only: showing a session must not repair it.
+            // Read-only needs no lock, so this also works while an editor has the session open.
             let params = LoadSessionParams {
                 session_id: id.clone(),
                 after_seq: None,

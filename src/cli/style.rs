@@ -79,6 +79,7 @@ impl Styler {
     pub(super) fn from_env(env: &Env, terminal: bool) -> Self {
         let dumb = env.get("TERM") == Some("dumb");
         Self {
+            // no-color.org: the variable counts only if it is not empty.
             colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
             dumb,
         }
@@ -117,6 +118,7 @@ pub(super) fn fit_line(line: &str, max: usize) -> String {
         return line;
     }
     let mut cut = String::new();
+    // The ellipsis takes one column.
     let mut used = 1;
     for ch in line.chars() {
         used += char_width(ch);

@@ -173,6 +173,7 @@ impl TurnRunner<'_> {
         let animated = self.view.screen.is_terminal();
         self.view.wait_for("thinking");
         let mut ended = None;
+        // An unanswered steer may still be refused. Then its text returns to the draft (I16).
         while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
@@ -252,6 +253,7 @@ impl TurnRunner<'_> {
                 desk.reason = None;
                 desk.edited = None;
                 self.view.open_question(None);
+                // The server accepted these, but no model saw them: the person gets them back (I16).
                 for steer in &ended.unused_steers {
                     give_back(self.draft, &join_text_blocks(steer));
                 }
@@ -670,6 +672,7 @@ impl TurnRunner<'_> {
             tokio::select! { biased;
                 closed = open.wait_until_closed() => break closed,
                 // Ctrl-C reaches the editor as well, and there it belongs to the editor.
+                // The error is a placeholder: the caller looks at `leave` first.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
                     break Err(EditError::Empty);

@@ -495,6 +495,7 @@ impl View {
         if let Some(mut open) = self.open.take() {
             let rest = open.markdown.finish();
             self.screen.write(&rest);
+            // The completed message follows; without this it would be shown again.
             self.last = Some((open.id, open.text));
         }
         for (ink, text) in std::mem::take(&mut self.aside) {
@@ -572,6 +573,7 @@ impl View {
             self.depths.insert(call.tool_call_id.clone(), depth);
         }
         match call.status {
+            // The log is append-only, so a call gets its lines when it ends.
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => return,
             // The notifications of its sub-agents follow, so the call gets a line of its own.
             ToolCallStatus::Running if call.name == "delegate" => {
@@ -608,6 +610,7 @@ impl View {
             }
             return self.wait_for("thinking");
         }
+        // Only the same diff is left out: the person may have edited the input after the approval showed it.
         let diff_was_shown = seen.is_some() && seen == call.diff;
         let hint = self.calls.hint;
         let block = blocks::tool_call(

@@ -109,6 +109,7 @@ impl Flow {
         if self.word.is_empty() {
             return;
         }
+        // The first word of a line never wraps, however long: it would only leave an empty line.
         let fits = self.column.saturating_add(self.spaces + self.word_width) <= self.max;
         if fits || self.column <= self.hang_width {
             self.out.extend(std::iter::repeat_n(' ', self.spaces));
@@ -309,6 +310,7 @@ impl Spans {
                 self.push_char(mark, flow);
             }
         } else if mark == '`' {
+            // For the marks that follow, code counts as a word.
             self.before = 'x';
         }
     }

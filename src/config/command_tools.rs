@@ -192,6 +192,7 @@ fn are_texts(value: &Value) -> bool {
 }
 
 fn is_pattern(pattern: &str) -> bool {
+    // The engine that `tool::schema` matches with.
     grep_regex::RegexMatcher::new(pattern).is_ok()
 }
 

@@ -119,6 +119,7 @@ fn collect_settings(path: &str, value: &SpannedValue, root: &Path, items: &mut V
             }
         }
         _ => {
+            // A key that is written in the file is a secret, so the list does not repeat it.
             let is_key = path.starts_with("provider.") && path.ends_with(".api_key");
             let text = if is_key && value.raw.is_none() {
                 "a key".to_owned()

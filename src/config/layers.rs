@@ -171,6 +171,7 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     if !of_folder("provider") && !of_folder("network") {
         return Vec::new();
     }
+    // A redirect is a difference between these two, so both use all other layers.
     let own = assemble_layers(inputs, FolderUse::Ignored);
     let full = assemble_layers(inputs, FolderUse::Trusted(&[]));
     redirect::find_redirects(
@@ -279,6 +280,7 @@ impl FolderLayer {
     fn read(inputs: &LoadInputs<'_>) -> Self {
         let mut stack = Stack::new();
         for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
+            // As if everything were accepted: the description must show all that trust could activate.
             stack.push_layer(Some(Layer::trusted_file(file, inputs.env, &[])));
         }
         Self {
@@ -650,6 +652,7 @@ impl ConfigSource {
             editor: self.editor.as_ref(),
             flags: &self.flags,
             trust,
+            // A folder that does not exist cannot be resolved, so it counts as spelled.
             real: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
             tools: &self.tools,
         })

@@ -113,6 +113,7 @@ pub(super) fn hold_back(
         problems.push(problem.with_hint(
             "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
         ));
+        // Only the folder defines this provider. Without its address it must fail, not use a preset's.
         if redirect.from.is_none() && provider != ALL {
             failed.push(path_of(&["provider", provider, "base_url"]));
         }
@@ -247,6 +248,7 @@ impl Finder<'_> {
         let key = self.set_by_folder(&["provider", provider, "api_key"]);
         if let Some(raw) = key.and_then(|key| key.raw.as_deref()) {
             let usual = find_preset(provider).and_then(|known| known.key_variable);
+            // The usual variable would be sent without the folder's setting as well.
             if usual.is_none_or(|usual| raw != format!("${{{usual}}}")) {
                 extras.push(format!(" with the key `{}`", reveal_hidden_characters(raw)));
             }

@@ -229,6 +229,7 @@ impl Resolver<'_> {
         };
         let usual = known
             .filter(|known| {
+                // OpenAI serves both of its APIs at one address.
                 known.kind == kind || (known.kind, kind) == (KindSetting::OpenAi, KindSetting::Responses)
             })
             .map(|known| known.base_url);
@@ -260,6 +261,7 @@ impl Resolver<'_> {
                 .and_then(|variable| self.inputs.env.non_empty(variable))
                 .map(str::to_owned),
         };
+        // A key becomes an HTTP header, where a line end would start another one.
         if api_key.as_ref().is_some_and(|key| !header_value(key)) {
             self.report_error(&of("api_key"), "contains invalid characters, such as a line end");
             return Err("its key cannot be sent".to_owned());
@@ -341,6 +343,7 @@ impl Resolver<'_> {
         broken: &BTreeMap<String, String>,
     ) {
         let names: BTreeSet<String> = providers.keys().chain(broken.keys()).cloned().collect();
+        // In the order of names, so that each load drops the same edge of a cycle.
         let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, provider) in providers.iter() {
             let mut known = Vec::new();

@@ -194,6 +194,7 @@ fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     if plain.len() < shortest {
         return;
     }
+    // Logs and requests contain JSON, where a secret with quotes looks different.
     let quoted = serde_json::Value::from(plain).to_string();
     let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
     for form in [plain, quoted.trim_matches('"')] {

@@ -254,6 +254,7 @@ fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bo
         }
         _ => of_agents,
     };
+    // A folder may repeat the user's own choice.
     own.is_some_and(|own| own.map(SpannedValue::to_json) != Some(value.to_json()))
 }
 

@@ -109,6 +109,7 @@ impl Chat {
             let usage = styler.paint_text(Color::Cyan, &format!("  {:<32} ", told.usage));
             self.show_row(&usage, 35, told.does);
         }
+        // Taken, because `show_row` borrows `self`. Each command that needs the list fetches it again.
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
             let usage = text::one_line(

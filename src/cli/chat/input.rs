@@ -49,6 +49,7 @@ impl ChatInput {
         let config = Config::builder()
             .max_history_size(HISTORY)?
             .history_ignore_dups(true)?
+            // As in shells: a leading space keeps a line out of the history.
             .history_ignore_space(true)
             .completion_type(CompletionType::List)
             .bracketed_paste(true)

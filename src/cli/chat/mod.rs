@@ -223,6 +223,7 @@ impl Chat {
                 incoming = self.client.next(), if ended.is_none() => match incoming {
                     Ok(ServerMessage::Notification(told)) => said.push(told),
                     Ok(ServerMessage::Answer(..)) => {}
+                    // The person finishes the line first, so nothing typed is lost (I16).
                     Err(error) => ended = Some(error),
                 },
             }
@@ -233,6 +234,7 @@ impl Chat {
         for told in said {
             self.handle_notification(&told);
         }
+        // Without a new line there is nothing to send, and no need for another server yet.
         if let (Some(ClientError::Ended(why)), PromptLine::Words(_)) = (ended, &line) {
             self.restart_server(&why).await?;
         }
@@ -319,6 +321,7 @@ impl Chat {
     }
 
     async fn one_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
+        // A copy: `watch` cannot borrow `self` while the turn borrows its parts.
         let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
             if let ServerNotification::SessionUpdated(updated) = told {
@@ -419,6 +422,7 @@ impl Chat {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
+            // Starts with the model, effort and mode that the person chose last in this workspace.
             remembered: true,
             ..NewSessionParams::default()
         };

@@ -246,6 +246,7 @@ pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> Prompt
         let Some(named) = word.strip_prefix('@') else {
             continue;
         };
+        // Punctuation after a path belongs to the sentence.
         let named = named.trim_end_matches([',', ';', '.', ')', '?', '!']);
         blocks.extend(parse_reference(named, folder));
     }
@@ -271,6 +272,7 @@ fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
 fn lines_of(lines: &str) -> Option<Range> {
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    // A range of the protocol counts from 0 and excludes its end, so the end is the start of the line after `last`.
     let at = |line: u32| Position { line, character: 0 };
     (first >= 1 && last >= first).then(|| Range {
         start: at(first - 1),

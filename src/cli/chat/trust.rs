@@ -21,6 +21,7 @@ impl Chat {
         let params = DescribeTrustParams { folder };
         let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
         self.show_items(&described.activates);
+        // The redirects below stay a question of their own, even in a trusted folder.
         if described.trusted {
             self.view.show_note(Color::Dim, "this folder is trusted");
         } else if !self

@@ -131,6 +131,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
     let mut evidence = stage.evidence;
     // Counts what the store holds: an event on the wire that is not stored counts as a gap (I7).
     let stored = stored_events(&mut client, &created.session_id).await?;
+    // The first event has number 1, so the last number is also the count.
     if stored != evidence.last_seq {
         evidence.gaps += 1;
     }

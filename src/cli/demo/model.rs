@@ -63,6 +63,7 @@ impl DemoModel {
 }
 
 async fn serve_connections(listener: TcpListener, seen: Arc<SeenRequests>) -> Infallible {
+    // Not one task per connection: all connections must end with this value's owner.
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! { biased;

@@ -65,6 +65,7 @@ impl Doctor<'_> {
         let withheld: Vec<String> = settings
             .secret_env_names(env)
             .into_iter()
+            // A variable's name may contain anything, so names that could act on a terminal are not listed.
             .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
             .collect();
         if !withheld.is_empty() {
