@@ -138,6 +138,7 @@ fn main() -> ExitCode {
 impl Sum {
     fn add_report(&mut self, report: &WorldReport) {
         self.worlds += 1;
+        // At least one, or worlds without a turn would make the loop in `main` endless.
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
         self.ends += report.ends;

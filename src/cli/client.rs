@@ -502,6 +502,7 @@ fn build_command(launch: &Launch) -> Result<Command, ClientError> {
     };
     let mut command = Command::new(program);
     command
+        // Process lists would show `/proc/self/exe` otherwise.
         .arg0(env!("CARGO_PKG_NAME"))
         .args(&launch.args)
         .arg("serve")

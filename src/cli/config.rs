@@ -25,6 +25,7 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
         };
         let name = problem.severity.name();
         let line = problem.to_string();
+        // Only the first match: the message may contain the same words.
         let painted = line.replacen(
             &format!(": {name}: "),
             &format!(": {}: ", styler.paint_text(ink, name)),

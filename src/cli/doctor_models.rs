@@ -50,6 +50,7 @@ pub(super) fn default_model(provider: &str) -> Option<String> {
 /// Returns what is known about `model` without any request.
 pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
     let mut findings = vec![report_price(spec, model)];
+    // Only a vendor retires its models; a local server or a gateway may keep them.
     let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
     findings.extend(end.map(|end| report_retirement(spec, model, end, today)));

@@ -138,6 +138,7 @@ struct EditSheet {
 
 impl EditSheet {
     fn new(name: &str, text: &str) -> io::Result<Self> {
+        // An unpredictable name, because other users can write to the temporary folder.
         let folder = std::env::temp_dir().join(format!("agentls-edit-{}", random::random_token(10)));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         // The model chose the name: keep only characters that are safe in a file name.

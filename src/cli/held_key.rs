@@ -43,6 +43,7 @@ impl HeldKey {
     pub(super) fn take(&mut self, key: &Key, now: Instant, question: &str, may_answer: bool) -> KeyRole {
         match (self.held.take(), key) {
             (Some(held), Key::Char(_) | Key::Paste(_)) => KeyRole::Text(Some(held.letter)),
+            // Another question may have taken the place of the one that the letter was pressed at.
             (Some(held), Key::Enter) if held.question == question => KeyRole::Answer(held.letter),
             (Some(_), _) => KeyRole::Dropped,
             (None, Key::Char(letter)) if may_answer => {

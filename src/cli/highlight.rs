@@ -123,6 +123,7 @@ pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
     let mut before = ' ';
     while let Some(ch) = rest.chars().next() {
         let free = !before.is_alphanumeric() && before != '_';
+        // `#` starts a comment only after white space: `a#b` is a word in a shell.
         let hash_in_word = |mark: &str| mark == "#" && !before.is_whitespace();
         if comment
             .iter()

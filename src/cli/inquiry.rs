@@ -243,6 +243,7 @@ fn limit_key(
         };
         *typed = None;
         let number = line.trim().trim_start_matches('$').parse::<f64>().ok();
+        // `inf` and `nan` parse as numbers too.
         return match number.filter(|by| by.is_finite() && *by > 0.0) {
             Some(by) => answer(json!({"raiseBy": by})),
             None => InquiryStep::Wrong("not an amount"),
@@ -250,6 +251,7 @@ fn limit_key(
     }
     let unknown = asked.limit == LimitName::UnknownPrice;
     match key {
+        // Esc gives the safe answer, as at an approval.
         Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
         Key::Char('g' | 'G') if unknown => answer(json!({})),
         Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": suggest_raise(asked)})),

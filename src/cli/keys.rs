@@ -191,6 +191,7 @@ impl Draft {
                 self.text.truncate(kept);
             }
             Key::Alt('\r' | '\n') => self.text.push('\n'),
+            // Possibly Esc right before a letter, and no typed letter may get lost.
             Key::Alt(ch) => self.text.push(*ch),
             Key::Enter => {
                 self.touched = (!self.text.is_empty()).then_some(now);

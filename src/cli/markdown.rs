@@ -218,6 +218,7 @@ impl Markdown {
     fn whole_line(&mut self, line: &str) {
         let bare = line.trim();
         if bare.starts_with('|') {
+            // The widths of the columns depend on every row, so a table waits for its end.
             self.table.push(bare.to_owned());
             return;
         }

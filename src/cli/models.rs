@@ -24,6 +24,7 @@ pub(super) async fn list_models(
         ..ListModelsParams::default()
     };
     let listed: Result<ListModelsResult, ClientError> = client.request(method::LIST_MODELS, &params).await;
+    // Before the error returns: dropping the client would kill the server instead of ending it in order.
     client.close().await;
     let listed = listed?;
     let code = i32::from(listed.models.is_empty());

@@ -108,6 +108,7 @@ impl SessionCommands<'_> {
                 session_id: id.clone(),
                 after_seq: None,
                 before_seq: before,
+                // The largest page of the protocol.
                 tail: Some(1_000),
                 read_only: true,
             };
@@ -120,6 +121,7 @@ impl SessionCommands<'_> {
                     .map(|partial| as_message(&id, page.seq, partial));
             }
             before = events.first().and_then(|event| event.params["seq"].as_u64());
+            // Without a number to continue from, stop instead of requesting the same page forever.
             let more = page.has_earlier && before.is_some();
             pages.push(events);
             if !more {
@@ -204,6 +206,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
     MessageNotification {
         header: EventHeader {
             session_id: session.to_owned(),
+            // After the last event, or the view would treat it as a repetition.
             seq: seq + 1,
             turn_id: None,
             at: clock::wall_ms(),

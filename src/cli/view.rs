@@ -329,6 +329,7 @@ impl View {
                 self.show_block(&plan);
             }
             N::Transition(transition) => self.show_transition(transition),
+            // In a replay, these waits are long over.
             N::Retry(_) | N::Wait(_) if self.replay => {}
             N::Retry(retry) => self.show_retry(retry),
             N::Wait(wait) => {
@@ -349,6 +350,7 @@ impl View {
             ),
             N::ModelSwitched(switched) => {
                 let parent = switched.parent_tool_call_id.as_ref();
+                // A sub-agent's switch leaves this session's model alone.
                 if parent.is_none() {
                     self.model = Some(switched.to.clone());
                 }

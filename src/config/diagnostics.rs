@@ -79,6 +79,7 @@ impl Diagnostic {
     pub(super) fn lost_rules(&self) -> Option<String> {
         let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
+            // A lost `allow` rule only makes more calls ask, so it is safe.
             && !matches!(setting, "allow" | "timeout_s");
         let what = match self.key.as_str() {
             "" if self.severity == ConfigSeverity::Error => "the configuration",

@@ -59,6 +59,7 @@ pub(super) fn folder_items<'a>(
         }
     }
     if items.len() > MAX_ITEMS {
+        // One place is for the note itself.
         let more = items.len() - (MAX_ITEMS - 1);
         items.truncate(MAX_ITEMS - 1);
         let detail =
@@ -83,6 +84,7 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
     let mut items = Vec::new();
     for (name, entry) in entries {
         let at = entry.find(&["command"]).unwrap_or(entry).at.clone();
+        // Without a command it only sets limits of a built-in tool.
         if kind == FolderItemKind::Tool && entry.find(&["command"]).is_none() {
             continue;
         }

@@ -152,6 +152,7 @@ pub(super) fn build_hooks(
                 "has no effect here; it applies to `pre_tool` and `post_tool`",
             );
         }
+        // Last, so that the problems of a disabled hook are reported too.
         if table.enabled == Some(false) {
             continue;
         }

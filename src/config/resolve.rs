@@ -708,6 +708,7 @@ fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &s
     None
 }
 
+// A `token` of RFC 9110.
 fn header_name(name: &str) -> bool {
     !name.is_empty()
         && name

@@ -58,6 +58,7 @@ impl Settings {
 
     /// Returns the agent that is used when none is named.
     pub fn default_agent(&self) -> &AgentSettings {
+        // `resolve` always inserts it.
         &self.agents["default"]
     }
 
@@ -72,6 +73,7 @@ impl Settings {
             |name: &str| HARMLESS.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_");
         let holds_key = |value: &str| {
             let mut keys = self.iter_provider_keys().map(ExposeSecret::expose_secret);
+            // Not equality: a variable may embed a key in a URL or a header.
             keys.any(|key| key.len() >= SHORTEST_KEY && value.contains(key))
         };
         let found = env.iter().filter_map(|(name, value)| {
@@ -99,6 +101,7 @@ impl Settings {
 
     /// Iterates over the keys that content must not contain: API keys, and headers that are not usually public.
     pub(super) fn iter_provider_keys(&self) -> impl Iterator<Item = &SecretString> {
+        // The values of these headers are ordinary text, and redacting them would garble content.
         const PUBLIC: [&str; 12] = [
             "accept",
             "accept-language",
@@ -385,6 +388,7 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
+        // The leftmost match leaves the most text for the remaining parts, so there is no need to backtrack.
         match left.find(part) {
             Some(at) => left = &left[at + part.len()..],
             None => return false,

@@ -225,6 +225,7 @@ fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Di
     };
     let min = schema.get("minimum").and_then(Value::as_f64);
     let max = schema.get("maximum").and_then(Value::as_f64);
+    // TOML has `inf` and `nan`, and neither is a useful limit, duration or price.
     let inside =
         number.is_finite() && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
     if inside {

@@ -102,6 +102,7 @@ pub(super) async fn run_chat(
     chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
     let done = chat.run_input_loop().await;
+    // Before the error returns, so that every way out says how to resume.
     chat.say_how_to_resume();
     done?;
     chat.client.close().await;
@@ -177,6 +178,7 @@ impl Chat {
                 Err(ClientError::Ended(why)) => self.restart_server(&why).await?,
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
+                    // So that a second Ctrl-C leaves.
                     self.interrupted = Some(clock::now());
                     self.view
                         .show_note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
@@ -209,6 +211,7 @@ impl Chat {
             tokio::select! { biased;
                 read = &mut reading => match read {
                     Ok(read) => break read,
+                    // The line editor panicked, and the input went with it.
                     Err(_) => return Ok(PromptLine::End),
                 },
                 action = self.signals.next() => if action == SignalAction::Leave {
@@ -222,6 +225,7 @@ impl Chat {
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
                     Ok(ServerMessage::Notification(told)) => said.push(told),
+                    // No request is open while a line is typed.
                     Ok(ServerMessage::Answer(..)) => {}
                     // The person finishes the line first, so nothing typed is lost (I16).
                     Err(error) => ended = Some(error),

@@ -30,6 +30,7 @@ pub(super) fn parse(words: &str) -> Option<Queued> {
         Some(("send", rest)) if number(rest).is_some() => Some(Queued::Send(number(rest))),
         Some(("drop", rest)) if number(rest).is_some() => number(rest).map(Queued::Drop),
         None if words == "drop" => None,
+        // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
         _ => Some(Queued::Add(words.to_owned())),
     }
 }
@@ -94,6 +95,7 @@ impl Chat {
             self.view.screen.write_line(&line);
         }
         let line = match (queue.prompts.is_empty(), queue.paused) {
+            // The output of the turn that just started follows.
             (true, _) if queue.turn_id.is_some() => return,
             (true, _) => "the queue is empty; /queue TEXT adds a prompt for the end of the turn",
             (false, true) => "paused, because the last turn did not complete; /queue send continues",

@@ -277,6 +277,7 @@ impl Evidence {
             self.decision,
             Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
         );
+        // Only the canceled story: the model itself breaks off the other answer.
         let hung_up = model.seen.hung_up.load(Ordering::Relaxed) == 1;
         let cancelled = self.states.last() == Some(&TurnState::Cancelled);
         let took = self.cancel_took_us.unwrap_or_default() as f64 / 1_000.0;
@@ -302,6 +303,7 @@ impl Evidence {
                 )
             },
             (
+                // The broken stream has no HTTP status; the overloaded model answers with 529.
                 self.retracted == 1 && self.retries == [None, Some(529)],
                 "a broken stream and an overloaded provider were recovered in plain sight".to_owned(),
             ),

@@ -34,6 +34,7 @@ pub(super) fn merge_agent_table(name: &str, table: AgentTable, base: &AgentSetti
                 EffortName::Medium => Some(ReasoningEffort::Medium),
                 EffortName::High => Some(ReasoningEffort::High),
             }),
+        // Not inherited: it says what this agent is for.
         description: table.description,
         system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
         prompt_file: None,
