@@ -225,7 +225,7 @@ impl Chat {
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
                     Ok(ServerMessage::Notification(told)) => said.push(told),
-                    // No request is open while a line is typed.
+                    // Only an answer to an interrupted request can still arrive, and nothing waits for it.
                     Ok(ServerMessage::Answer(..)) => {}
                     // The person finishes the line first, so nothing typed is lost (I16).
                     Err(error) => ended = Some(error),
