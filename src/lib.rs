@@ -1,15 +1,15 @@
-//! agentls: an LLM coding agent behind any editor, spoken to over stdio JSON-RPC.
+//! agentls: an LLM coding agent behind any editor. It speaks JSON-RPC over stdin and stdout.
 //!
-//! The modules in reading order; who may import whom is a table in `tests/architecture.rs`:
+//! The modules in reading order. `tests/architecture.rs` holds the table of allowed imports:
 //!
-//! - [`domain`] -- the vocabulary, plain values.
-//! - [`base`] -- clock, tasks, text, paths; knows nothing of agents.
-//! - [`transport`] -- frames, ordered outbox, dispatch; knows JSON-RPC, nothing of agents.
-//! - [`protocol`] -- the wire types and what is generated from them.
+//! - [`domain`] -- the vocabulary: plain values.
+//! - [`base`] -- clock, tasks, text, paths; knows nothing about agents.
+//! - [`transport`] -- frames, ordered outbox, dispatch; knows JSON-RPC and nothing about agents.
+//! - [`protocol`] -- the wire types, and the sources of what is generated from them.
 //! - [`config`] -- typed settings, layers, trust, diagnostics.
 //! - [`provider`] -- LLM APIs as one typed stream.
 //! - [`context`] -- what the model sees.
-//! - [`approval`] -- may this effect happen, must a person be asked.
+//! - [`approval`] -- decides whether an effect may happen and whether a person must approve it.
 //! - [`workspace`] -- files, unsaved buffers, edits, child processes.
 //! - [`tool`] -- what the model can do.
 //! - [`turn`] -- the agent loop.
@@ -18,7 +18,7 @@
 //! - [`server`] -- the edge to editors.
 //! - [`cli`] -- the terminal clients of the same server.
 //! - [`observe`] -- logging set-up.
-//! - `sim` -- the deterministic simulator, with the feature of that name.
+//! - `sim` -- the deterministic simulator; needs the feature of that name.
 
 pub mod approval;
 pub mod base;

@@ -1,4 +1,8 @@
-//! The binary: arguments, logging, runtime, exit code.
+//! The binary: parses arguments, sets up logging and the runtime, and exits with the code of the command.
+//!
+//! Reads the process environment and the working folder once, and passes both down as values. The order of the steps
+//! in `main` and `serve_editor` matters for security and for I11. The server starts in [`agentls::server`], the
+//! terminal clients in [`agentls::cli`].
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -14,10 +18,10 @@ use agentls::workspace::process::{EXEC_COMMAND, adopt_orphans, deny_inspection, 
 use clap::Parser;
 
 fn main() {
-    // Before anything else: our environment holds keys, and our memory will.
+    // First of all: the environment holds keys, and the memory soon will.
     deny_inspection();
     let mut args = std::env::args_os().skip(1);
-    // Before anything is set up: the helper must start within a millisecond.
+    // Before any setup: the helper must start within a millisecond.
     if args.next().as_deref() == Some(OsStr::new(EXEC_COMMAND)) {
         exit(exec_main(args));
     }
@@ -28,25 +32,26 @@ fn main() {
         Some(command) => run_client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {
-        // Stdout may be the client's: what went wrong before serving is told on stderr.
+        // Stdout may belong to the client, so errors before serving go to stderr.
         let error = agentls::base::text::strip_control_characters(&error.to_string()).into_owned();
+        // When stderr fails as well, only the exit code is left to report the error.
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
         1
     }));
 }
 
-/// A client at a terminal, of a server that it starts.
+/// Runs a terminal client, which starts a server of its own.
 fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let source = ConfigSource {
-        // So that the configuration is judged as the server judges it.
+        // The checks need the server's tool names to judge the configuration as the server does.
         tools: server::tool_names(),
         ..build_config_source(shared)
     };
     let trust = match (&command, &source.places) {
-        // A store that cannot be read trusts nothing.
+        // Fail closed: if the store cannot be read, nothing is trusted.
         (CliCommand::Config { .. } | CliCommand::Doctor { .. }, Some(places)) => {
             let stored = runtime.block_on(server::stored_trust(places.data_dir.clone()));
             let (folders, redirects) = stored.unwrap_or_default();
@@ -55,15 +60,16 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
         _ => Trust::default(),
     };
     let code = runtime.block_on(cli::run_command(command, shared, &source, &trust, current_dir()?));
-    // A line that is being read is not waited for.
+    // A blocking read of stdin cannot be canceled, so do not wait for it.
     runtime.shutdown_background();
     Ok(code)
 }
 
 const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
 
-/// Serves an editor. Stdout is moved aside before anything could print to it.
+/// Serves an editor. Moves stdout aside before anything can print to it (I11).
 fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
+    // Before `claim_stdio`, which moves stdin aside.
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
     transport::raise_open_files();
@@ -75,15 +81,17 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
         ));
     };
     let redactor = Redactor::default();
+    // Without a root: only `initialize` names one, but a log is needed before.
     let settings = source.load_settings(None, &Default::default()).settings;
+    // Before logging starts, so that no log line can contain a key of the configuration.
     redactor.learn_all(&settings);
-    // Without a log the server serves all the same.
+    // A missing log file must not keep the server from serving.
     let logging = observe::init_logging(&settings.logging, &redactor);
     if let Err(error) = &logging {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
     }
     if by_hand {
-        // Without a word it would look as if it hung.
+        // At a terminal, a silent server looks as if it hangs.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), BY_HAND.as_bytes());
     }
     let options = ServeOptions {
@@ -105,6 +113,7 @@ fn serve_editor(shared: &GlobalArgs) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(server::run_server(options));
     runtime.shutdown_background();
+    // After the runtime is gone: nothing can start another process, so this sweep is the last (I8).
     sweep_orphans();
     code
 }

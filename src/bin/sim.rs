@@ -1,4 +1,8 @@
 //! The simulator's command line: `cargo run --release --features sim --bin sim -- --turns 100000 --seed 1`.
+//!
+//! Runs worlds with consecutive seeds until the requested number of turns is reached, then prints counts and coverage.
+//! Exit code: 1 after a violation or a world that does not replay, 2 when the simulator itself fails. It knows only
+//! [`agentls::sim`], which owns the worlds and the invariant checker.
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use std::collections::BTreeMap;
@@ -10,32 +14,32 @@ use std::time::Instant;
 use agentls::sim::{Coverage, Joins, WORLD_TURNS, WorldReport, run_simulation};
 use clap::Parser;
 
-/// Runs the real sessions, turns and store under a seed, and checks their invariants.
+/// Runs the real sessions, turns and store from a seed, and checks their invariants.
 #[derive(Parser)]
 #[command(name = "sim")]
 struct Args {
-    /// Turns in all.
+    /// How many turns to run in total.
     #[arg(long, default_value_t = 5_000)]
     turns: u64,
-    /// The first world's seed; each world after it has the next one.
+    /// The seed of the first world; each later world uses the next number.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Turns of one world.
+    /// How many turns one world runs.
     #[arg(long, default_value_t = WORLD_TURNS)]
     world: u64,
-    /// Runs each world twice and compares the fingerprints of all that happened.
+    /// Run each world twice and compare the fingerprints of everything that happened.
     #[arg(long)]
     check_determinism: bool,
-    /// Goes on after a violation, and lists all of them.
+    /// Continue after a violation, and list all violations.
     #[arg(long)]
     all: bool,
-    /// So many of the last lines are shown with a violation.
+    /// How many of the last log lines to show with a violation.
     #[arg(long, default_value_t = 60)]
     lines: usize,
-    /// Shows the lines of every world, and however long they are.
+    /// Show the log lines of every world in full.
     #[arg(long)]
     whole: bool,
-    /// Where stores are kept meanwhile.
+    /// The folder for temporary stores; the system's temporary folder when absent.
     #[arg(long)]
     data: Option<PathBuf>,
 }
@@ -105,7 +109,7 @@ fn main() -> ExitCode {
         }
         if sum.worlds.is_multiple_of(10) {
             print!("\r{} turns in {} worlds", sum.turns, sum.worlds);
-            // Only a sign of life.
+            // Progress output only: a failed flush loses nothing.
             let _ = std::io::stdout().flush();
         }
     }
@@ -134,6 +138,7 @@ fn main() -> ExitCode {
 impl Sum {
     fn add_report(&mut self, report: &WorldReport) {
         self.worlds += 1;
+        // At least one, or worlds without a turn would make the loop in `main` endless.
         self.turns += report.turns.max(1);
         self.crashes += report.crashes;
         self.ends += report.ends;

@@ -1,4 +1,7 @@
-//! The command line, as clap sees it.
+//! The command line, as clap parses it.
+//!
+//! Only shapes and help texts live here: the `///` comments of fields and variants are the text of `--help` and of the
+//! generated command-line reference. [`super::run_command`] decides what a command does.
 
 use std::path::PathBuf;
 
@@ -9,22 +12,22 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "agentls", version, about)]
 pub struct Arguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
-    /// Accepted and ignored: many LSP clients add it to whatever they start.
+    /// Accepted and ignored: many LSP clients add it to every server they start.
     #[arg(long, hide = true)]
     pub stdio: bool,
     /// The same as `agentls chat --continue`.
     #[arg(short, long, conflicts_with = "stdio")]
     pub r#continue: bool,
-    /// What holds for every command.
+    /// The options of every command.
     #[command(flatten)]
     pub shared: GlobalArgs,
 }
 
 impl Arguments {
-    /// The command; ends the program when `--continue` is given to another one.
+    /// Returns the command. Exits the program if `--continue` is given to another command.
     pub fn into_command(self) -> Option<CliCommand> {
         match self.command {
             None if self.r#continue => Some(CliCommand::Resume { id: None }),
@@ -37,16 +40,16 @@ impl Arguments {
     }
 }
 
-/// What holds for every command.
+/// The options that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GlobalArgs {
     /// Read this configuration file instead of the usual one.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Ask this provider.
+    /// Use this provider.
     #[arg(long, global = true, value_name = "NAME")]
     pub provider: Option<String>,
-    /// Ask this model.
+    /// Use this model.
     #[arg(long, global = true, value_name = "NAME")]
     pub model: Option<String>,
     /// How freely the agent may act.
@@ -57,30 +60,30 @@ pub struct GlobalArgs {
     pub log: Option<String>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Serve an editor over stdin and stdout (the default).
     Serve {
-        /// Accepted and ignored: editors pass it by custom.
+        /// Accepted and ignored: many editors pass it.
         #[arg(long, hide = true)]
         stdio: bool,
     },
-    /// See the whole job without a key and without a network: a scratch workspace, a scripted model.
+    /// Try everything without a key or a network: a scratch workspace and a scripted model.
     Demo {
-        /// Answer questions with yes instead of asking.
+        /// Answer approvals with yes instead of asking.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Talk to the agent here in the terminal.
+    /// Talk to the agent in the terminal.
     Chat {
-        /// Begin with this agent of the configuration.
+        /// Start with this configured agent.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
         agent: Option<String>,
-        /// Resume this session; the beginning of its id is enough.
+        /// Resume this session; a prefix of its id is enough.
         #[arg(long, value_name = "ID", conflicts_with = "continue")]
         session: Option<String>,
-        /// Resume the session used last in this folder.
+        /// Resume the session last used in this folder.
         #[arg(short, long)]
         r#continue: bool,
         /// The folder to work in; the current one when absent.
@@ -88,53 +91,53 @@ pub enum CliCommand {
     },
     /// Resume a session in the terminal: the same as `chat --session ID`, or `chat --continue` without an id.
     Resume {
-        /// The session; the beginning of its id is enough.
+        /// The session; a prefix of its id is enough.
         id: Option<String>,
     },
     /// Run one prompt, for scripts: the answer on stdout, progress on stderr.
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
-    /// The sessions that are stored.
+    /// List, show, search and change stored sessions.
     Sessions {
-        /// What to do with them; `list` when absent.
+        /// What to do; `list` when absent.
         #[command(subcommand)]
         command: Option<SessionsCommand>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long, global = true)]
         json: bool,
     },
-    /// The configuration: its schema, and what is wrong in yours.
+    /// Check the configuration, or print its schema.
     Config {
-        /// What to tell; `check` when absent.
+        /// What to do; `check` when absent.
         #[command(subcommand)]
         command: Option<ConfigCommand>,
     },
-    /// The models that can be chosen. Exit code: 1 when there is none.
+    /// List the models you can choose. Exit code: 1 when there are none.
     Models {
-        /// Ask no provider for its own list.
+        /// Do not query providers for their own lists.
         #[arg(long)]
         offline: bool,
-        /// As JSON: the result of `agent/listModels`.
+        /// Print JSON: the result of `agent/listModels`.
         #[arg(long)]
         json: bool,
     },
-    /// What is configured, whether it works, and what to do where it does not. Exit code: 1 when something fails.
+    /// Report what is configured, whether it works, and how to fix what does not. Exit code: 1 when a check fails.
     Doctor {
-        /// Ask no provider.
+        /// Do not contact providers.
         #[arg(long)]
         offline: bool,
-        /// As JSON: {version, ok, problems, warnings, checks: [{name, state: ok|info|warn|fail, message, hint?}]}.
+        /// Print JSON: {version, ok, problems, warnings, checks: [{name, state: ok|info|warn|fail, message, hint?}]}.
         #[arg(long)]
         json: bool,
     },
-    /// Show the documentation, which needs no network. Without a topic, list the topics.
+    /// Show the documentation offline. Without a topic, list the topics.
     Docs {
         /// The topic, such as `hooks` or `editors/neovim`.
         topic: Option<String>,
     },
-    /// The completions of a shell, to be put where it looks for them.
+    /// Print shell completions; save them where your shell looks for them.
     Completions {
-        /// The shell.
+        /// The shell to complete for.
         shell: clap_complete::Shell,
     },
 }
@@ -151,72 +154,72 @@ Exit codes, the first that applies:
     3  the turn ended well, but something was denied
     0  done";
 
-/// What to run, and how.
+/// The options of `agentls run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// The prompt; `-` reads it from stdin. @path points at a file.
+    /// The prompt; `-` reads it from stdin. Write @path to refer to a file.
     #[arg(short, long, value_name = "TEXT")]
     pub prompt: Option<String>,
-    /// Every notification as a line of JSON, then {"result": …} or {"error": …}, each with the sessionId.
+    /// Print every notification as a line of JSON, then {"result": …} or {"error": …}, each with the sessionId.
     #[arg(long)]
     pub json: bool,
-    /// Use this agent of the configuration.
+    /// Use this configured agent.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
     pub agent: Option<String>,
-    /// Resume this session; the beginning of its id is enough.
+    /// Resume this session; a prefix of its id is enough.
     #[arg(long, value_name = "ID", conflicts_with = "continue")]
     pub session: Option<String>,
-    /// Resume the session used last in this folder; a new one when there is none.
+    /// Resume the session last used in this folder; start a new one if there is none.
     #[arg(short, long)]
     pub r#continue: bool,
-    /// Allow whatever needs approval. Without it, anything that needs approval is denied.
+    /// Allow everything that needs approval. Without it, anything that needs approval is denied.
     #[arg(short, long)]
     pub yes: bool,
     /// The folder to work in; the current one when absent.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// The prompt; with -p: the folder to work in.
+    /// The prompt. With -p: the folder to work in.
     #[arg(value_name = "PROMPT")]
     pub words: Vec<String>,
 }
 
-/// What a session is exported as.
+/// The format of an exported session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExportAs {
-    /// For people.
+    /// A document for people.
     Markdown,
-    /// For programs.
+    /// Structured data for programs.
     Json,
 }
 
-/// What to do with sessions.
+/// The actions on sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
-    /// Lists them, those used last first.
+    /// List sessions, the last used first.
     List {
-        /// How many at most; 50 when absent.
+        /// How many sessions at most; 50 when absent.
         #[arg(short = 'n', long, value_name = "COUNT")]
         limit: Option<u32>,
     },
-    /// Shows what was said and done. The beginning of an id is enough.
+    /// Show the transcript of a session. A prefix of its id is enough.
     Show {
         /// The session.
         id: String,
     },
     /// Export a session as Markdown or JSON.
     Export {
-        /// The session. The beginning of an id is enough.
+        /// The session. A prefix of its id is enough.
         id: String,
-        /// As what.
+        /// The output format.
         #[arg(short, long, value_enum, default_value_t = ExportAs::Markdown)]
         format: ExportAs,
-        /// To this file; to the standard output when absent.
+        /// Write to this file; to stdout when absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<std::path::PathBuf>,
     },
-    /// Finds sessions by words in titles, prompts and answers.
+    /// Find sessions by words in titles, prompts and answers.
     Search {
-        /// The words.
+        /// The words to search for.
         #[arg(required = true)]
         words: Vec<String>,
     },
@@ -224,36 +227,36 @@ pub enum SessionsCommand {
     Delete {
         /// The session.
         id: String,
-        /// Without asking.
+        /// Delete without asking.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Gives one another title.
+    /// Rename a session.
     Rename {
         /// The session.
         id: String,
-        /// The title.
+        /// The new title.
         #[arg(required = true)]
         title: Vec<String>,
     },
 }
 
-/// What to tell of the configuration.
+/// The actions on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints the JSON Schema of the configuration file.
+    /// Print the JSON Schema of the configuration file.
     Schema,
-    /// Prints what is wrong, like a compiler; exit code 1 when there are errors.
+    /// Print problems like a compiler does. Exit code: 1 when there are errors.
     Check {
-        /// The folder whose own configuration counts too; the current one when absent.
+        /// The folder whose own configuration is included; the current one when absent.
         dir: Option<PathBuf>,
     },
-    /// Tells what the rules say about a call, without running it: allowed, asked or denied, by which rule, and what
+    /// Show what the rules decide about a call, without running it: allow, ask or deny, the deciding rule, and what
     /// "always" would remember. Exit code: 0 allowed, 1 asked, 2 usage error, 3 denied.
     Test {
-        /// The command line; for another tool what its rules are matched against: a path, an address.
+        /// The command line. For other tools, the text their rules match: a path or a URL.
         subject: String,
-        /// The tool that is called.
+        /// The tool to test.
         #[arg(long, value_name = "NAME", default_value = "bash")]
         tool: String,
         /// The workspace folder; the current one when absent.
@@ -270,12 +273,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn argument_definitions_pass_clap_checks() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn lines_are_read() {
+    fn command_lines_parse_or_are_refused() {
         let parse = |line: &str| Arguments::try_parse_from(line.split(' '));
         assert!(parse("agentls").unwrap().command.is_none());
         assert!(parse("agentls --stdio").unwrap().command.is_none());

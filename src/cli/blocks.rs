@@ -1,6 +1,7 @@
-//! The parts of the screen that are not flowing text: framed blocks, diffs, questions, plans, errors.
+//! The blocks of the screen that are not flowing text: frames, diffs, approvals, plans, errors.
 //!
-//! Pure: values of the protocol in, painted lines out. Everything from outside is made safe here.
+//! Pure: protocol values in, colored lines out. Text from outside becomes safe here: results lose their control
+//! characters, while text that a person approves shows them as visible escapes.
 
 use super::client::in_our_words;
 use super::highlight::diff_ink;
@@ -12,14 +13,14 @@ use crate::protocol::{
     Risk, SettledBy, ToolCallNotification, ToolCallStatus,
 };
 
-/// Files of instructions that are named in a line.
+/// How many instruction files one line names.
 const INSTRUCTIONS_NAMED: usize = 6;
-/// Lines of a result that are shown.
+/// How many lines of a result are shown.
 const RESULT_LINES: usize = 6;
-/// Lines of a diff that are shown before a person asks for all.
+/// How many lines of a diff are shown before a person asks for all.
 const DIFF_LINES: usize = 24;
 
-/// A framed block: a head, lines, a foot. All painted already and short enough, but for the head.
+/// Renders a framed block. Except for the head, everything must already be colored and short enough.
 pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[String], foot: &str) -> String {
     let head = styler.paint_text(Color::Bold, &fit_line(head, width.saturating_sub(2)));
     let mut out = format!("{} {head}\n", styler.dim_text("╭"));
@@ -30,11 +31,11 @@ pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[St
     out + &format!("{} {foot}\n", styler.dim_text("╰"))
 }
 
-/// The first lines of a result, and how many more there are.
+/// Returns the first lines of a result and a count of the rest.
 pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
     let clean = text::strip_control_characters(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
-    // One line too many is shown rather than told about.
+    // A notice would take a line too, so one extra line is shown instead.
     let shown = if all.len() <= RESULT_LINES + 1 {
         all.len()
     } else {
@@ -50,9 +51,10 @@ pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<St
     lines
 }
 
-/// The end of a failed call's output: that is where its reason is.
+/// Returns the end of a failed call's output, where the reason usually is.
 pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotification) -> Vec<String> {
     let output = call.output.as_deref().unwrap_or_default();
+    // For an output that was cut for the wire, the server sends the end separately.
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
     let clean = text::strip_control_characters(tail.unwrap_or(output));
     let all: Vec<&str> = clean.trim_end().lines().collect();
@@ -76,12 +78,12 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
         .collect()
 }
 
-/// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
+/// Colors a unified diff: all of it if `whole`, else the start of its first lines and a count of the rest.
 pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) -> Vec<String> {
-    // What is approved is what is read: nothing is taken out of it.
+    // A person approves what they read, so hidden characters become visible instead of disappearing.
     let clean = text::reveal_hidden_characters(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
-    // The head of the block names the file; several files name themselves.
+    // For one file the head of the block names it; for several, the diff does.
     let of_file = |line: &str| line.starts_with("--- ") || line.starts_with("+++ ");
     let all: Vec<&str> = clean
         .lines()
@@ -100,7 +102,7 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
         let paint =
             |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint_text(ink, text));
         if whole {
-            // The person who decides sees all of it, also what is far to the right.
+            // Wrap instead of truncate: the person who decides must see even the far right of a line.
             lines.extend(split_line(line, room).iter().map(|piece| paint(piece)))
         } else {
             lines.push(paint(&fit_line(line, room)))
@@ -112,7 +114,7 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
     lines
 }
 
-/// What a result is of: a command's title does not name its tool, others do (R-TOOL-6).
+/// Returns the head of a result. A command's title does not name its tool, unlike other titles (R-TOOL-6).
 fn result_head(call: &ToolCallNotification) -> String {
     match call.name.as_str() {
         "bash" => format!("bash {}", call.title),
@@ -120,7 +122,7 @@ fn result_head(call: &ToolCallNotification) -> String {
     }
 }
 
-/// How a tool call ended.
+/// Renders an ended tool call as a block; empty for a call that has not ended.
 pub(super) fn tool_call(
     styler: Styler,
     width: usize,
@@ -174,7 +176,7 @@ pub(super) fn tool_call(
     }
 }
 
-/// Whether a failed call's block shows less than its output.
+/// Returns whether a failed call's block shows less than its output.
 fn has_hidden_lines(call: &ToolCallNotification) -> bool {
     let output = call.output.as_deref().unwrap_or_default();
     call.more.contains_key("output") || output.trim_end().lines().count() > RESULT_LINES + 1
@@ -187,7 +189,7 @@ fn failure_mark(call: &ToolCallNotification) -> String {
     }
 }
 
-/// How a tool call ended, in a line.
+/// Renders an ended tool call as one line; empty for a call that has not ended.
 pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotification) -> String {
     let title = fit_line(&call.title, width.saturating_sub(20));
     let took = styler.dim_text(&call.duration_ms.map(format_duration).unwrap_or_default());
@@ -206,7 +208,7 @@ pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotificatio
     format!("{} {title} {took}\n", styler.paint_text(ink, mark))
 }
 
-/// A question about an effect, without its keys; and whether it says less than all.
+/// Renders an approval without its keys. The flag tells whether the block shows less than everything.
 pub(super) fn render_approval(
     styler: Styler,
     width: usize,
@@ -216,10 +218,10 @@ pub(super) fn render_approval(
     let inner = width.saturating_sub(2);
     let lines_of = |whole| match &asked.diff {
         Some(diff) => diff_lines(styler, width, diff, whole),
-        // A short command is its own head.
+        // A short command is already complete in the head.
         None if is_told_by_title(asked, inner) => Vec::new(),
         None => match &asked.shown {
-            // What is approved is read whole.
+            // A person must see all of what they approve.
             Some(shown) => shown_lines(styler, inner, shown),
             None => input_lines(styler, inner, asked, whole),
         },
@@ -247,7 +249,7 @@ fn width_of(text: &str) -> usize {
     measure_width(text) + 5
 }
 
-/// Whether the head says all that is asked: a command that fits in one line and hides nothing.
+/// Returns whether the head shows the complete request: a command that fits on one line and hides nothing.
 fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
     asked.shown.as_ref() == Some(&asked.title)
         && text::reveal_hidden_characters(&asked.title) == asked.title
@@ -255,7 +257,7 @@ fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool 
         && measure_width(&asked.title) + 2 <= room
 }
 
-/// The command line or address, whole.
+/// Returns the complete command line or address.
 fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
     let shown = text::reveal_hidden_characters(shown).replace('\t', "    ");
     let lines = wrap_text(&shown, columns);
@@ -265,7 +267,7 @@ fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
         .collect()
 }
 
-/// What changes how the call runs.
+/// Returns the options that change how the call runs.
 fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotification) -> Vec<String> {
     let options = asked
         .options
@@ -277,13 +279,13 @@ fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotific
         .collect()
 }
 
-/// What is asked, for one line: the command or address, else the title.
+/// Returns the subject of an approval on one line: the command or address, else the title.
 pub(super) fn question_subject(asked: &ApprovalRequestedNotification) -> String {
     let subject = asked.shown.as_deref().unwrap_or(&asked.title);
     text::one_line(&text::reveal_hidden_characters(subject), 200)
 }
 
-/// The question that keys answer now, for the line that does not stay; and how many wait behind it.
+/// Returns the open question for the status line, with the number of questions behind it.
 pub(super) fn question_line(asked: &ApprovalRequestedNotification, waiting: usize) -> String {
     let more = match waiting {
         0 => String::new(),
@@ -292,7 +294,7 @@ pub(super) fn question_line(asked: &ApprovalRequestedNotification, waiting: usiz
     format!("?{more} {}", question_subject(asked))
 }
 
-/// What a call without a diff would do: its command, or its arguments.
+/// Returns the effect of a call without a diff: its command, or its arguments.
 fn input_lines(
     styler: Styler,
     width: usize,
@@ -309,7 +311,7 @@ fn input_lines(
             serde_json::Value::String(text) => text::reveal_hidden_characters(text).into_owned(),
             other => text::reveal_hidden_characters(&other.to_string()).into_owned(),
         };
-        // A command stands for itself.
+        // A command needs no label.
         if name == "command" {
             lines.extend(
                 wrap_text(&value, width)
@@ -330,16 +332,16 @@ fn input_lines(
     lines
 }
 
-/// Keys that are not always there.
+/// Keys that not every question offers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OptionalKeys {
-    /// `e`.
+    /// `e` edits the input.
     pub(super) edit: bool,
-    /// `d`.
+    /// `d` shows the complete diff.
     pub(super) show: bool,
 }
 
-/// The keys that answer a question, folded where they have no room; and the rule that an answer may keep, whole.
+/// Renders the keys that answer an approval, wrapped to the width, and the complete rule that "always" remembers.
 pub(super) fn question_keys(
     styler: Styler,
     columns: usize,
@@ -381,7 +383,7 @@ pub(super) fn question_keys(
     lines.join("\n")
 }
 
-/// What became of an approval, in a line.
+/// Describes how an approval was settled, in one line.
 pub(super) fn approval_settled(
     resolved: &ApprovalResolvedNotification,
     subject: Option<&str>,
@@ -403,7 +405,7 @@ pub(super) fn approval_settled(
     }
 }
 
-/// Why a turn goes on, where that is worth a line.
+/// Describes why a turn continues; `None` if the reason is not worth a line.
 pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
     Some(match reason {
         ContinueReason::NextTurn => return None,
@@ -422,7 +424,7 @@ pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
     })
 }
 
-/// The plan.
+/// Renders the plan as a list with a mark for each item's status.
 pub(super) fn render_plan(styler: Styler, width: usize, items: &[PlanItem]) -> String {
     let mut out = format!("{}\n", styler.paint_text(Color::Bold, "Plan"));
     for item in items {
@@ -440,7 +442,7 @@ pub(super) fn render_plan(styler: Styler, width: usize, items: &[PlanItem]) -> S
     out
 }
 
-/// An error and what can be done about it.
+/// Renders an error and the suggested action.
 pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> String {
     let code = serde_json::to_value(error.code).unwrap_or_default();
     let cause = error
@@ -468,7 +470,7 @@ pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> Str
     out
 }
 
-/// Plain lines, folded; all of them as far in as the first.
+/// Renders plain lines, wrapped, each with the indentation of the first.
 pub(super) fn render_note(styler: Styler, width: usize, ink: Color, text: &str) -> String {
     let clean = text::strip_control_characters(text);
     let words = clean.trim_start_matches(' ');
@@ -478,7 +480,7 @@ pub(super) fn render_note(styler: Styler, width: usize, ink: Color, text: &str) 
     lines.iter().map(painted).collect()
 }
 
-/// A line that says which files the agent was instructed by. What is wrong with them is told by warnings.
+/// Names the instruction files that the agent uses. Problems with them arrive as warnings.
 pub(super) fn describe_instructions(told: &InstructionsNotification) -> String {
     let taken = || told.files.iter().filter(|file| file.bytes > 0);
     let files = taken().filter(|file| file.kind != InstructionKind::Skill);

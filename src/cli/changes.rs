@@ -1,21 +1,23 @@
-//! What the turns of a session changed, as a client was told: which of it stands, and which was taken back.
+//! The file changes of a session's turns as the server reported them: which are in effect, and which were reverted.
+//!
+//! Pure. It only chooses the turn that `/undo` and `/redo` name; the server owns the checkpoints.
 
 use crate::protocol::{Standing, TurnDiffNotification};
 
-/// So many turns are remembered.
+/// How many turns are remembered.
 const REMEMBERED: usize = 100;
 
-/// See the module.
+/// The record of a session's changes.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Turns that changed files, the oldest first, and whether that was taken back.
+    /// Turns that changed files, the oldest first, each with whether it is reverted.
     made: Vec<(TurnDiffNotification, bool)>,
-    /// What was taken back, by the turn that was named.
+    /// Reverted turns by the id that was named, the last reverted at the end.
     reverted: Vec<String>,
 }
 
 impl Changes {
-    /// Takes in what was told.
+    /// Records a reported diff.
     pub(super) fn record_diff(&mut self, diff: &TurnDiffNotification) {
         let turn = &diff.of_turn_id;
         let from = self.made.iter().position(|(made, _)| made.of_turn_id == *turn);
@@ -38,23 +40,24 @@ impl Changes {
     }
 
     fn set_reverted(&mut self, from: Option<usize>, taken_back: bool) {
+        // A revert names the oldest turn, and takes back every turn from there on.
         let concerned = self.made.iter_mut().skip(from.unwrap_or(usize::MAX));
         concerned.for_each(|(_, back)| *back = taken_back);
     }
 
-    /// The turn to name so that the last `turns` turns whose changes stand are taken back.
+    /// Returns the turn to name in order to revert the last `turns` changes in effect.
     pub(super) fn to_revert(&self, turns: usize) -> Option<String> {
         let mut stand = self.made.iter().rev().filter(|(_, back)| !back);
         let (first, _) = stand.nth(turns.checked_sub(1)?)?;
         Some(first.of_turn_id.clone())
     }
 
-    /// The turn to name so that what was taken back last is made again.
+    /// Returns the turn to name in order to redo the last revert.
     pub(super) fn to_redo(&self) -> Option<String> {
         self.reverted.last().cloned()
     }
 
-    /// What the last turn but `turns - 1` that changed files made.
+    /// Returns the diff of the last turn but `turns - 1`, reverted or not.
     pub(super) fn find_recent_diff(&self, turns: usize) -> Option<&TurnDiffNotification> {
         let (diff, _) = self.made.iter().rev().nth(turns.checked_sub(1)?)?;
         Some(diff)
@@ -68,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_is_taken_back_and_what_was_taken_back_made_again() {
+    fn revert_and_redo_name_the_right_turn() {
         let mut changes = Changes::default();
         let mut told = |turn: &str, standing: &str| {
             let diff = json!({"sessionId": "s", "seq": 1, "at": 1, "ofTurnId": turn, "standing": standing, "files": []});

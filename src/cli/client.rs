@@ -1,7 +1,9 @@
-//! A client of a server that it starts: the same binary, over its stdin and stdout, as an editor does it.
+//! A client of a server that it starts: the same binary, over its stdin and stdout, as an editor starts it.
 //!
-//! One owner and no task of its own: whoever waits for [`ServerClient::next`] reads the pipe. What comes while a
-//! request is answered is kept for the next `next`. Dropping the client kills the server.
+//! Knows frames and JSON-RPC; rendering and turns belong to its callers. It has one owner and no task of its own:
+//! only a
+//! caller that awaits [`ServerClient::next`] or a request reads the pipe. Messages that arrive during a request are
+//! kept for the next call of `next`. Dropping the client kills the server.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -24,62 +26,59 @@ use crate::protocol::{
 };
 use crate::transport::frame::{FrameItem, FrameLimits, FrameReader};
 
-/// How long a request other than a prompt may take.
+/// The longest wait for the answer to a request other than a prompt.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the server may take for its orderly end (R-CANCEL: 2 s).
+/// The longest wait for an orderly shutdown. The server itself takes up to 2 s (R-CANCEL).
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// How much of the server's stderr is kept to explain its end, in bytes.
+/// How much of the end of the server's stderr is kept to explain an exit, in bytes.
 const COMPLAINT: usize = 4 << 10;
-/// How much of a cut text is asked for at once, in bytes.
+/// The size of one `agent/readContent` request, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// How to start a server.
+/// How to start a server, and how to introduce this client to it.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     /// The folder to work in; the only workspace folder.
     pub(super) folder: PathBuf,
-    /// Arguments before `serve`.
+    /// Arguments that precede `serve`.
     pub(super) args: Vec<OsString>,
-    /// The whole environment; none: as ours.
+    /// The complete environment of the server; `None` inherits ours.
     pub(super) env: Option<Vec<(OsString, OsString)>>,
-    /// The client's name, as the server's log and locks tell it.
+    /// The client's name, as it appears in the server's log and locks.
     pub(super) name: &'static str,
-    /// Whether limits and questions are shown to a person who answers them.
+    /// Whether this client lets a person answer limits and questions.
     pub(super) questions: bool,
-    /// Whether a signal ends the wait for an answer: the client listens to signals, so nothing else would end it.
+    /// Whether a signal ends the wait for an answer. Needed where the client handles signals: nothing else ends that
+    /// wait.
     pub(super) interruptible: bool,
 }
 
-/// Why the server did not do as asked.
+/// Why a request got no usable result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    /// It could not be started.
     #[error("the server could not be started: {0}")]
     Start(std::io::Error),
-    /// It is gone.
+    /// The server is gone. Holds what it last wrote to stderr, or its exit status.
     #[error("the server exited{}", format_complaint(.0))]
     Ended(String),
-    /// It refused.
     #[error("{}", format_refusal(.0))]
     Refused(Box<ErrorData>),
-    /// It refused without saying more than a line.
+    /// The server refused without structured error data, or it speaks another protocol version.
     #[error("{0}")]
     Failed(String),
-    /// It did not answer.
+    /// No answer to this method within [`PATIENCE`].
     #[error("the server did not answer {0} within {n} s", n = PATIENCE.as_secs())]
     Silent(&'static str),
-    /// A signal came before its answer.
+    /// A signal arrived before the answer.
     #[error("interrupted before the server answered")]
     Interrupted(SignalAction),
-    /// No session, or several, have this id.
+    /// No session has this id, or several do.
     #[error("{0}")]
     NoSession(String),
-    /// It said something that is not the protocol.
+    /// The answer does not match the protocol.
     #[error("cannot parse the server's answer to {method}: {error}")]
     NotUnderstood {
-        /// The request.
         method: &'static str,
-        /// Why.
         error: serde_json::Error,
     },
 }
@@ -91,7 +90,7 @@ fn format_complaint(complaint: &str) -> String {
     }
 }
 
-/// What the server tells clients to send, as a person at a terminal does it.
+/// Protocol names in server messages, and what a person at a terminal types instead.
 const OUR_WORDS: [(&str, &str); 9] = [
     ("agent/listSessions", "`agentls sessions`"),
     ("agent/listModels", "/model"),
@@ -104,7 +103,7 @@ const OUR_WORDS: [(&str, &str); 9] = [
     ("agent/cancel", "Ctrl-C"),
 ];
 
-/// A line of the server for a person at a terminal: without the protocol's names.
+/// Rewrites a server message for a person at a terminal: replaces the names of protocol methods.
 pub(super) fn in_our_words(line: &str) -> String {
     OUR_WORDS
         .iter()
@@ -122,16 +121,15 @@ fn format_refusal(error: &ErrorData) -> String {
     in_our_words(&line)
 }
 
-/// What the server said.
+/// A message from the server.
 #[derive(Debug)]
 pub(super) enum ServerMessage {
-    /// A notification of ours.
     Notification(Box<ServerNotification>),
-    /// The answer to a request made by [`ServerClient::start`].
+    /// The answer to a request sent by [`ServerClient::start_request`].
     Answer(u64, Result<Value, ClientError>),
 }
 
-/// A running server and the way to talk to it.
+/// A running server and the connection to it.
 #[derive(Debug)]
 pub(super) struct ServerClient {
     child: Child,
@@ -141,13 +139,13 @@ pub(super) struct ServerClient {
     complaint: Vec<u8>,
     last_id: u64,
     kept: VecDeque<ServerMessage>,
-    /// What the pipe has not taken yet.
+    /// Bytes that the pipe has not accepted yet.
     unsent: Vec<u8>,
     interruptible: bool,
 }
 
 impl Launch {
-    /// A server for `folder` with our own environment and the given options.
+    /// Describes a server for `folder` with our own environment and the given options.
     pub(super) fn new(shared: &GlobalArgs, folder: PathBuf, name: &'static str) -> Self {
         let mut args = Vec::new();
         let mut add = |flag: &str, value: Option<OsString>| {
@@ -172,7 +170,11 @@ impl Launch {
 }
 
 impl ServerClient {
-    /// Starts a server and shakes hands with it.
+    /// Starts a server and completes the `initialize` handshake.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot start, refuses `initialize`, or speaks another major protocol version.
     pub(super) async fn start(launch: &Launch) -> Result<Self, ClientError> {
         let mut child = build_command(launch)?.spawn().map_err(ClientError::Start)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -198,6 +200,7 @@ impl ServerClient {
         let folder = uri::uri_of(&launch.folder);
         let name = launch.folder.file_name().unwrap_or_default().to_string_lossy();
         let params = json!({
+            // The server ends when this process dies (R-WIRE), so a killed client leaves no server behind.
             "processId": std::process::id(),
             "clientInfo": {"name": launch.name, "version": env!("CARGO_PKG_VERSION")},
             "rootUri": folder,
@@ -214,6 +217,7 @@ impl ServerClient {
                 method: "initialize",
                 error,
             })?;
+        // Refuse, because another major version may mean something else by the same messages (R-WIRE).
         if theirs.protocol_version.major != PROTOCOL_VERSION.major {
             return Err(ClientError::Failed(format!(
                 "the server uses protocol version {}, this client version {}; update the older one",
@@ -223,13 +227,19 @@ impl ServerClient {
         self.send_notification("initialized", &json!({})).await
     }
 
-    /// Asks and waits for the answer. Notifications that come meanwhile are kept.
+    /// Sends a request and waits for its answer. Notifications that arrive in the meantime are kept.
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone, refuses, answers something unexpected, or takes longer than [`PATIENCE`]. If the client
+    /// is
+    /// interruptible, also when a signal arrives first.
     pub(super) async fn request<P: Serialize, R: DeserializeOwned>(
         &mut self,
         method: &'static str,
         params: &P,
     ) -> Result<R, ClientError> {
-        // First, so that no Ctrl-C is lost while the request is written.
+        // Before the write, so that a Ctrl-C during the write is not lost.
         let mut signals = self
             .interruptible
             .then(Signals::install_handlers)
@@ -237,6 +247,7 @@ impl ServerClient {
         let id = self.start_request(method, params).await?;
         let answered = tokio::select! { biased;
             answered = tokio::time::timeout(PATIENCE, self.wait_for_response(id)) => answered,
+            // Second, so that an answer that is already there wins.
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
         let value = answered.map_err(|_| ClientError::Silent(method))??;
@@ -252,7 +263,7 @@ impl ServerClient {
         }
     }
 
-    /// All of a text that was cut for the wire.
+    /// Reads the full text behind a reference to content that was cut for the wire.
     pub(super) async fn read_whole(
         &mut self,
         session_id: &str,
@@ -274,7 +285,7 @@ impl ServerClient {
         Ok(text)
     }
 
-    /// Asks; the answer comes by [`Self::next`] under the returned id.
+    /// Sends a request without waiting. Its answer arrives through [`Self::next`] under the returned id.
     pub(super) async fn start_request<P: Serialize>(
         &mut self,
         method: &'static str,
@@ -287,7 +298,7 @@ impl ServerClient {
         Ok(id)
     }
 
-    /// Tells.
+    /// Sends a notification.
     pub(super) async fn send_notification<P: Serialize>(
         &mut self,
         method: &'static str,
@@ -297,7 +308,7 @@ impl ServerClient {
             .await
     }
 
-    /// What the server says next. Safe to drop at any time.
+    /// Waits for the next message of the server. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<ServerMessage, ClientError> {
         match self.kept.pop_front() {
             Some(kept) => Ok(kept),
@@ -305,39 +316,39 @@ impl ServerClient {
         }
     }
 
-    /// What came while an answer was waited for; none when all of it was given.
+    /// Removes the next notification that arrived during a request; `None` when there are no more.
     pub(super) fn pop_notification(&mut self) -> Option<Box<ServerNotification>> {
         loop {
             match self.kept.pop_front()? {
                 ServerMessage::Notification(told) => return Some(told),
-                // An answer that nobody waits for any more.
+                // The request that this answers has no waiter left, because its caller was interrupted or timed out.
                 ServerMessage::Answer(..) => {}
             }
         }
     }
 
-    /// Gives back what [`Self::next`] gave; it comes again, before all that has not come yet.
+    /// Puts messages back that [`Self::next`] returned. They come again, before everything that arrived later.
     pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = ServerMessage>) {
         let later = std::mem::replace(&mut self.kept, said.into_iter().collect());
         self.kept.extend(later);
     }
 
-    /// The server's process id.
+    /// Returns the server's process id, or `None` after its end.
     pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// The orderly end.
+    /// Shuts the server down in order. Kills it if that takes longer than [`LAST_WORDS`].
     pub(super) async fn close(mut self) {
         let end = async {
             let _: Value = self.request("shutdown", &Value::Null).await?;
             self.send_notification("exit", &Value::Null).await?;
             drop(self.input);
-            // What it still says is read, so that it never waits for us.
+            // Drain its output: a full pipe would block the server and delay its exit.
             while let Ok(Some(_)) = self.frames.read().await {}
             self.child.wait().await.map_err(ClientError::Start)
         };
-        // On a failure the child is killed with the client.
+        // The result is irrelevant: on a failure or timeout, dropping the client kills the child.
         let _ = tokio::time::timeout(LAST_WORDS, end).await;
     }
 
@@ -345,7 +356,7 @@ impl ServerClient {
         let body = message.to_string();
         let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
         self.unsent.extend_from_slice(frame.as_bytes());
-        // A server that hangs holds nobody up: what the pipe does not take now, `read` writes later.
+        // A hanging server must not block this client. `read` writes later what the pipe does not accept now.
         let sent = tokio::time::timeout(Duration::ZERO, async {
             while !self.unsent.is_empty() {
                 write_some(&mut self.input, &mut self.unsent).await?;
@@ -358,12 +369,13 @@ impl ServerClient {
         }
     }
 
-    /// The next thing said that is for us. Safe to drop at any time: frames stay in the reader.
+    /// Reads the next message for a caller. Cancel-safe: partial frames stay in the reader.
     async fn read(&mut self) -> Result<ServerMessage, ClientError> {
         loop {
             let mut line = [0; 512];
             let item = tokio::select! { biased;
                 item = self.frames.read() => item,
+                // Read all the time: a full stderr pipe would block the server.
                 read = read_some(self.stderr.as_mut(), &mut line) => {
                     self.record_stderr(read, &line);
                     continue;
@@ -377,6 +389,7 @@ impl ServerClient {
             };
             let body = match item {
                 Ok(Some(FrameItem::Frame(body))) => body,
+                // The decoder finds the next frame by itself.
                 Ok(Some(FrameItem::Bad(_))) => continue,
                 Ok(None) | Err(_) => return Err(self.collect_exit_error().await),
             };
@@ -388,12 +401,12 @@ impl ServerClient {
                 (Some(id), None) => return Ok(ServerMessage::Answer(id, parse_result(message))),
                 (None, Some(method)) => {
                     let params = message["params"].take();
-                    // What this client does not know it ignores.
+                    // The protocol lets clients ignore notifications that they do not know.
                     if let Some(Ok(told)) = ServerNotification::parse(&method, params) {
                         return Ok(ServerMessage::Notification(Box::new(told)));
                     }
                 }
-                // We announced nothing that could be asked of us.
+                // This client announced no capability that permits requests, but each request still needs an answer.
                 (_, Some(_)) if !message["id"].is_null() => {
                     let refusal = json!({"code": -32601, "message": "this client does not handle requests"});
                     let id = message["id"].take();
@@ -416,9 +429,10 @@ impl ServerClient {
         }
     }
 
-    /// The server is gone: what it said last.
+    /// Builds the error of a server that is gone, from its last stderr output or its exit status.
     async fn collect_exit_error(&mut self) -> ClientError {
         let mut rest = Vec::new();
+        // Both waits have a limit: a server that closed its stdout may still be alive.
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(COMPLAINT as u64);
             let _ = tokio::time::timeout(Duration::from_millis(500), stderr.read_to_end(&mut rest)).await;
@@ -437,7 +451,7 @@ impl ServerClient {
     }
 }
 
-/// Writes what is taken at once. Safe to drop at any time.
+/// Writes as much as the pipe accepts. Cancel-safe.
 async fn write_some(input: &mut ChildStdin, unsent: &mut Vec<u8>) -> std::io::Result<()> {
     match input.write(unsent).await? {
         0 => Err(std::io::ErrorKind::WriteZero.into()),
@@ -481,13 +495,14 @@ fn parse_result(mut message: Value) -> Result<Value, ClientError> {
 )]
 fn build_command(launch: &Launch) -> Result<Command, ClientError> {
     let program = if cfg!(target_os = "linux") {
-        // Right even when the file was replaced meanwhile.
+        // Refers to the running program even if an update replaced its file.
         PathBuf::from("/proc/self/exe")
     } else {
         std::env::current_exe().map_err(ClientError::Start)?
     };
     let mut command = Command::new(program);
     command
+        // Process lists would show `/proc/self/exe` otherwise.
         .arg0(env!("CARGO_PKG_NAME"))
         .args(&launch.args)
         .arg("serve")
@@ -495,7 +510,7 @@ fn build_command(launch: &Launch) -> Result<Command, ClientError> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A Ctrl-C at the terminal is for this client, which cancels the turn; the server goes on.
+        // Keeps a Ctrl-C at the terminal away from the server: this client cancels the turn, and the server continues.
         .process_group(0)
         .kill_on_drop(true);
     if let Some(env) = &launch.env {

@@ -1,4 +1,6 @@
-//! `agentls config`: the schema, and what is wrong in the files.
+//! `agentls config`: prints the schema, and the problems in the configuration files.
+//!
+//! Runs without a server: it loads the files with [`crate::config`], as the server does, and only prints the result.
 
 use std::path::Path;
 
@@ -6,13 +8,13 @@ use super::screen::{Screen, print_to_stdout};
 use super::style::Color;
 use crate::config::{ConfigSeverity, ConfigSource, Diagnostic, FolderItemKind, Trust, export_json_schema};
 
-/// Prints the JSON Schema of a configuration file.
+/// Prints the JSON Schema of the configuration file.
 pub(super) fn print_schema() -> std::io::Result<i32> {
     print_to_stdout(&format!("{:#}\n", export_json_schema()))?;
     Ok(0)
 }
 
-/// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.
+/// Prints one problem per line. Returns the exit code: 1 if there is an error.
 pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &Trust, folder: &Path) -> i32 {
     let problems = source.load_settings(Some(folder), trust).diagnostics;
     let styler = screen.styler;
@@ -23,6 +25,7 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
         };
         let name = problem.severity.name();
         let line = problem.to_string();
+        // Only the first match: the message may contain the same words.
         let painted = line.replacen(
             &format!(": {name}: "),
             &format!(": {}: ", styler.paint_text(ink, name)),
@@ -45,7 +48,7 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
     i32::from(problems.iter().any(is_error))
 }
 
-/// What an untrusted folder's own files would do, in a phrase; none when it is trusted or they would do nothing.
+/// Describes what an untrusted folder's own files would do; `None` if it is trusted or they would do nothing.
 pub(super) fn held_by_trust(source: &ConfigSource, trust: &Trust, folder: &Path) -> Option<String> {
     let described = source.describe_folder(folder, trust);
     if described.trusted {
@@ -66,12 +69,12 @@ pub(super) fn held_by_trust(source: &ConfigSource, trust: &Trust, folder: &Path)
     (!named.is_empty()).then(|| format!("would activate {}", named.join(", ")))
 }
 
-/// Whether it is more than a warning.
+/// Returns whether a problem is more than a warning.
 pub(super) fn is_error(problem: &Diagnostic) -> bool {
     problem.severity == ConfigSeverity::Error
 }
 
-/// The configuration files that are there.
+/// Returns the configuration files that exist.
 pub(super) fn find_config_files(source: &ConfigSource, folder: &Path) -> Vec<String> {
     let user = source.places.as_ref().map(|places| places.config_file.clone());
     let own = ["config.toml", "config.local.toml"].map(|name| folder.join(".agentls").join(name));

@@ -1,7 +1,7 @@
-//! `agentls config test`: what the rules of a folder say about one call, without doing it.
+//! `agentls config test`: shows what the rules of a folder decide about one call, without running it.
 //!
 //! The verdict comes from `approval`, with the folder's configuration and what `workspace` finds out about the files,
-//! as in a session. Stored grants come from a server; without one the answer says that they are missing.
+//! as in a session. Stored grants come from a server; if it fails, the report says that they are missing.
 
 use std::path::{Path, PathBuf};
 
@@ -20,33 +20,32 @@ use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
 use crate::workspace::{Roots, command_files as files, resolve};
 
-/// What to test.
+/// The call to judge.
 #[derive(Debug)]
 pub(super) struct TestedCall {
-    /// A command line, a path or an address: what rules of the tool are matched against.
+    /// What the tool's rules match: a command line, a path or an address.
     pub(super) subject: String,
-    /// The tool.
     pub(super) tool: String,
-    /// As JSON.
+    /// Print JSON.
     pub(super) json: bool,
 }
 
-/// Of larger files no line is named, in bytes.
+/// In larger files, in bytes, no rule is located.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Exit codes, as the help documents them.
+/// The exit codes, as `--help` documents them.
 const ALLOWED: i32 = 0;
 const ASKED: i32 = 1;
 const USAGE: i32 = 2;
 const DENIED: i32 = 3;
 
-/// Says what is wrong with the arguments. 1 would mean "asked", so the exit code is that of a usage error.
+/// Prints a usage error. Its exit code differs from 1, which would mean "asked".
 pub(super) fn usage_error(screen: &mut Screen, why: &str) -> i32 {
     screen.write_line(&format!("agentls: {}", reveal_hidden_characters(why)));
     USAGE
 }
 
-/// Prints the verdict; the exit code.
+/// Prints the verdict. Returns the exit code.
 pub(super) async fn test(
     call: TestedCall,
     shared: &GlobalArgs,
@@ -62,6 +61,7 @@ pub(super) async fn test(
         Err(why) => return Ok(usage_error(&mut screen, &why)),
     };
     let mode = settings.default_agent().mode;
+    // A failure is not fatal: missing grants only make the verdict stricter, and the report names the failure.
     let grants = stored_grants(shared, &folder).await;
     let rules = |texts: &[String]| texts.iter().filter_map(|text| Rule::parse(text).ok()).collect();
     let policy = Policy {
@@ -74,6 +74,7 @@ pub(super) async fn test(
             .flatten()
             .collect(),
         unreadable: settings.approvals.unreadable.clone(),
+        // As in a new session, which has read no foreign content (R-TOOL-7).
         tainted: false,
     };
     let verdict = judge_tool_call(&policy, &call.tool, &effect);
@@ -101,7 +102,7 @@ pub(super) async fn test(
     })
 }
 
-/// What the call would do.
+/// Returns the effect that the call would have.
 fn effect(
     call: &TestedCall,
     settings: &Settings,
@@ -160,7 +161,7 @@ fn on_file(
     })
 }
 
-/// The rules that were granted for the folder with "always".
+/// Returns the rules that "always" stored for the folder.
 async fn stored_grants(shared: &GlobalArgs, folder: &Path) -> Result<Vec<String>, ClientError> {
     let launch = Launch::new(shared, folder.to_owned(), "agentls config");
     let mut client = ServerClient::start(&launch).await?;
@@ -171,7 +172,7 @@ async fn stored_grants(shared: &GlobalArgs, folder: &Path) -> Result<Vec<String>
     Ok(listed.grants.into_iter().map(|grant| grant.rule).collect())
 }
 
-/// A rule of the configuration that the verdict names, and where it is written.
+/// Returns the configured rule that the verdict names, and where it is written.
 fn deciding_rule(
     verdict: &Verdict,
     settings: &Settings,
@@ -195,13 +196,14 @@ fn deciding_rule(
     Some((rule.clone(), place_of(rule, source, folder)))
 }
 
-/// `file:line` of a rule, if some line of the files quotes it.
+/// Returns `file:line` of a rule, if a line of the files quotes it.
 fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> {
     let basic = json!(rule).to_string();
     let literal = format!("'{rule}'");
     super::config::find_config_files(source, folder)
         .into_iter()
         .find_map(|file| {
+            // A person's file may be a link, and `nofollow` refuses links.
             let real = resolve::real_path(Path::new(&file)).ok()?;
             let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
             let line = text
@@ -216,9 +218,9 @@ struct PolicyReport<'a> {
     verdict: &'a Verdict,
     rule: Option<(String, Option<String>)>,
     mode: Mode,
-    /// How many grants count, or why none could be read.
+    /// How many grants are considered, or why none could be read.
     grants: Result<usize, String>,
-    /// Errors in the configuration: settings that do not count.
+    /// Configuration errors, whose settings have no effect.
     problems: usize,
 }
 

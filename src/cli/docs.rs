@@ -1,6 +1,6 @@
-//! `agentls docs`: the pages of `docs/`, which the binary contains, in the terminal.
+//! `agentls docs`: shows the pages of `docs/`, which the binary contains, in the terminal.
 //!
-//! `build.rs` lists them, so a new page needs no change here.
+//! `build.rs` lists the pages, so a new page needs no change here. Needs neither a server nor a network.
 
 use super::markdown::Markdown;
 use super::screen::{Screen, print_to_stdout};
@@ -16,7 +16,7 @@ const CONTENTS: &str = "SUMMARY";
 /// How many similar topics an error names.
 const SUGGESTIONS: usize = 3;
 
-/// Shows a page, or the list of topics; the exit code.
+/// Shows a page, or the list of topics. Returns the exit code.
 ///
 /// # Errors
 ///
@@ -37,6 +37,7 @@ fn list(pages: &[(&str, &str)]) -> String {
         contents
             .and_then(|(_, text)| text.find(&link))
             .unwrap_or(usize::MAX)
+        // Topics that the contents omit come last.
     };
     let mut topics: Vec<_> = pages.iter().filter(|(topic, _)| *topic != CONTENTS).collect();
     topics.sort_by_key(|(topic, _)| (position(topic), *topic));
@@ -48,14 +49,14 @@ fn list(pages: &[(&str, &str)]) -> String {
     text
 }
 
-/// The first heading.
+/// Returns the text of the first heading.
 fn title(page: &str) -> &str {
     page.lines()
         .find_map(|line| line.strip_prefix("# "))
         .unwrap_or_default()
 }
 
-/// The page of a topic. The last part of a topic is enough where only one page has it.
+/// Finds the page of a topic. The last part of a topic suffices if only one page has it.
 fn find<'a>(pages: &[(&str, &'a str)], wanted: &str) -> Result<&'a str, String> {
     let wanted = wanted.trim_end_matches(".md");
     let topics = || pages.iter().filter(|(topic, _)| *topic != CONTENTS);
@@ -96,7 +97,7 @@ fn render(page: &str, styler: Styler, width: usize) -> String {
     text
 }
 
-/// The page with each paragraph on one line, because the renderer keeps line ends. Comments are left out.
+/// Joins each paragraph to one line, because the renderer keeps line breaks. Removes HTML comments.
 fn unfold(page: &str) -> String {
     let mut text = String::new();
     let mut fence: Option<&str> = None;
@@ -131,7 +132,7 @@ fn unfold(page: &str) -> String {
     text
 }
 
-/// Whether this line is never part of the paragraph before it.
+/// Returns whether this line never continues the paragraph before it.
 fn begins_block(bare: &str) -> bool {
     let digits = bare.trim_start_matches(|c: char| c.is_ascii_digit());
     bare.is_empty()
@@ -155,7 +156,7 @@ mod tests {
     ];
 
     #[test]
-    fn topics_are_in_the_order_of_the_contents() {
+    fn topics_follow_the_order_of_the_contents() {
         let text = list(SOME);
         let topics: Vec<&str> = text
             .lines()
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_of_a_topic_is_enough() {
+    fn last_part_of_a_topic_is_enough() {
         assert_eq!(find(SOME, "neovim"), Ok("# Neovim\n"));
         assert_eq!(find(SOME, "chat.md"), Ok("# Chat\n"));
         assert_eq!(find(SOME, "hooks"), Ok("# Hooks\n"), "a whole topic goes first");

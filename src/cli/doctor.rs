@@ -1,6 +1,8 @@
-//! `agentls doctor`: what is configured, whether it works, and what to do where it does not.
+//! `agentls doctor`: what is configured, whether it works, and how to fix what does not.
 //!
-//! Each look is a function that adds [`Check`]s by [`Doctor::report_check`]; `system` looks at programs, folders and keys. Keys are told by the names of their variables, never by their values.
+//! Each check is a method that adds [`Check`]s with [`Doctor::report_check`]. `system` checks programs, folders and
+//! keys; `doctor_models` judges the chosen model. Keys appear by the names of their variables, never by their values
+//! (I15).
 
 mod system;
 
@@ -24,40 +26,40 @@ use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::current_day;
 use crate::provider::{self, ModelList, ProbeResult, ProviderSpec};
 
-/// How long a provider may take to answer.
+/// The time limit for a provider's answer.
 const REACH: Duration = Duration::from_secs(10);
-/// How long a local Ollama may take, as at a first prompt.
+/// The time limit for a local Ollama, the same as at a first prompt.
 const PROBE: Duration = Duration::from_millis(300);
-/// Columns of the names on the left.
+/// The width of the left column, which shows the checks' names.
 const NAMES: usize = 14;
 
-/// What makes a provider answer.
+/// How to get a working provider.
 pub(super) const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
 (`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CheckState {
     Ok,
-    /// It is as it is.
+    /// A fact without a judgment.
     Info,
     Warn,
     Fail,
 }
 
-/// Something that was looked at. Its shape is what `--json` promises: names and states stay, more may come.
+/// One check. Its shape is what `--json` promises: names and states stay, new ones may be added.
 #[derive(Debug, Serialize)]
 struct Check {
     name: String,
     state: CheckState,
     message: String,
-    /// What to do.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
 
-/// Looks at everything; the exit code: 1 when something fails.
+/// Runs all checks. Returns the exit code: 1 if a check fails.
 pub(super) async fn run_doctor(
     offline: bool,
     json: bool,
@@ -124,7 +126,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// The verdict, or all of it as JSON; the exit code.
+    /// Prints the verdict, or everything as JSON. Returns the exit code.
     fn report_verdict(&mut self, json: bool) -> i32 {
         let count = |state| self.checks.iter().filter(|check| check.state == state).count();
         let (failed, warned) = (count(CheckState::Fail), count(CheckState::Warn));
@@ -136,6 +138,7 @@ impl Doctor<'_> {
                 "warnings": warned,
                 "checks": self.checks,
             });
+            // If the reader is gone, the exit code still reports the result.
             let _ = print_json(&format!("{report:#}\n"));
         }
         let styler = self.screen.styler;
@@ -175,6 +178,7 @@ impl Doctor<'_> {
                 .join(", "),
         };
         let problems = &loaded.diagnostics;
+        // An error matters more than a warning before it.
         let first = problems
             .iter()
             .find(|problem| is_error(problem))
@@ -204,6 +208,7 @@ impl Doctor<'_> {
 
     async fn check_provider(&mut self, settings: &Settings, offline: bool) {
         let (name, model, why) =
+            // The same choice as at a first prompt, so that the doctor checks what a session would use.
             match select_default(settings, &self.source.env, &doctor_models::default_model) {
                 DefaultChoice::Configured { provider, model } => (provider, model, None),
                 DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
@@ -280,6 +285,7 @@ impl Doctor<'_> {
             Ok(ProbeResult::Key) => {
                 let found = format!("{} answered in {took} ms and accepts the key", chosen.name);
                 self.report_check(CheckState::Ok, "reachable", &found, None);
+                // This provider shows its list to anyone, so the probe tested the key instead. Fetch the list now.
                 let list = provider::fetch_list(chosen, REACH).await;
                 self.tell_list(chosen, model, list.ok().flatten().as_ref());
             }
@@ -340,7 +346,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Starts a server as an editor would, and has it open its store.
+    /// Starts a server as an editor does, and lists sessions to make it open its store.
     async fn check_server(&mut self, launch: &Launch) {
         self.screen.set_status("starting a server …");
         let start = clock::now();

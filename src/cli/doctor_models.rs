@@ -1,6 +1,6 @@
-//! What the doctor says of the chosen model: its price, whether its provider lists it, whether it is being retired.
+//! What the doctor reports about the chosen model: its price, whether the provider lists it, whether it retires soon.
 //!
-//! Pure: the list is given. Prints nothing, see `doctor`.
+//! Pure: the caller passes the list and the date, and `doctor` prints the findings.
 
 use crate::provider::models::{
     KnownList, Naming, Retirement, current_day, list_offered_models, lookup_retirement, plain_name,
@@ -8,10 +8,10 @@ use crate::provider::models::{
 };
 use crate::provider::{ModelList, PriceSource, ProviderSpec};
 
-/// Days before a retirement in which the doctor warns.
+/// The doctor warns this many days before a retirement.
 const SOON: i64 = 60;
 
-/// How bad a finding is.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FindingSeverity {
     Info,
@@ -20,7 +20,7 @@ pub(super) enum FindingSeverity {
     Problem,
 }
 
-/// What was found, and what to do.
+/// A finding, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) severity: FindingSeverity,
@@ -40,27 +40,28 @@ impl Finding {
     }
 }
 
-/// The model of a provider for whoever names none.
+/// Returns the model that a provider uses when none is configured.
 pub(super) fn default_model(provider: &str) -> Option<String> {
     list_offered_models(provider, None, current_day())
         .into_iter()
         .next()
 }
 
-/// What is known of `model` without asking anybody.
+/// Returns what is known about `model` without any request.
 pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
     let mut findings = vec![report_price(spec, model)];
+    // Only a vendor retires its models; a local server or a gateway may keep them.
     let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
     findings.extend(end.map(|end| report_retirement(spec, model, end, today)));
     findings
 }
 
-/// Whether the provider's own list has `model`.
+/// Reports whether the provider's own list contains `model`.
 pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList, today: i64) -> Finding {
     let count = list.names.len();
     let plural = if count == 1 { "" } else { "s" };
-    // An alias without its date or its tag is listed in full.
+    // Lists contain full names; an alias may omit the date or the tag.
     let is_listed = |name: &String| name == model || plain_name(name) == plain_name(model);
     if list.names.iter().any(is_listed) {
         let text = format!(
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
     use crate::provider::ApiKind;
 
-    /// 2026-11-23.
+    /// 2026-11-23 in days since 1970-01-01.
     const TODAY: i64 = 20_780;
 
     fn texts(findings: &[Finding]) -> Vec<String> {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn price_and_retirement_are_told() {
+    fn price_and_retirement_are_reported() {
         let vendor = |name: &str, kind| ProviderSpec::new(name, kind);
         let local = ProviderSpec {
             base_url: Some("http://127.0.0.1:4000/v1".to_owned()),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_not_listed_is_a_problem() {
+    fn unlisted_model_is_a_problem() {
         let spec = ProviderSpec::new("anthropic", ApiKind::Anthropic);
         let names: Vec<String> = ["claude-sonnet-5", "claude-haiku-4-5-20251001"]
             .map(str::to_owned)

@@ -1,7 +1,7 @@
-//! The input of a call in a person's own editor: out as JSON, back as JSON.
+//! Edits a call's input in the person's own editor: JSON out, JSON back.
 //!
-//! Knows files and the editor; what is done with the changed input is for `turn`. The editor has the terminal
-//! while it runs, so nobody may read or draw there meanwhile.
+//! Owns the temporary file and the editor process; `turn` decides what happens with the changed input. The editor has
+//! the terminal while it runs, so callers must neither read nor draw until it closes.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,16 +15,16 @@ use tokio::process::{Child, Command};
 use crate::base::random;
 use crate::config::Env;
 
-/// How long an editor may take to end when it is told to.
+/// The grace period for an editor after SIGTERM.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The editor a person has chosen.
+/// The editor that the person chose by environment variable.
 #[derive(Clone, Debug)]
 pub(super) struct ExternalEditor {
     command: Option<String>,
 }
 
-/// Why there is no changed input. What was written is kept where there was any.
+/// Why there is no changed input. After `NoJson` and `NoObject`, `turn` keeps the text for another try.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
     #[error("no editor is set; set VISUAL or EDITOR, for example `EDITOR=nano agentls chat`")]
@@ -46,7 +46,7 @@ pub(super) enum EditError {
 }
 
 impl ExternalEditor {
-    /// `VISUAL`, else `EDITOR`.
+    /// Reads `VISUAL`, or `EDITOR` if that is unset or empty.
     pub(super) fn from_env(env: &Env) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
         Self {
@@ -54,7 +54,7 @@ impl ExternalEditor {
         }
     }
 
-    /// Opens `text` under a file name that begins with `name`.
+    /// Opens `text` in a file whose name starts with `name`.
     pub(super) fn open(&self, name: &str, text: &str) -> Result<OpenEdit, EditError> {
         let command = self.command.clone().ok_or(EditError::NotChosen)?;
         let sheet = EditSheet::new(name, text).map_err(EditError::File)?;
@@ -69,23 +69,23 @@ impl ExternalEditor {
     }
 }
 
-/// An editor that is open.
+/// An open editor and the file that it edits.
 #[derive(Debug)]
 pub(super) struct OpenEdit {
     command: String,
     child: Child,
     sheet: EditSheet,
-    /// How the terminal was set before.
+    /// The terminal's settings before the editor started.
     found: Option<rustix::termios::Termios>,
 }
 
 impl OpenEdit {
-    /// How the person calls it.
+    /// Returns the editor's command line, as the person set it.
     pub(super) fn command(&self) -> &str {
         &self.command
     }
 
-    /// Waits until it is closed; what stands in the file then. Safe to drop and call again.
+    /// Waits until the editor closes, then returns the content of the file. Cancel-safe; may be called again.
     pub(super) async fn wait_until_closed(&mut self) -> Result<String, EditError> {
         let status = self.child.wait().await.map_err(EditError::Read)?;
         if !status.success() {
@@ -96,14 +96,15 @@ impl OpenEdit {
 }
 
 impl OpenEdit {
-    /// Ends the editor, and leaves the terminal as it was found.
+    /// Ends the editor and restores the terminal's settings.
     pub(super) async fn terminate_editor(mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
-        // One that stays is killed with this value.
+        // An editor that ignores SIGTERM is killed when this value drops (`kill_on_drop`).
         let _ = tokio::time::timeout(LAST_WORDS, self.child.wait()).await;
+        // An editor that dies in raw mode cannot restore the terminal itself.
         if let Some(found) = &self.found {
             let now = rustix::termios::OptionalActions::Now;
             let _ = rustix::termios::tcsetattr(io::stdin(), now, found);
@@ -111,7 +112,7 @@ impl OpenEdit {
     }
 }
 
-/// The changed text as a call's input.
+/// Parses the edited text as a call's input, which must be a JSON object.
 pub(super) fn parse_input(text: &str) -> Result<Value, EditError> {
     if text.trim().is_empty() {
         return Err(EditError::Empty);
@@ -123,12 +124,12 @@ pub(super) fn parse_input(text: &str) -> Result<Value, EditError> {
     }
 }
 
-/// An input as it is edited.
+/// Formats an input for the editor.
 pub(super) fn text(input: &Value) -> String {
     format!("{input:#}\n")
 }
 
-/// A file that only its owner can read, in a folder of its own; both go with this value.
+/// A file that only its owner can read, in a folder of its own. Dropping this value removes both.
 #[derive(Debug)]
 struct EditSheet {
     folder: PathBuf,
@@ -137,9 +138,10 @@ struct EditSheet {
 
 impl EditSheet {
     fn new(name: &str, text: &str) -> io::Result<Self> {
+        // An unpredictable name, because other users can write to the temporary folder.
         let folder = std::env::temp_dir().join(format!("agentls-edit-{}", random::random_token(10)));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        // The name comes from the model.
+        // The model chose the name: keep only characters that are safe in a file name.
         let plain = |ch: &char| ch.is_ascii_alphanumeric() || matches!(ch, '_' | '-');
         let name: String = name.chars().filter(plain).take(40).collect();
         let file = folder.join(format!("{name}-input.json").trim_start_matches('-'));
@@ -166,8 +168,8 @@ impl Drop for EditSheet {
     reason = "the person's own editor, at the person's own terminal"
 )]
 fn start(command: &str, sheet: &EditSheet) -> io::Result<Child> {
-    // As others do it: the variable may hold arguments too. A plain command takes the shell's place, so that
-    // it can be ended.
+    // Through a shell, as git does: the variable may contain arguments. `exec` replaces the shell with a plain command,
+    // so that a signal to our child reaches the editor itself.
     let plain = !command.contains(|ch| "|&;<>()$`\\\"'*?[#~=%\n".contains(ch));
     let exec = if plain { "exec " } else { "" };
     Command::new("sh")
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_objects_only() {
+    fn only_json_objects_are_valid_input() {
         let call = json!({"command": "ls -l", "n": 1});
         assert_eq!(parse_input(&text(&call)).unwrap(), call);
         for (text, says) in [
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_editor_gets_the_text_and_gives_it_back() {
+    async fn editor_receives_the_text_and_returns_the_edited_file() {
         let editor = |command: &str| ExternalEditor::from_env(&Env::from_vars([("EDITOR", command)]));
         assert!(matches!(
             ExternalEditor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn visual_comes_before_editor() {
+    fn visual_takes_precedence_over_editor() {
         let env = Env::from_vars([("EDITOR", "ed"), ("VISUAL", "vi")]);
         assert_eq!(ExternalEditor::from_env(&env).command.as_deref(), Some("vi"));
     }

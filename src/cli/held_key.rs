@@ -1,7 +1,8 @@
 //! A letter that may answer a question, held for the moment in which it may still begin a word.
 //!
-//! Typed words never answer: a letter acts only when no other key follows it for [`QUIET`], and only where nothing is
-//! typed before it. Pure.
+//! Typed words never answer a question. A letter acts only if no other key follows within [`QUIET`], and only on an
+//! empty
+//! line. Pure: the caller passes the time and the key. `turn` decides what an answer does.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::base::clock::Instant;
 /// How long a letter waits for another key before it acts.
 pub(super) const QUIET: Duration = Duration::from_millis(350);
 
-/// The letter that waits.
+/// The letter that waits, if any.
 #[derive(Debug, Default)]
 pub(super) struct HeldKey {
     held: Option<Held>,
@@ -24,24 +25,25 @@ struct Held {
     due: Instant,
 }
 
-/// What becomes of a key at a question.
+/// What a key does at an open question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyRole {
-    /// It waits.
+    /// The key waits; no later key has decided about it yet.
     Held,
-    /// This letter answers: Enter confirmed it.
+    /// The held letter answers: Enter confirmed it.
     Answer(char),
-    /// It is typed, behind the letter that waited.
+    /// The key is text. Contains the held letter, which precedes it.
     Text(Option<char>),
-    /// It ended the waiting of a letter, and no more.
+    /// The key discards the held letter and does nothing else.
     Dropped,
 }
 
 impl HeldKey {
-    /// Decides about a key at `question`.
+    /// Decides what a key does at `question`.
     pub(super) fn take(&mut self, key: &Key, now: Instant, question: &str, may_answer: bool) -> KeyRole {
         match (self.held.take(), key) {
             (Some(held), Key::Char(_) | Key::Paste(_)) => KeyRole::Text(Some(held.letter)),
+            // Another question may have taken the place of the one that the letter was pressed at.
             (Some(held), Key::Enter) if held.question == question => KeyRole::Answer(held.letter),
             (Some(_), _) => KeyRole::Dropped,
             (None, Key::Char(letter)) if may_answer => {
@@ -56,12 +58,13 @@ impl HeldKey {
         }
     }
 
-    /// When the letter acts.
+    /// Returns when the held letter answers on its own.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.held.as_ref().map(|held| held.due)
     }
 
-    /// The letter; whether it may answer `question`: it was pressed at no other.
+    /// Takes the held letter out. The flag tells whether it may answer `question`: only if it was pressed at that
+    /// question.
     pub(super) fn release_letter(&mut self, question: Option<&str>) -> Option<(char, bool)> {
         let held = self.held.take()?;
         Some((held.letter, question == Some(held.question.as_str())))
@@ -74,7 +77,7 @@ mod tests {
     use crate::base::clock;
     use crate::protocol::{APPROVAL_KEYS, approval_action};
 
-    /// What a sentence comes to that is typed with this much time between its keys: answers, and the text.
+    /// Types a sentence with this gap between its keys. Returns the answers and the text.
     fn typed(sentence: &str, gap: Duration) -> (Vec<char>, String) {
         let (mut held, mut now) = (HeldKey::default(), clock::now());
         let (mut answers, mut text) = (Vec::new(), String::new());
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn typed_words_answer_nothing_and_a_single_key_answers() {
+    async fn typed_words_never_answer_but_a_single_key_does() {
         for sentence in [
             "why do you need this?",
             "yes but why",
@@ -113,7 +116,7 @@ mod tests {
                 assert_eq!((answers.as_slice(), text.as_str()), (&[][..], sentence), "{gap}");
             }
         }
-        // A word that begins with no key is text however slowly it is typed.
+        // The first letter matches no key, so even slow typing is text.
         let slow = Duration::from_secs(5);
         assert_eq!(typed("why so", slow), (vec![], "why so".to_owned()));
         for entry in APPROVAL_KEYS {
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_letter_answers_only_the_question_it_was_pressed_at() {
+    async fn held_letter_answers_only_the_question_it_was_pressed_at() {
         let (mut held, now) = (HeldKey::default(), clock::now());
         assert_eq!(held.take(&Key::Char('y'), now, "one", true), KeyRole::Held);
         assert_eq!(held.due_at(), Some(now + QUIET));

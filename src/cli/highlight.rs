@@ -1,7 +1,10 @@
-//! A little colour for a line of code: comments, strings, numbers, the usual keywords. Knows no grammar.
+//! Light syntax colors for one line of code: comments, strings, numbers, common keywords.
+//!
+//! Knows no grammar and keeps no state between lines, because code arrives line by line; a guess may be wrong.
 
 use super::style::{Color, Styler};
 
+/// Sorted by [`compare_ignoring_case`], because [`highlight_line`] searches it in halves.
 const KEYWORDS: &[&str] = &[
     "abstract",
     "and",
@@ -98,7 +101,7 @@ const KEYWORDS: &[&str] = &[
     "yield",
 ];
 
-/// `line` with colours, by what its language looks like. Without a known language it stays plain.
+/// Colors `line` by its language's conventions. Without a known language it stays plain.
 pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
     if !styler.colour {
         return line.to_owned();
@@ -120,6 +123,7 @@ pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
     let mut before = ' ';
     while let Some(ch) = rest.chars().next() {
         let free = !before.is_alphanumeric() && before != '_';
+        // `#` starts a comment only after white space: `a#b` is a word in a shell.
         let hash_in_word = |mark: &str| mark == "#" && !before.is_whitespace();
         if comment
             .iter()
@@ -130,7 +134,7 @@ pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
         }
         let (length, ink) = match ch {
             '"' | '`' => (measure_string(rest, ch), Some(Color::Green)),
-            // `'` is also an apostrophe, a lifetime, a transpose.
+            // `'` is also an apostrophe, a lifetime, or a transpose, so it needs a closing partner.
             '\'' if free && rest[1..].contains('\'') => (measure_string(rest, ch), Some(Color::Green)),
             '0'..='9' if free => (
                 measure_span(rest, |c| c.is_alphanumeric() || matches!(c, '.' | '_')),
@@ -160,18 +164,18 @@ pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
     out
 }
 
-/// The order of the table: without regard to case first.
+/// Orders the keyword table: by letters without case, then lowercase first.
 fn compare_ignoring_case(known: &str, word: &str) -> std::cmp::Ordering {
     let lower = |text: &str| text.to_ascii_lowercase();
     lower(known).cmp(&lower(word)).then_with(|| word.cmp(known))
 }
 
-/// A line of a unified diff.
+/// Colors a line of a unified diff.
 fn diff_line(styler: Styler, line: &str) -> String {
     diff_ink(line).map_or_else(|| line.to_owned(), |ink| styler.paint_text(ink, line))
 }
 
-/// The look of a line of a unified diff.
+/// Returns the color of a line of a unified diff; `None` for context lines.
 pub(super) fn diff_ink(line: &str) -> Option<Color> {
     match line.as_bytes().first() {
         Some(b'+') => Some(Color::Green),
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_what_is_plain_to_see() {
+    fn obvious_tokens_are_colored() {
         for (lang, line, expected) in [
             ("rust", "let x = 1; // one", "<k:let> x = <n:1>; <c:// one>"),
             ("rust", "fn f<'a>(s: &'a str) {", "<k:fn> f<<s:'a>(s: &'>a str) {"),
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_keyword_is_found() {
+    fn binary_search_finds_every_keyword() {
         for word in KEYWORDS {
             assert!(
                 KEYWORDS

@@ -1,5 +1,7 @@
-//! Limits and questions at a terminal: what is shown, and what the keys say. Pure. Enter alone never answers: it ends a
-//! line that was typed, or confirms choices that were made.
+//! Limits and questions at a terminal: how they look and what each key does.
+//!
+//! Pure: `turn` draws the lines, passes the keys and sends the answers. Enter alone never answers; it only ends a typed
+//! line or confirms choices. Notifications and their order belong to the server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,50 +17,50 @@ use crate::protocol::{
     QuestionRequestedNotification, QuestionResolvedNotification, ServerNotification, SettledBy,
 };
 
-/// What the person is asked besides approvals, in order.
+/// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Inquiries {
     open: VecDeque<Asking>,
-    /// When the first was shown; none: it is not, or it is answered.
+    /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown: Option<Instant>,
 }
 
-/// One of them.
 enum Asking {
     Limit {
         asked: LimitRequestedNotification,
-        /// By how much it is raised, being typed.
+        /// The amount to raise the limit by, while it is typed.
         amount: Option<Draft>,
     },
     Question {
         asked: QuestionRequestedNotification,
+        /// Answers so far, by field name.
         given: BTreeMap<String, Vec<String>>,
-        /// The field that is asked now.
+        /// The index of the current field.
         at: usize,
-        /// Choices of it that were made.
+        /// The selected choices of the current field.
         chosen: BTreeSet<usize>,
-        /// Its text, being typed.
+        /// The text for the current field, while it is typed.
         words: Option<Draft>,
     },
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, PartialEq)]
 pub(super) enum InquiryStep {
-    /// Nothing that is to be seen.
+    /// No visible change.
     Nothing,
-    /// This is being typed.
+    /// Show this as the text being typed.
     Typing(String),
-    /// Show it again: the next field, other choices.
+    /// Draw the inquiry again: the next field, or changed choices.
     Show,
-    /// Something is wrong with what was typed.
+    /// The typed text is invalid; shows why.
     Wrong(&'static str),
-    /// This is the answer: a method and its params.
+    /// Send this answer: a method and its params.
     Answer(&'static str, Value),
 }
 
 impl Inquiries {
-    /// Takes a notification in; whether another one is the first now.
+    /// Applies a notification. Returns whether a different inquiry is now first.
     pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
         let first = self.open.front().map(|asking| asking.id().to_owned());
         match told {
@@ -80,6 +82,7 @@ impl Inquiries {
         }
         let now = self.open.front().map(|asking| asking.id().to_owned());
         let changed = now != first;
+        // A key pressed at the previous inquiry must not answer this one; `turn` sets the time when it shows it.
         if changed {
             self.shown = None;
         }
@@ -90,7 +93,7 @@ impl Inquiries {
         self.open.retain(|asking| asking.id() != id);
     }
 
-    /// Whether something is typed into the first.
+    /// Returns the text typed into the first inquiry; `None` while nothing is typed.
     pub(super) fn draft_text(&self) -> Option<&str> {
         match self.open.front()? {
             Asking::Limit { amount, .. } => amount.as_ref(),
@@ -99,7 +102,7 @@ impl Inquiries {
         .map(|draft| draft.text.as_str())
     }
 
-    /// The first, as it is shown.
+    /// Renders the first inquiry.
     pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
             Asking::Limit { asked, .. } => limit_lines(styler, asked),
@@ -109,12 +112,12 @@ impl Inquiries {
         })
     }
 
-    /// The id of the first.
+    /// Returns the id of the first inquiry.
     pub(super) fn first_id(&self) -> Option<String> {
         self.open.front().map(|asking| asking.id().to_owned())
     }
 
-    /// Whether a letter is among the keys of the first.
+    /// Returns whether a letter is one of the first inquiry's keys.
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
@@ -135,7 +138,9 @@ impl Inquiries {
         }
     }
 
-    /// Whether a key needs no waiting: it makes or confirms choices, and does not answer by itself.
+    /// Returns whether a key acts without the wait of a held letter: it toggles or confirms choices, which alone
+    /// sends no
+    /// accidental answer.
     pub(super) fn takes_at_once(&self, key: &Key) -> bool {
         let Some(Asking::Question {
             asked, at, chosen, ..
@@ -152,7 +157,7 @@ impl Inquiries {
             }
     }
 
-    /// What a key means for the first.
+    /// Applies a key to the first inquiry.
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
@@ -177,7 +182,7 @@ impl Asking {
     }
 }
 
-/// How a limit's amounts are written.
+/// Formats an amount in the unit of its limit.
 fn format_amount(limit: LimitName, amount: f64) -> String {
     match limit {
         LimitName::MaxTurnCost
@@ -191,10 +196,11 @@ fn format_amount(limit: LimitName, amount: f64) -> String {
     }
 }
 
-/// What `m` raises a limit by: as much again, or what is missing, if that is more.
+/// Returns the amount that `m` raises a limit by: the limit again, or the overrun if that is larger.
 fn suggest_raise(asked: &LimitRequestedNotification) -> f64 {
     let missing = (asked.used - asked.max).max(0.0);
     let by = asked.max.max(missing);
+    // A limit of zero would suggest a raise by nothing.
     if by > 0.0 { by } else { 1.0 }
 }
 
@@ -237,6 +243,7 @@ fn limit_key(
         };
         *typed = None;
         let number = line.trim().trim_start_matches('$').parse::<f64>().ok();
+        // `inf` and `nan` parse as numbers too.
         return match number.filter(|by| by.is_finite() && *by > 0.0) {
             Some(by) => answer(json!({"raiseBy": by})),
             None => InquiryStep::Wrong("not an amount"),
@@ -244,6 +251,7 @@ fn limit_key(
     }
     let unknown = asked.limit == LimitName::UnknownPrice;
     match key {
+        // Esc gives the safe answer, as at an approval.
         Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
         Key::Char('g' | 'G') if unknown => answer(json!({})),
         Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": suggest_raise(asked)})),
@@ -310,7 +318,7 @@ fn question_lines(
 }
 
 fn takes_words(field: &QuestionField) -> bool {
-    // What has no key of its own can be typed.
+    // Keys 1 to 9 cover only nine choices; typing reaches the others.
     field.free || field.choices.is_empty() || field.choices.len() > 9
 }
 
@@ -387,13 +395,13 @@ fn question_key(
     if *at < asked.fields.len() {
         return InquiryStep::Show;
     }
-    // Asked again from the start if the server does not take it.
+    // If the server refuses the answers, the form starts over.
     *at = 0;
     let params = json!({"questionId": asked.question_id, "answers": std::mem::take(given)});
     InquiryStep::Answer(method::QUESTION_RESPOND, params)
 }
 
-/// By what something was settled, where it was not the person at this terminal.
+/// Describes who or what settled an inquiry; empty for a person.
 fn describe_settled_by(by: SettledBy) -> &'static str {
     match by {
         SettledBy::Person => "",
@@ -404,7 +412,7 @@ fn describe_settled_by(by: SettledBy) -> &'static str {
     }
 }
 
-/// A line about what became of a limit.
+/// Describes how a limit was settled, in one line.
 pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, String) {
     let by = describe_settled_by(resolved.by);
     match (resolved.outcome, resolved.raised_by) {
@@ -417,7 +425,7 @@ pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, Str
     }
 }
 
-/// A line about what became of a question.
+/// Describes how a question was settled, in one line.
 pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Color, String) {
     let by = describe_settled_by(resolved.by);
     match &resolved.answers {
@@ -480,7 +488,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_is_raised_or_holds() {
+    async fn limit_keys_raise_accept_or_stop() {
         assert_eq!(
             says(press(&mut limit("max_session_cost"), "m")),
             json!({"limitId": "ask_1", "raiseBy": 5.0})
@@ -521,7 +529,7 @@ mod tests {
                 );
             }
         }
-        // A line of nothing is no answer either.
+        // An empty line does not answer either.
         let mut words = question(json!([{"name": "a"}]));
         assert_eq!(press(&mut words, "t\n"), InquiryStep::Wrong("nothing was typed"));
         assert_eq!(
@@ -531,7 +539,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_form_is_answered_field_by_field() {
+    async fn form_is_answered_field_by_field() {
         let choices = json!([{"value": "x", "label": "X"}, {"value": "y", "label": "Y"}]);
         let mut form = question(json!([
             {"name": "one", "choices": choices, "required": true},
@@ -556,7 +564,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_settled_is_asked_no_more() {
+    async fn settled_inquiry_is_removed() {
         let mut asked = limit("max_steps");
         let resolved =
             json!({"limitId": "ask_1", "limit": "max_steps", "outcome": "stopped", "by": "cancel"});

@@ -1,7 +1,7 @@
-//! Single keys while a turn runs: bytes to keys, and a line typed meanwhile.
+//! Single keys while a turn runs: decodes the terminal's bytes, and edits the line that is typed meanwhile.
 //!
-//! Pure but for [`RawKeys`], which reads the terminal. Sequences that are no keys of ours are skipped whole, and
-//! pasted text is text: neither can ever answer a question. When a letter answers is `held_key`'s affair.
+//! Pure except for [`RawKeys`], which reads the terminal. Unknown sequences are skipped as a whole and pasted text is
+//! only text, so neither can answer a question. `held_key` decides when a letter answers.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -12,11 +12,11 @@ use tokio::io::unix::AsyncFd;
 use crate::base::clock::{self, Instant};
 use crate::protocol::{ApprovalAction, Decision, approval_action};
 
-/// A key.
+/// A key press or a paste.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
-    /// With Alt, or behind an Esc in the same moment: a terminal sends both alike.
+    /// Alt with a character, or Esc right before it: terminals send the same bytes for both.
     Alt(char),
     Paste(String),
     Enter,
@@ -29,34 +29,38 @@ pub(super) enum Key {
     Other,
 }
 
-/// Bytes to keys, however they are cut.
+/// Decodes bytes into keys, independent of how the reads split them.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
+    /// The bytes of a bracketed paste that has not ended.
     bytes: VecDeque<u8>,
     pasted: Option<Vec<u8>>,
 }
 
-/// How long the rest of a sequence may take after its Esc.
+/// How long to wait after a lone Esc byte before it counts as the Esc key.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// How long the rest of a sequence may take that surely is one: its end must not be read as a letter that answers.
+/// How long to wait for the rest of a longer sequence. Generous, because its last byte must not be read as a letter
+/// that answers.
 const SEQUENCE: Duration = Duration::from_secs(1);
+/// The sequences around a bracketed paste.
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 impl Parser {
-    /// Takes bytes; gives the keys that are complete.
+    /// Adds bytes and returns the keys that are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.bytes.extend(bytes);
         std::iter::from_fn(|| self.pop()).collect()
     }
 
-    /// How long to wait for more of what has begun with Esc.
+    /// Returns how long to wait for the rest of a pending escape sequence.
     fn wait(&self) -> Option<Duration> {
+        // Inside a paste, Esc is data until the end mark arrives.
         let has_escape = self.pasted.is_none() && self.bytes.front() == Some(&0x1b);
         has_escape.then_some(if self.bytes.len() == 1 { ESCAPE } else { SEQUENCE })
     }
 
-    /// No more comes of what has begun with Esc.
+    /// Turns a pending escape sequence into a key when nothing more arrived in time.
     fn flush(&mut self) -> Key {
         let key = if self.bytes.len() == 1 {
             Key::Esc
@@ -68,11 +72,13 @@ impl Parser {
     }
 
     fn pop(&mut self) -> Option<Key> {
+        // Inside a paste nothing is a key, not even Ctrl-C.
         loop {
             if let Some(pasted) = &mut self.pasted {
                 pasted.push(self.bytes.pop_front()?);
                 if pasted.ends_with(PASTE_END) {
                     pasted.truncate(pasted.len() - PASTE_END.len());
+                    // Terminals send CR for a line break in a paste.
                     let text = String::from_utf8_lossy(pasted).replace('\r', "\n");
                     self.pasted = None;
                     return Some(Key::Paste(text));
@@ -109,10 +115,10 @@ impl Parser {
     }
 }
 
-/// The length of the escape sequence at the beginning; none: it is not complete.
+/// Returns the length of the leading escape sequence, or `None` if it is incomplete.
 fn measure_escape_sequence(bytes: &[u8]) -> Option<usize> {
     match *bytes.get(1)? {
-        // A function key of Linux's own terminal.
+        // The Linux console encodes its function keys as `ESC [ [ A`.
         b'[' if *bytes.get(2)? == b'[' => bytes.get(3).map(|_| 4),
         b'[' => {
             let end = bytes[2..].iter().position(|byte| matches!(byte, 0x40..=0x7e))?;
@@ -120,13 +126,13 @@ fn measure_escape_sequence(bytes: &[u8]) -> Option<usize> {
         }
         b'O' => bytes.get(2).map(|_| 3),
         b'\r' | b'\n' | 0x7f | 0x08 => Some(2),
-        // Esc, and a key of its own.
+        // Esc, followed by a control key of its own, such as Ctrl-C.
         0x00..=0x1f => Some(1),
         first => Some(1 + char_length(first)),
     }
 }
 
-/// The length in bytes of the character that begins with this one.
+/// Returns the length in bytes of the UTF-8 character that starts with this byte.
 fn char_length(first: u8) -> usize {
     match first {
         0xc2..=0xdf => 2,
@@ -141,7 +147,7 @@ fn decode_char(bytes: &[u8]) -> Option<char> {
     text.chars().next()
 }
 
-/// What a letter does at a question. Without a rule to keep, the keys that keep one do nothing.
+/// Returns what a letter does at an approval. Keys that remember a rule do nothing if there is no rule to remember.
 pub(super) fn answer_of(letter: char, has_rule: bool) -> Option<ApprovalAction> {
     let keeps_rule = |action: &ApprovalAction| {
         matches!(
@@ -152,25 +158,24 @@ pub(super) fn answer_of(letter: char, has_rule: bool) -> Option<ApprovalAction> 
     approval_action(letter).filter(|action| has_rule || !keeps_rule(action))
 }
 
-/// A key this soon after typed text was meant for the text.
+/// A key this soon after typed text belongs to the text.
 const HASTE: Duration = Duration::from_millis(600);
 
-/// Whether a key pressed `now` may be meant for a question, when a line was typed at `typed`.
+/// Returns whether a key pressed `now` may answer a question, if the line was last touched at `typed`.
 pub(super) fn is_deliberate(now: Instant, typed: Option<Instant>) -> bool {
     typed.is_none_or(|typed| now.saturating_duration_since(typed) >= HASTE)
 }
 
-/// A line typed while a turn runs.
+/// A line being typed while a turn runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Draft {
-    /// What was typed.
     pub(super) text: String,
-    /// When a key was last pressed.
+    /// When a key last changed it; `None` after it was emptied.
     pub(super) touched: Option<Instant>,
 }
 
 impl Draft {
-    /// Takes a key; the line when Enter ended it.
+    /// Applies a key. Returns the line if Enter ended it.
     pub(super) fn take(&mut self, key: &Key, now: Instant) -> Option<String> {
         match key {
             Key::Char(ch) => self.text.push(*ch),
@@ -186,6 +191,7 @@ impl Draft {
                 self.text.truncate(kept);
             }
             Key::Alt('\r' | '\n') => self.text.push('\n'),
+            // Possibly Esc right before a letter, and no typed letter may get lost.
             Key::Alt(ch) => self.text.push(*ch),
             Key::Enter => {
                 self.touched = (!self.text.is_empty()).then_some(now);
@@ -193,18 +199,18 @@ impl Draft {
             }
             Key::CtrlC | Key::CtrlD | Key::Other => return None,
         }
-        // Who emptied the line is done with it.
+        // A person who emptied the line has finished typing, so the next key may answer a question.
         self.touched = (!self.text.is_empty()).then_some(now);
         None
     }
 }
 
-/// The terminal's keys, raw, until it is dropped.
+/// The terminal's keys in raw mode. Dropping this value restores the mode.
 pub(super) struct RawKeys {
     input: AsyncFd<OwnedFd>,
     parser: Parser,
     ready: VecDeque<Key>,
-    /// When what has begun with Esc is complete as it is. Kept here, because the wait itself is dropped often.
+    /// When the pending escape sequence counts as complete. Stored here, because callers drop the wait itself often.
     due: Option<Instant>,
     _raw: Raw,
 }
@@ -216,6 +222,7 @@ struct Raw {
 impl Raw {
     fn enter_mode(dumb: bool) -> std::io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
+        // Bracketed paste on, cursor hidden. A dumb terminal would print the sequence as text.
         if !dumb {
             write_sequence("\u{1b}[?2004h\u{1b}[?25l");
         }
@@ -240,12 +247,13 @@ fn write_sequence(sequence: &str) {
 }
 
 impl RawKeys {
-    /// Takes the terminal over; a dumb one is told nothing.
+    /// Takes over the terminal; sends no sequences to a dumb one.
     pub(super) fn open(dumb: bool) -> std::io::Result<Self> {
         #[expect(
             deprecated,
             reason = "sound for an owned descriptor; its successor is unsafe to call"
         )]
+        // A duplicate, because `AsyncFd` closes its descriptor when it drops.
         let input = AsyncFd::new(rustix::io::dup(std::io::stdin())?)?;
         Ok(Self {
             input,
@@ -256,7 +264,7 @@ impl RawKeys {
         })
     }
 
-    /// The next key; none when the terminal is gone. Safe to drop at any time.
+    /// Waits for the next key; `None` when the terminal is gone. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Key> {
         loop {
             if let Some(key) = self.ready.pop_front() {
@@ -270,7 +278,8 @@ impl RawKeys {
                 }
             };
             let mut guard = readable.ok()?;
-            // The descriptor blocks (it is shared with whoever started us), so it is read only when it is ready.
+            // The parent process shares this blocking descriptor, so it must stay blocking: read only when poll
+            // reports input.
             if !is_ready(self.input.get_ref())? {
                 guard.clear_ready();
                 continue;
@@ -280,6 +289,8 @@ impl RawKeys {
                 Ok(0) => return None,
                 Ok(n) => {
                     self.ready.extend(self.parser.push(&bytes[..n]));
+                    // A deadline, not a duration: during a stream each event restarts the wait, and Esc would never
+                    // complete.
                     self.due = self.parser.wait().map(|wait| clock::now() + wait);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
@@ -289,7 +300,7 @@ impl RawKeys {
     }
 }
 
-/// Waits until then; for ever without a time.
+/// Sleeps until `due`; forever if it is `None`.
 pub(super) async fn sleep_until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
@@ -316,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_keys_however_they_are_cut() {
+    fn bytes_become_keys_however_reads_split_them() {
         let bytes =
             "yé\r\u{7f}\u{3}\u{4}\u{15}\u{17}\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}x\u{1b}é\u{1b}[[A\u{1b}[200~n\ra\u{1b}[201~z"
                 .as_bytes();
@@ -342,13 +353,13 @@ mod tests {
             let mut parser = Parser::default();
             let mut got = parser.push(&bytes[..cut]);
             got.extend(parser.push(&bytes[cut..]));
-            // An arrow key is `ESC [ A`, which starts like "other" and ends like a letter.
+            // An arrow key is `ESC [ A`: it starts like an unknown sequence and ends like a letter.
             assert_eq!(got, keys, "cut at {cut}");
         }
     }
 
     #[test]
-    fn esc_is_a_key_and_eats_no_other() {
+    fn esc_is_a_key_and_does_not_swallow_others() {
         let mut parser = Parser::default();
         assert_eq!(parser.push(b"\x1b"), []);
         assert_eq!(parser.wait(), Some(ESCAPE));
@@ -365,7 +376,7 @@ mod tests {
                 Key::Alt('\u{7f}')
             ]
         );
-        // The rest of an arrow key is no letter, however late it comes.
+        // The last byte of an arrow key is not a letter, however late it arrives.
         assert_eq!(parser.push(b"\x1b["), []);
         assert_eq!(parser.wait(), Some(SEQUENCE));
         assert_eq!(parser.push(b"A"), [Key::Other]);
@@ -375,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_table_answers_a_question() {
+    fn letters_answer_according_to_the_shared_table() {
         for letter in (0..=255u8).map(char::from) {
             for has_rule in [false, true] {
                 let action = answer_of(letter, has_rule);
@@ -391,13 +402,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_types_does_not_answer_by_accident() {
+    async fn keys_right_after_typing_do_not_answer() {
         let start = clock::now();
         let after = |ms| start + Duration::from_millis(ms);
         assert!(is_deliberate(start, None));
         assert!(!is_deliberate(after(100), Some(start)));
         assert!(is_deliberate(after(600), Some(start)));
-        // A line that was emptied is not being typed any more.
+        // An emptied line is not being typed anymore.
         let mut draft = Draft::default();
         for (key, touched) in [
             (Key::Char('a'), true),
@@ -416,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_line_is_typed_and_mended() {
+    async fn line_is_typed_and_edited() {
         let mut draft = Draft::default();
         let now = clock::now();
         for ch in "add a tst".chars() {
@@ -425,7 +436,7 @@ mod tests {
         draft.take(&Key::CtrlW, now);
         draft.take(&Key::Paste("testt".into()), now);
         draft.take(&Key::Backspace, now);
-        // What begins with Esc empties no line that is being typed.
+        // Alt keys edit the line; they do not empty it like Esc.
         for key in [Key::Alt('\r'), Key::Alt('b'), Key::Alt('\u{7f}')] {
             draft.take(&key, now);
         }

@@ -1,14 +1,14 @@
-//! Markdown as it arrives: characters in, painted text out, append-only.
+//! Streaming Markdown: characters in, colored text out, append-only.
 //!
-//! Nothing that was given out is ever changed again, so text flows like typing and can be piped. What it
-//! gives depends on the characters alone, never on how they were cut. It holds back only what it must to
-//! decide: the beginning of a line, a word, a link, a line of code, a table.
+//! Invariants: output never changes later, so text flows like typing and can be piped. It depends on the characters
+//! alone, not on how the deltas split them. Only what is still undecided is held back: the start of a line, a word, a
+//! link, a line of code, a table. Styles within a line are `wrap`'s job, code colors `highlight`'s.
 
 use super::highlight::highlight_line;
 use super::style::{Color, Styler, measure_width, wrap_text};
 use super::wrap::{Flow, Spans};
 
-/// A renderer of one message.
+/// The renderer of one message.
 #[derive(Debug)]
 pub(super) struct Markdown {
     styler: Styler,
@@ -18,26 +18,26 @@ pub(super) struct Markdown {
     flow: Flow,
     escape: Escape,
     table: Vec<String>,
-    /// Something was shown, so an empty line may stand before what comes.
+    /// Something was already shown, so an empty line may precede the next block.
     begun: bool,
     blank: bool,
 }
 
-/// Within an escape sequence, which nobody is shown.
+/// The position within a foreign escape sequence, which is swallowed.
 #[derive(Debug)]
 enum Escape {
     None,
     Begun,
-    /// Until a letter.
+    /// Until a final byte, as in `ESC [ … m`.
     Control,
-    /// Until a bell, or another escape and what follows it.
+    /// Until a bell, or until another escape and its next character.
     Text,
 }
 
 impl Escape {
     fn consume_char(&mut self, ch: char) -> bool {
         let (next, swallowed) = match (&self, ch) {
-            // A line's end ends everything: a sequence that never ends must not eat the message.
+            // A line feed ends every sequence: one that never ends must not swallow the message.
             (_, '\n') => (Self::None, false),
             (Self::None, '\u{1b}') => (Self::Begun, true),
             (Self::None, '\u{9b}') => (Self::Control, true),
@@ -57,15 +57,16 @@ impl Escape {
     }
 }
 
+/// The kind of line being read.
 #[derive(Debug)]
 enum MarkdownBlock {
-    /// The beginning of a line, as far as it is known.
+    /// The start of a line, while its kind is undecided.
     Start(String),
-    /// A line whose text flows.
+    /// A line whose text flows to the output.
     Text,
-    /// A fenced block: its fence, its language, the line so far.
+    /// A fenced code block: its fence and the line so far.
     Code(Fence, String),
-    /// A line that is taken whole: a fence's beginning, a rule, a row of a table.
+    /// A line that is rendered only when complete: a fence, a rule, a table row.
     Whole(String),
 }
 
@@ -77,12 +78,12 @@ struct Fence {
     lang: String,
 }
 
-/// What the beginning of a line says.
+/// What the start of a line reveals.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     Undecided,
     Whole,
-    /// Text follows, from this byte on.
+    /// Text of this kind starts at this byte.
     Text(LineKind, usize),
 }
 
@@ -91,13 +92,13 @@ enum LineKind {
     Plain,
     Heading(usize),
     Bullet,
-    /// Its number, with what follows it.
+    /// The number with its delimiter and space.
     Ordered(String),
     Quote,
 }
 
 impl Markdown {
-    /// For lines of at most `width` columns.
+    /// Creates a renderer for lines of at most `width` columns.
     pub(super) fn new(styler: Styler, width: usize) -> Self {
         Self {
             styler,
@@ -112,13 +113,14 @@ impl Markdown {
         }
     }
 
-    /// Takes more of the text; gives what can be shown of it.
+    /// Adds text and returns what can be shown of it.
     pub(super) fn push(&mut self, text: &str) -> String {
         for ch in text.chars() {
             match ch {
                 _ if self.escape.consume_char(ch) => {}
                 '\n' => self.line_ends(),
                 '\t' => (0..4).for_each(|_| self.take(' ')),
+                // Characters that reorder text would make a person read something else than what is there.
                 _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
                 _ => self.take(ch),
             }
@@ -126,7 +128,7 @@ impl Markdown {
         self.flow.take_output()
     }
 
-    /// The end of the text; gives what was held back, and ends the line.
+    /// Ends the message: returns the held-back rest and ends the line.
     pub(super) fn finish(&mut self) -> String {
         let pending = match &self.block {
             MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) | MarkdownBlock::Code(_, line) => {
@@ -165,7 +167,7 @@ impl Markdown {
                 self.end_table();
                 self.blank = true;
             }
-            // Too short to have been decided.
+            // The line ended before its start revealed its kind.
             MarkdownBlock::Start(line) | MarkdownBlock::Whole(line) => self.whole_line(&line),
             MarkdownBlock::Text => {
                 self.spans.end_line(&mut self.flow);
@@ -216,6 +218,7 @@ impl Markdown {
     fn whole_line(&mut self, line: &str) {
         let bare = line.trim();
         if bare.starts_with('|') {
+            // The widths of the columns depend on every row, so a table waits for its end.
             self.table.push(bare.to_owned());
             return;
         }
@@ -239,6 +242,7 @@ impl Markdown {
     fn code_line(&mut self, fence: &Fence, line: &str) {
         self.begin_line();
         let spaces = line.len() - line.trim_start_matches(' ').len();
+        // CommonMark: the lines of a block lose the indentation of its fence.
         let line = &line[spaces.min(fence.indent)..];
         let painted = highlight_line(self.styler, &fence.lang, line);
         let text = if painted.is_empty() {
@@ -274,6 +278,7 @@ impl Fence {
         let ch = bare.chars().next().filter(|ch| matches!(ch, '`' | '~'))?;
         let len = bare.chars().take_while(|other| *other == ch).count();
         let info = bare[len..].trim();
+        // CommonMark: a backtick after the run makes it inline code.
         if len < 3 || ch == '`' && info.contains('`') {
             return None;
         }
@@ -297,7 +302,7 @@ fn is_rule(bare: &str) -> bool {
         .any(|mark| bare.len() >= 3 && bare.chars().all(|ch| ch == *mark))
 }
 
-/// Decides with as few characters as possible.
+/// Classifies a line from as few characters as possible, so that its text can flow early.
 fn classify_line(line: &str) -> Start {
     let bare = line.trim_start_matches(' ');
     let at = line.len() - bare.len();
@@ -309,7 +314,7 @@ fn classify_line(line: &str) -> Start {
     match first {
         '|' => Start::Whole,
         '`' | '~' | '-' | '*' | '_' if run >= 3 && after.is_none() => {
-            // A fence, a rule, or `***bold and italic***`.
+            // Could still become a fence, a rule, or `***bold and italic***`.
             if matches!(first, '`' | '~') {
                 Start::Whole
             } else {
@@ -342,6 +347,7 @@ fn classify_ordered_item(bare: &str, at: usize) -> Start {
     let digits = bare.chars().take_while(char::is_ascii_digit).count();
     let mut rest = bare[digits..].chars();
     match (rest.next(), rest.next()) {
+        // CommonMark allows nine digits.
         (None, _) if digits <= 9 => Start::Undecided,
         (Some('.' | ')'), None) => Start::Undecided,
         (Some('.' | ')'), Some(' ')) if digits <= 9 => {
@@ -352,9 +358,10 @@ fn classify_ordered_item(bare: &str, at: usize) -> Start {
     }
 }
 
-/// Draws a table's rows, the first as its head; wide columns are folded until it fits.
+/// Renders a table; the first row is its head. Shrinks and wraps wide columns until it fits.
 fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
     let cells = |row: &String| -> Vec<String> {
+        // `\u{1}` protects escaped bars from the split; `push` has removed it from the input.
         let inner = row.trim_matches('|').replace("\\|", "\u{1}");
         inner
             .split('|')
@@ -434,7 +441,7 @@ fn render_table(styler: Styler, max: usize, rows: &[String]) -> String {
     out
 }
 
-/// A painted text without its paint.
+/// Removes the colors from a text that this module colored.
 fn strip_colors(painted: &str) -> String {
     let mut pieces = painted.split("\u{1b}[");
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -443,7 +450,7 @@ fn strip_colors(painted: &str) -> String {
     })
 }
 
-/// A text of one line, without any block.
+/// Renders one line of text without block structure.
 fn render_inline(styler: Styler, text: &str) -> String {
     let mut flow = Flow::new(styler, usize::MAX);
     let mut spans = Spans::default();

@@ -1,4 +1,4 @@
-//! What Markdown looks like, and that it does not matter how it arrives.
+//! How Markdown renders, and that the splitting of its input makes no difference.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn whole(styler: Styler, width: usize, text: &str) -> String {
     markdown.push(text) + &markdown.finish()
 }
 
-/// Escape sequences as `{1;36}`, the end of a look as `{}`.
+/// Shows escape sequences as `{1;36}`, and a reset as `{}`.
 fn looks(text: &str) -> String {
     let shown = whole(COLOUR, 40, text);
     let mut out = String::new();
@@ -39,7 +39,7 @@ one [x](rel)\n\n| a | **b** |\n|---|:-:|\n| 1 | two |\n\n---\n***both*** 2 * 3 *
 文章は単語の間に空白がないので、どこでも折り返せます。\n~~~\nopen";
 
 #[test]
-fn blocks_and_spans() {
+fn blocks_and_spans_render() {
     for (text, expected) in [
         ("plain", "plain\n"),
         ("a **b** c", "a {1}b {}c\n"),
@@ -80,7 +80,7 @@ fn blocks_and_spans() {
 }
 
 #[test]
-fn folds_at_words_and_hangs() {
+fn text_wraps_at_words_with_hanging_indent() {
     assert_eq!(
         whole(PLAIN, 20, "- one two three four five"),
         "• one two three four\n  five\n"
@@ -91,7 +91,7 @@ fn folds_at_words_and_hangs() {
 }
 
 #[test]
-fn tables_are_aligned_and_folded() {
+fn tables_are_aligned_and_wrapped() {
     let text = "| a | b |\n|---|---|\n| long | x |\n\nafter";
     assert_eq!(whole(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
     let code = whole(COLOUR, 40, "|`a`|b|\n|-|-|\n|cc|d|");
@@ -103,7 +103,7 @@ fn tables_are_aligned_and_folded() {
 }
 
 #[test]
-fn how_it_is_cut_does_not_matter() {
+fn splitting_the_input_makes_no_difference() {
     for styler in [PLAIN, COLOUR] {
         let expected = whole(styler, 40, LONG);
         for cut in (0..=LONG.len()).filter(|at| LONG.is_char_boundary(*at)) {
@@ -118,7 +118,7 @@ fn how_it_is_cut_does_not_matter() {
 }
 
 #[test]
-fn no_line_is_too_long() {
+fn lines_never_exceed_the_width() {
     let code = |line: &str| line.starts_with("  ");
     for line in whole(PLAIN, 40, LONG).lines().filter(|line| !code(line)) {
         assert!(measure_width(line) <= 40, "{line}");
@@ -127,13 +127,13 @@ fn no_line_is_too_long() {
 
 proptest! {
     #[test]
-    fn anything_can_come(text in "[-*_`~#>|\\[\\]() a1.\n\\\\é日\u{1b}]{0,80}", at in 0usize..80) {
+    fn arbitrary_text_renders_the_same_in_two_pieces(text in "[-*_`~#>|\\[\\]() a1.\n\\\\é日\u{1b}]{0,80}", at in 0usize..80) {
         let expected = whole(COLOUR, 20, &text);
         let at = text.floor_char_boundary(at.min(text.len()));
         let mut markdown = Markdown::new(COLOUR, 20);
         let shown = markdown.push(&text[..at]) + &markdown.push(&text[at..]) + &markdown.finish();
         prop_assert_eq!(&shown, &expected);
-        // Every look that begins ends.
+        // Every style that starts also ends.
         let last = shown.rfind("\u{1b}[").map(|at| &shown[at..]);
         prop_assert!(last.is_none_or(|last| last.starts_with("\u{1b}[0m")), "{}", shown);
     }

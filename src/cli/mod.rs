@@ -1,9 +1,12 @@
-//! Terminal clients of the server: demo, chat, run, sessions, models, doctor, config.
+//! Terminal clients of the server: demo, chat, run, sessions, models, doctor, config, docs.
 //!
-//! They start a server of their own and talk to it over its stdin and stdout, as an editor does; they know
-//! the protocol and nothing behind it. In reading order: `client` is the connection; `turn` sees one turn
-//! through; `view` shows it by `blocks` and `markdown` on a `screen`; `edit` is the person's own editor; the
-//! commands stand beside them.
+//! Each client starts its own server and talks to it over stdin and stdout, as an editor does. Clients know the
+//! protocol
+//! and nothing behind it; `config`, `config_test` and `doctor` also read [`crate::config`].
+//!
+//! Reading order: `client` is the connection, and `turn` drives one turn. `view` renders it with `blocks` and
+//! `markdown`
+//! on a `screen`. `external_editor` opens the person's own editor. The other modules are the commands.
 
 mod args;
 mod blocks;
@@ -50,9 +53,9 @@ use style::{Color, Styler};
 
 use crate::config::{ConfigSource, Trust};
 
-/// Runs a command that is a client; its exit code. `cwd` is the folder the program was started in.
+/// Runs a client command and returns its exit code. `cwd` is the folder the program was started in.
 ///
-/// `trust`: what the person said of folders, for the commands that judge it themselves.
+/// `trust` holds the person's decisions on folders, for the commands that judge the configuration themselves.
 pub async fn run_command(
     command: CliCommand,
     shared: &GlobalArgs,
@@ -64,6 +67,7 @@ pub async fn run_command(
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
+            // Through a screen, because an error may quote text that would act on the terminal (R-SEC).
             let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
             let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
             screen.write_line(&format!("{mark} {why}"));
@@ -90,7 +94,7 @@ async fn try_run(
             .filter(|dir| dir.is_dir())
             .ok_or_else(|| format!("{} is not a folder", dir.display()))
     };
-    // What was named must be there: its rules may forbid what the defaults allow.
+    // A named file must exist: its rules may forbid what the defaults allow.
     let named = || match &shared.config {
         Some(path) if !cwd.join(path).is_file() => {
             Err(format!("--config: there is no file {}", path.display()))
@@ -138,6 +142,7 @@ async fn try_run(
         }
         CliCommand::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
+            // No `named()` here and in `Doctor`: both report a missing file as one of the problems.
             ConfigCommand::Check { dir } => config::check_config(&mut stdout(), source, trust, &folder(dir)?),
             ConfigCommand::Test {
                 subject,

@@ -1,4 +1,6 @@
-//! `agentls models`: the models that can be chosen, and how their providers fare.
+//! `agentls models`: lists the available models and reports unhealthy providers.
+//!
+//! Prints the result of `agent/listModels` for people or as JSON; the server decides what is available.
 
 use std::io::IsTerminal;
 
@@ -9,7 +11,7 @@ use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
 
-/// Lists them; the exit code: 1 when there is none.
+/// Lists the models. Returns the exit code: 1 if there are none.
 pub(super) async fn list_models(
     json: bool,
     offline: bool,
@@ -22,6 +24,7 @@ pub(super) async fn list_models(
         ..ListModelsParams::default()
     };
     let listed: Result<ListModelsResult, ClientError> = client.request(method::LIST_MODELS, &params).await;
+    // Before the error returns: dropping the client would kill the server instead of ending it in order.
     client.close().await;
     let listed = listed?;
     let code = i32::from(listed.models.is_empty());

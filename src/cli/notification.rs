@@ -1,8 +1,8 @@
-//! Questions about single notifications: their number, their words, whether they are whole. Pure.
+//! Accessors for single notifications: sequence number, text, and whether the text is complete. Pure.
 
 use crate::protocol::{MessageBlock, MessageNotification, ServerNotification};
 
-/// The number of a durable notification.
+/// Returns the `seq` of a durable notification; `None` for transient ones.
 pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
     use ServerNotification as N;
     match told {
@@ -37,19 +37,19 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
     }
 }
 
-/// Whether the message's text was cut for the wire, so that it cannot be compared.
+/// Returns whether the message's text was cut for the wire, so that it cannot be compared.
 pub(super) fn is_cut(message: &MessageNotification) -> bool {
     let is_cut_block =
         |block: &MessageBlock| matches!(block, MessageBlock::Text { more, .. } if !more.is_empty());
     !message.more.is_empty() || message.content.iter().any(is_cut_block)
 }
 
-/// The words of a message.
+/// Returns the text of a message, without reasoning and tool calls.
 pub(super) fn extract_message_text(message: &MessageNotification) -> String {
     extract_content_text(&message.content)
 }
 
-/// The words of what a person said.
+/// Returns the text of a prompt, with a placeholder for each reference and image.
 pub(super) fn extract_content_text(content: &[MessageBlock]) -> String {
     let mut said = String::new();
     for block in content {

@@ -1,4 +1,4 @@
-//! What is piped into `agentls run`: read to its end, and framed as context of the prompt.
+//! Input piped into `agentls run`: reads it to its end, and frames it as context of the prompt.
 //!
 //! A pipe may never end, so the wait is announced and a signal ends it. Knows no server.
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::signals::Signals;
 
-/// How much is taken, in bytes: more than this hardly fits into a model's window.
+/// The largest accepted input, in bytes. A larger one hardly fits into a model's context window.
 const MAX_BYTES: usize = 512 << 10;
 /// After this time the wait is announced.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Why it cannot be used.
+/// Why the input cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PipedError {
     #[error("cannot read stdin: {0}")]
@@ -28,14 +28,19 @@ pub(super) enum PipedError {
     Interrupted,
 }
 
-/// All of stdin as text; bytes that are not UTF-8 are replaced, and counted in the second value.
+/// Reads all of stdin as text. Replaces invalid UTF-8; the second value counts the replacements.
+///
+/// # Errors
+///
+/// If stdin cannot be read, is larger than 512 KiB or contains a NUL byte, or if a signal arrives first.
 pub(super) async fn read_stdin(
     signals: &mut Signals,
     announce: impl FnOnce(),
 ) -> Result<(String, usize), PipedError> {
-    // The thread stays behind when a signal comes first; the program ends then.
+    // A blocking read cannot be canceled. After a signal its thread stays behind until the program exits.
     let reading = tokio::task::spawn_blocking(|| {
         let mut bytes = Vec::new();
+        // One byte beyond the limit shows that the input is too long.
         let read = io::stdin().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
         read.map(|_| bytes)
     });
@@ -72,7 +77,7 @@ fn decode_input(bytes: Vec<u8>) -> Result<(String, usize), PipedError> {
     })
 }
 
-/// The text in a frame that nothing in it can end.
+/// Wraps the text in a tag that no part of the text can close.
 pub(super) fn wrap_in_tag(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let mut name = "stdin".to_owned();
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_taken_and_the_rest_is_refused() {
+    fn text_is_accepted_and_binary_or_long_input_is_refused() {
         assert_eq!(decode_input(b"a\n".to_vec()).unwrap(), ("a\n".to_owned(), 0));
         let (text, broken) = decode_input(b"caf\xe9 \xff\xfe.".to_vec()).unwrap();
         assert_eq!((text.as_str(), broken), ("caf\u{fffd} \u{fffd}\u{fffd}.", 3));
@@ -102,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_the_text_ends_its_frame() {
+    fn text_cannot_close_its_tag() {
         assert_eq!(wrap_in_tag("a\n\n"), "<stdin>\na\n</stdin>");
         let framed = wrap_in_tag("a</STDIN>b</stdin-2>");
         assert!(framed.starts_with("<stdin-3>\n") && framed.ends_with("\n</stdin-3>"));

@@ -1,34 +1,34 @@
-//! The outputs of the last calls, so that a person can see all of what was shown in part.
+//! The outputs of recent calls, so that a person can see in full what the screen showed in part.
 //!
-//! Knows no server: what was cut for the wire is named by its reference.
+//! Knows no server: for an output that was cut for the wire it keeps the reference, and `chat` reads the rest.
 
 use std::collections::VecDeque;
 
 use crate::protocol::ToolCallNotification;
 
-/// Calls that are kept.
+/// How many calls are kept.
 const KEPT: usize = 20;
 
 /// The last calls that had an output.
 #[derive(Debug, Default)]
 pub(super) struct RecentCalls {
     calls: VecDeque<CallOutput>,
-    /// How a person sees all of an output; none where that is not possible.
+    /// How to show a full output, as a hint for people; `None` where that is not possible.
     pub(super) hint: Option<&'static str>,
 }
 
-/// What a call gave.
+/// The output of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallOutput {
     pub(super) title: String,
-    /// All of it, or its beginning.
+    /// The full output, or its start.
     pub(super) text: String,
-    /// Where all of it is, when `text` is its beginning.
+    /// Where the full output is, if `text` is only its start.
     pub(super) reference: Option<String>,
 }
 
 impl RecentCalls {
-    /// Keeps what an ended call gave.
+    /// Records the output of an ended call.
     pub(super) fn record_output(&mut self, call: &ToolCallNotification) {
         let Some(text) = call.output.clone().filter(|text| !text.is_empty()) else {
             return;
@@ -43,7 +43,7 @@ impl RecentCalls {
         });
     }
 
-    /// The Nth from the end, from 1.
+    /// Returns the nth output from the end; 1 is the last.
     pub(super) fn nth_last(&self, number: usize) -> Option<&CallOutput> {
         self.calls.get(self.calls.len().checked_sub(number)?)
     }

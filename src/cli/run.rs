@@ -1,7 +1,7 @@
-//! `agentls run`: one prompt, for scripts. The answer on stdout, all else on stderr.
+//! `agentls run`: one prompt, for scripts. The answer goes to stdout, everything else to stderr.
 //!
-//! What is piped in is context of the prompt. The exit code says how it ended; whatever ends a stream of JSON names the
-//! session.
+//! Piped input becomes context of the prompt. The exit code reports how the run ended. With `--json`, every last line
+//! of the stream names the session. It never prompts: approvals are all allowed or all denied.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -31,34 +31,34 @@ use crate::protocol::{
 const ALLOWED: &str = "allowed by --yes";
 const DENIED: &str = "denied: `agentls run` never prompts. Allow it with --yes, with --mode autoEdit or full, or with a rule in [approvals] allow";
 
-/// The exit code after Ctrl-C, as shells have it.
+/// The exit code after SIGINT: 128 + 2, the convention of shells.
 const INTERRUPTED: i32 = 130;
 const USAGE_ERROR: i32 = 2;
 const SOMETHING_DENIED: i32 = 3;
 const DEGRADED: i32 = 4;
 
-/// Where the prompt is.
+/// Where the prompt comes from.
 #[derive(Debug, PartialEq, Eq)]
 enum PromptSource {
     Text(String),
     Stdin,
 }
 
-/// What to run.
+/// The options of one run, validated.
 #[derive(Debug)]
 pub(super) struct RunOptions {
     prompt: PromptSource,
     json: bool,
     yes: bool,
-    /// The agent of a new session.
+    /// The agent of a new session; `None` selects the configured default.
     agent: Option<String>,
     session: Option<String>,
     r#continue: bool,
-    /// The folder to work in.
+    /// The folder to work in; `None` is the current one.
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Why there is no result.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
     #[error("{0}")]
@@ -88,8 +88,11 @@ impl RunError {
 }
 
 impl RunOptions {
+    /// Validates the command line.
+    ///
     /// # Errors
-    /// It is not clear what the prompt is, or there is none.
+    ///
+    /// [`RunError::Usage`] if the prompt is missing, empty or ambiguous, or if two folders are given.
     pub(super) fn from_arguments(arguments: RunArguments) -> Result<Self, RunError> {
         let usage = |what: &str| Err(RunError::Usage(what.to_owned()));
         let mut words = arguments.words.into_iter();
@@ -124,31 +127,37 @@ impl RunOptions {
     }
 }
 
-/// Runs it; the exit code.
+/// Runs the prompt. Returns the exit code.
+///
+/// # Errors
+///
+/// If the command line, stdin, stdout or the server fails, or if a signal ends the run before the turn does.
 pub(super) async fn run_headless(
     options: RunOptions,
     mut launch: Launch,
     env: &Env,
 ) -> Result<i32, RunError> {
+    // This client handles signals itself, so nothing else would end a wait for the server.
     launch.interruptible = true;
     let json = options.json;
     let mut session = options.session.clone();
     let done = run_prompt(options, &launch, env, &mut session).await;
     if let (true, Err(error)) = (json, &done) {
         let error = json!({"message": error.to_string(), "sessionId": session});
-        // It is told on stderr as well.
+        // A lost line is acceptable here: `run_command` prints the error to stderr as well.
         let _ = print_line(&json!({ "error": error }));
     }
     done
 }
 
-/// Runs it; `session` becomes its session as soon as that is known.
+/// Runs the prompt. Sets `session` as soon as its id is known, so that an error can name it.
 async fn run_prompt(
     options: RunOptions,
     launch: &Launch,
     env: &Env,
     session: &mut Option<String>,
 ) -> Result<i32, RunError> {
+    // First: from here on, a Ctrl-C ends the run with its exit code instead of killing the process.
     let mut signals = Signals::install_handlers().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
     let styler = Styler::from_env(env, progress);
@@ -158,7 +167,7 @@ async fn run_prompt(
         Screen::with_stderr(progress, styler)
     });
     view.only_progress();
-    // Also with --json: who waits for it shall know.
+    // Used even with --json: a person who waits for stdin must know why.
     let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);
@@ -180,7 +189,7 @@ async fn run_prompt(
             return UserIntent::GoOn;
         }
         written = print_line(&json!({"method": told.method(), "params": told}));
-        // Whoever followed it is gone, so it does not go on unseen.
+        // The reader of the output is gone: cancel instead of working unseen.
         match written {
             Ok(true) => UserIntent::GoOn,
             Ok(false) | Err(_) => UserIntent::Cancel,
@@ -202,6 +211,7 @@ async fn run_prompt(
     };
     let ended = turn.run_to_end(WaitFor::Answered(request)).await;
     let resume = format!("to resume this session: agentls chat --session {session_id}");
+    // On stderr and before the error check, so that a failed run also says how to resume.
     view.show_note(Color::Dim, &resume);
     drop(view);
     client.close().await;
@@ -217,7 +227,7 @@ async fn run_prompt(
     Ok(exit_code(result.state, denied))
 }
 
-/// The exit code of a turn's end.
+/// Returns the exit code for the end of a turn.
 fn exit_code(state: TurnState, denied: u64) -> i32 {
     match state {
         TurnState::Completed if denied > 0 => SOMETHING_DENIED,
@@ -228,7 +238,7 @@ fn exit_code(state: TurnState, denied: u64) -> i32 {
     }
 }
 
-/// The result for programs: with its session, and how many calls were denied.
+/// Returns the result for programs, with the session's id and the number of denied calls.
 fn with_session(result: &PromptResult, session_id: &str, denied: u64) -> Value {
     let mut value = json!({"sessionId": session_id, "denied": denied});
     if let (Value::Object(all), Ok(Value::Object(result))) = (&mut value, serde_json::to_value(result)) {
@@ -237,7 +247,7 @@ fn with_session(result: &PromptResult, session_id: &str, denied: u64) -> Value {
     value
 }
 
-/// What to send: the prompt with the files that it points at, and what was piped in.
+/// Returns the prompt to send: its text, the files it refers to, and the piped input.
 async fn read_prompt(
     source: &PromptSource,
     launch: &Launch,
@@ -279,6 +289,7 @@ async fn read_prompt(
     }
 }
 
+/// Opens the chosen session, or creates one. Returns its id.
 async fn open(
     client: &mut ServerClient,
     options: &RunOptions,
@@ -306,6 +317,7 @@ async fn open(
         session_id: session_id.clone(),
         after_seq: None,
         before_seq: None,
+        // Only the session is needed, none of its events.
         tail: Some(0),
         read_only: false,
     };
@@ -313,7 +325,7 @@ async fn open(
     Ok(session_id)
 }
 
-/// For people it is drawn; for programs it is what the model wrote.
+/// Prints the answer: rendered for a terminal, else as the model wrote it.
 fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
     if result.text.is_empty() {
         return Ok(true);
@@ -347,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_says_how_it_ended() {
+    fn exit_code_reports_how_the_turn_ended() {
         for (state, denied, code) in [
             (TurnState::Completed, 0, 0),
             (TurnState::Completed, 2, 3),

@@ -1,8 +1,8 @@
-//! The terminal as something to append to: text that stays, and one line below it that does not.
+//! The terminal as an append-only log: permanent text, and one temporary status line below it.
 //!
-//! Knows columns and rows, so that what was shown last can be taken off again; knows nothing of what is
-//! shown. The one place through which all lines for people go: nothing that acts on a terminal passes, but for line
-//! feeds, tabs and our own colours.
+//! Tracks rows and columns, so that recent text can be erased again; knows nothing about its meaning. All lines for
+//! people pass through here. Invariant: no control character or sequence reaches a terminal, except line feeds and our
+//! own colors.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
@@ -10,27 +10,31 @@ use std::io::{IsTerminal, Write};
 use super::style::{Color, Styler, char_width, fit_line, wrap_text};
 use crate::base::text::{escape_for_terminal, strip_control_characters};
 
-/// Lines for reading are not longer than this, in columns.
+/// The maximum width of a line for reading, in columns.
 const READABLE: usize = 100;
 
-/// Where text goes.
+/// An output with a status line, or a plain stream.
 pub(super) struct Screen {
     out: Box<dyn Write + Send>,
     terminal: bool,
-    /// Columns and rows; asked again where it matters.
+    /// Returns columns and rows; called again at each use, because a terminal may be resized.
     size: fn() -> (usize, usize),
-    /// How things are painted here.
+    /// The style of everything written here.
     pub(super) styler: Styler,
+    /// The cursor's column.
     column: usize,
+    /// Rows written so far.
     row: u64,
+    /// The line above the cursor is empty.
     blank: bool,
     status: String,
+    /// The status line is on the screen.
     drawn: bool,
-    /// Without empty lines.
+    /// Suppresses empty lines between blocks.
     tight: bool,
 }
 
-/// A place to go back to: the beginning of a line.
+/// The start of a line that [`Screen::erase_to`] can return to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     row: u64,
@@ -39,19 +43,20 @@ pub(super) struct Mark {
 }
 
 impl Screen {
-    /// Standard output.
+    /// Writes to standard output.
     pub(super) fn with_stdout(terminal: bool, styler: Styler) -> Self {
+        // `width` subtracts one column, so 81 yields lines of 80.
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
         Self::with_output(Box::new(std::io::stdout()), terminal, size, styler)
     }
 
-    /// Standard error.
+    /// Writes to standard error.
     pub(super) fn with_stderr(terminal: bool, styler: Styler) -> Self {
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
         Self::with_output(Box::new(std::io::stderr()), terminal, size, styler)
     }
 
-    /// Anything.
+    /// Writes to any output; `size` returns columns and rows.
     pub(super) fn with_output(
         out: Box<dyn Write + Send>,
         terminal: bool,
@@ -72,22 +77,22 @@ impl Screen {
         }
     }
 
-    /// Whether it is a terminal.
+    /// Returns whether the output is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// How many columns a line of text may take.
+    /// Returns how many columns a line may use: 20 to 100.
     pub(super) fn width(&self) -> usize {
         (self.size)().0.saturating_sub(1).clamp(20, READABLE)
     }
 
-    /// Leaves no empty lines between blocks from now on.
+    /// Suppresses empty lines between blocks from now on.
     pub(super) fn disable_gaps(&mut self) {
         self.tight = true;
     }
 
-    /// Appends text; line feeds in it begin new lines.
+    /// Appends text that may contain line feeds and our colors.
     pub(super) fn write(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -100,7 +105,7 @@ impl Screen {
         while let Some(ch) = chars.next() {
             match ch {
                 '\n' => {
-                    // Raw mode needs both, and no terminal minds.
+                    // Raw mode needs the carriage return; other modes tolerate it.
                     bytes.push_str(if self.terminal { "\r\n" } else { "\n" });
                     self.blank = self.column == 0;
                     self.column = 0;
@@ -120,6 +125,7 @@ impl Screen {
                 _ => {}
             }
             let width = char_width(ch);
+            // The terminal wraps here on its own; count the row so that `erase_to` finds its way back.
             if self.terminal && self.column + width > columns {
                 self.row += 1;
                 self.column = 0;
@@ -131,13 +137,13 @@ impl Screen {
         self.write_bytes(&bytes);
     }
 
-    /// Appends a line of its own.
+    /// Appends a line, and starts on a new one if necessary.
     pub(super) fn write_line(&mut self, text: &str) {
         self.fresh_line();
         self.write(&format!("{text}\n"));
     }
 
-    /// Appends a line that begins with `first` (`columns` wide, painted or not) and is folded behind it.
+    /// Appends a line that starts with `first` (`columns` wide, colored or not). Wrapped lines align behind it.
     pub(super) fn write_entry(&mut self, first: &str, columns: usize, text: &str) {
         let room = self.width().saturating_sub(columns);
         let lines = wrap_text(text, room);
@@ -147,21 +153,21 @@ impl Screen {
         }
     }
 
-    /// Someone else wrote a line, and the cursor stands at the beginning of the next.
+    /// Records that something else ended a line: the cursor is at the start of the next one.
     pub(super) fn note_foreign_newline(&mut self) {
         self.row += 1;
         self.column = 0;
         self.blank = false;
     }
 
-    /// Ends a line that has begun.
+    /// Ends the current line if it contains text.
     pub(super) fn fresh_line(&mut self) {
         if self.column > 0 {
             self.write("\n");
         }
     }
 
-    /// One empty line between what was and what comes.
+    /// Ensures exactly one empty line before the next text.
     pub(super) fn write_gap(&mut self) {
         self.fresh_line();
         if !self.blank && !self.tight {
@@ -169,7 +175,7 @@ impl Screen {
         }
     }
 
-    /// The line that does not stay; empty: none. Only on a terminal.
+    /// Sets the status line; empty text removes it. Only terminals have one.
     pub(super) fn set_status(&mut self, text: &str) {
         if !self.terminal || self.styler.dumb || (text == self.status && self.drawn) {
             return;
@@ -181,7 +187,7 @@ impl Screen {
         self.write_bytes(&bytes);
     }
 
-    /// The beginning of the line that follows.
+    /// Returns the start of the next line, for [`Self::erase_to`].
     pub(super) fn mark_line(&mut self) -> Mark {
         self.fresh_line();
         Mark {
@@ -191,10 +197,11 @@ impl Screen {
         }
     }
 
-    /// Takes off all that was written since `mark`; false when it cannot be reached any more.
+    /// Erases everything written since `mark`. Returns false if those rows are out of reach.
     pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
         let size = (self.size)();
         let rows = self.row.saturating_sub(mark.row);
+        // A resize rewraps rows, and rows that scrolled away cannot be reached; in both cases the count is wrong.
         if !self.terminal || self.styler.dumb || size != mark.size || rows + 2 > size.1 as u64 {
             return false;
         }
@@ -219,13 +226,13 @@ impl Screen {
         }
     }
 
-    /// Draws the status in the next row, and leaves the cursor where text goes on.
+    /// Draws the status in the next row, then returns the cursor to where text continues.
     fn draw_status(&mut self, bytes: &mut String) {
         if self.status.is_empty() {
             return;
         }
         let columns = (self.size)().0;
-        // Colours would be cut with the text, so the status is painted as a whole.
+        // Truncation could cut a color sequence in the middle, so dim the whole line afterward.
         let line = self
             .styler
             .dim_text(&fit_line(&self.status, columns.saturating_sub(1)));
@@ -241,13 +248,13 @@ impl Screen {
     }
 
     fn write_bytes(&mut self, bytes: &str) {
-        // Who stops reading our output has seen enough.
+        // If the reader of our output is gone, there is no one to tell.
         let _ = self.out.write_all(bytes.as_bytes());
         let _ = self.out.flush();
     }
 }
 
-/// The text without controls and hidden characters; our own colours stay.
+/// Returns the text without control and invisible characters; keeps our own colors.
 fn without_controls(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return strip_control_characters(text);
@@ -263,7 +270,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
                 rest = &rest[at + colour.len()..];
             }
             None => {
-                // A sequence of another's: up to the next of ours it is cleaned as one text.
+                // A foreign sequence: clean everything up to our next color as one piece.
                 let next = rest[at + 1..]
                     .match_indices('\u{1b}')
                     .map(|(found, _)| at + 1 + found);
@@ -280,7 +287,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     clean.into()
 }
 
-/// Writes JSON to standard output; on a terminal nothing in it acts there.
+/// Writes JSON to standard output; escapes it on a terminal, so that nothing in it acts there.
 pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
     if std::io::stdout().is_terminal() {
         print_to_stdout(&escape_for_terminal(json))
@@ -289,7 +296,7 @@ pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
     }
 }
 
-/// Writes to standard output for programs; false when nobody reads it any more, which is no failure.
+/// Writes to standard output for programs. Returns false if the reader is gone, which is not an error.
 pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -301,12 +308,13 @@ pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // A status line must not stay behind on the shell's screen.
         self.set_status("");
     }
 }
 
 fn terminal_size() -> (usize, usize) {
-    // One that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     let (columns, rows) = crossterm::terminal::size().unwrap_or_default();
     let known = |size: u16, usual: usize, least: u16| match size {
         0 => usual,
@@ -321,7 +329,7 @@ pub(super) mod testing {
 
     use super::*;
 
-    /// What was written, and how a terminal of 40 columns would show it.
+    /// Records the output, and renders it as a terminal of 40 columns would.
     #[derive(Clone, Default)]
     pub(in crate::cli) struct Paper(pub(in crate::cli) Arc<Mutex<Vec<u8>>>);
 
@@ -349,7 +357,7 @@ pub(super) mod testing {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
 
-        /// Rows of text, without white space at their ends.
+        /// Returns the visible rows without trailing white space.
         pub(in crate::cli) fn visible_rows(&self) -> Vec<String> {
             let mut rows: Vec<Vec<char>> = vec![Vec::new()];
             let (mut row, mut column) = (0, 0);
@@ -409,7 +417,7 @@ mod tests {
     use super::testing::Paper;
 
     #[test]
-    fn the_status_stays_below_and_goes_without_a_trace() {
+    fn status_stays_below_the_text_and_leaves_no_trace() {
         let paper = Paper::default();
         let mut screen = paper.open_screen(true);
         screen.set_status("working");
@@ -425,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_off_what_was_written_also_where_it_wrapped() {
+    fn erase_removes_wrapped_lines_too() {
         let paper = Paper::default();
         let mut screen = paper.open_screen(true);
         screen.write_line("stays");
@@ -442,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_our_colours_acts_on_the_terminal() {
+    fn only_own_colors_reach_the_terminal() {
         let paper = Paper::default();
         let mut screen = paper.open_screen(false);
         let evil = "a\u{1b}]52;c;eA==\u{7}b\u{1b}[2Jc\u{1b}[8md\u{9b}1Je\u{202e}\u{e0041}\u{200b}\u{7}";
@@ -452,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn one_empty_line_is_enough() {
+    fn consecutive_gaps_make_one_empty_line() {
         let paper = Paper::default();
         let mut screen = paper.open_screen(false);
         screen.write_gap();

@@ -1,4 +1,6 @@
-//! Which stored session a person means: by an id, the beginning of one, or the newest of a folder.
+//! Finds the stored session that a person means: by id, by a prefix of one, or the newest of a folder.
+//!
+//! Asks the server for its list and matches on this side; it opens and changes nothing.
 
 use std::path::Path;
 
@@ -8,12 +10,12 @@ use crate::base::text;
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult, SessionInfo};
 
-/// Sessions that are looked through for the beginning of an id.
+/// How many sessions are searched for an id prefix.
 const LOOKED_THROUGH: u32 = 10_000;
-/// Sessions of an ambiguous id that are named.
+/// How many sessions are listed for an ambiguous id.
 const NAMED: usize = 10;
 
-/// The sessions in which `query` stands (all of them without one), those used last first; at most `limit`.
+/// Returns up to `limit` sessions that contain `query`, or any without one; the last used come first.
 pub(super) async fn list_sessions(
     client: &mut ServerClient,
     query: Option<String>,
@@ -39,16 +41,17 @@ pub(super) async fn list_sessions(
     }
 }
 
-/// The session with this id, or the only one whose id begins so.
+/// Returns the session with this id, or the only one whose id starts with it.
 ///
 /// # Errors
-/// [`ClientError::NoSession`] when there is none, or more than one: then they are listed.
+///
+/// [`ClientError::NoSession`] if none or several match; several are listed. Also if the server does not answer.
 pub(super) async fn find_session(client: &mut ServerClient, id: &str) -> Result<String, ClientError> {
     let all = list_sessions(client, None, LOOKED_THROUGH).await?;
     match_session(&all, id).map_err(ClientError::NoSession)
 }
 
-/// The session of this folder that was used last.
+/// Returns the session last used in this folder.
 pub(super) async fn newest_session(
     client: &mut ServerClient,
     folder: &Path,
@@ -64,7 +67,7 @@ pub(super) async fn newest_session(
 }
 
 fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
-    // A variable that is not set must not choose the only session.
+    // An unset shell variable must not select the only session.
     if id.is_empty() {
         return Err("the session id is empty; see `agentls sessions`".to_owned());
     }

@@ -1,4 +1,6 @@
-//! `agentls sessions`: the sessions that are stored: listed, shown, searched, renamed, deleted.
+//! `agentls sessions`: lists, shows, exports, searches, renames and deletes stored sessions.
+//!
+//! A client of the server, which owns the store; nothing here opens the database.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -21,10 +23,10 @@ use crate::protocol::{
     RenameSessionParams, Role, ServerNotification,
 };
 
-/// Sessions of a list when no number is given.
+/// How many sessions a list shows by default.
 const LISTED: u32 = 50;
 
-/// Runs a command of `agentls sessions`; the exit code.
+/// Runs a command of `agentls sessions`. Returns the exit code.
 pub(super) async fn run_sessions_command(
     command: SessionsCommand,
     json: bool,
@@ -101,10 +103,12 @@ impl SessionCommands<'_> {
         let mut before = None;
         let mut unfinished = None;
         loop {
+            // Read-only needs no lock, so this also works while an editor has the session open.
             let params = LoadSessionParams {
                 session_id: id.clone(),
                 after_seq: None,
                 before_seq: before,
+                // The largest page of the protocol.
                 tail: Some(1_000),
                 read_only: true,
             };
@@ -117,12 +121,14 @@ impl SessionCommands<'_> {
                     .map(|partial| as_message(&id, page.seq, partial));
             }
             before = events.first().and_then(|event| event.params["seq"].as_u64());
+            // Without a number to continue from, stop instead of requesting the same page forever.
             let more = page.has_earlier && before.is_some();
             pages.push(events);
             if !more {
                 break;
             }
         }
+        // Pages arrive from the newest to the oldest.
         let events = pages.into_iter().rev().flatten();
         if self.json {
             events.for_each(|event| print_line(&event));
@@ -186,7 +192,7 @@ impl SessionCommands<'_> {
     }
 }
 
-/// What a message in progress has so far, as the message that it is once its session is mended.
+/// Converts an unfinished message into the message that the session will contain once it is repaired.
 fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotification {
     let mut content = Vec::new();
     for (is_text, text) in [(false, partial.reasoning), (true, partial.text)] {
@@ -200,6 +206,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
     MessageNotification {
         header: EventHeader {
             session_id: session.to_owned(),
+            // After the last event, or the view would treat it as a repetition.
             seq: seq + 1,
             turn_id: None,
             at: clock::wall_ms(),
@@ -214,6 +221,7 @@ fn as_message(session: &str, seq: u64, partial: PartialMessage) -> ServerNotific
     .into()
 }
 
+/// Asks at the terminal. Without a terminal it fails, so that a script cannot delete by accident.
 fn confirm_deletion(id: &str) -> Result<bool, ClientError> {
     if !std::io::stdin().is_terminal() {
         return Err(ClientError::Failed(
@@ -238,7 +246,7 @@ fn print_line(value: &impl Serialize) {
     let _ = screen::print_json(&format!("{text}\n"));
 }
 
-/// How long ago, in words.
+/// Formats an age in words.
 pub(super) fn format_age(then: i64, now: i64) -> String {
     let minutes = (now - then).max(0) / 60_000;
     match minutes {
@@ -257,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_how_long_ago() {
+    fn age_is_described_in_words() {
         let minute = 60_000;
         for (ago, words) in [
             (0, "just now"),

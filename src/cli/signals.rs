@@ -1,22 +1,22 @@
-//! Signals to a terminal client: Ctrl-C asks to cancel, the others ask to leave.
+//! Signals to a terminal client: Ctrl-C requests a cancel, the others request an exit.
 //!
-//! Knows nothing of what is canceled. Every listener sees every signal that arrives after it began to listen.
+//! Does not know what is canceled. Every listener sees every signal that arrives after it was created.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals to this process.
+/// A listener for SIGINT, SIGTERM and SIGHUP.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
-/// What a signal asks for.
+/// The action that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignalAction {
-    /// Ctrl-C.
+    /// SIGINT, which Ctrl-C sends.
     Cancel,
-    /// The end.
+    /// SIGTERM or SIGHUP.
     Leave,
 }
 
@@ -29,9 +29,10 @@ impl Signals {
         })
     }
 
-    /// The next. Safe to drop at any time.
+    /// Waits for the next signal. Cancel-safe.
     pub(super) async fn next(&mut self) -> SignalAction {
         tokio::select! { biased;
+            // `biased` keeps this order: a request to leave precedes a request to cancel.
             _ = self.terminate.recv() => SignalAction::Leave,
             _ = self.hangup.recv() => SignalAction::Leave,
             _ = self.interrupt.recv() => SignalAction::Cancel,

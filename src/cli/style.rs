@@ -1,11 +1,13 @@
-//! How text looks: colours or none, and how wide it is on a screen.
+//! The look of text: colors or none, widths, and short forms of durations, token counts and prices.
+//!
+//! Pure. Text from outside that is measured here is also cleaned here; [`super::screen`] cleans everything again.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::base::text;
 use crate::config::Env;
 
-/// A look. The sixteen colours of the terminal's own theme are used, and no others.
+/// A text style. Uses only the terminal theme's own sixteen colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Color {
     Bold,
@@ -36,7 +38,7 @@ impl Color {
         Self::BoldYellow,
     ];
 
-    /// The sequence of ours that `text` begins with.
+    /// Returns the leading escape sequence of `text`, if it is one of ours.
     pub(super) fn parse_sequence(text: &str) -> Option<&str> {
         let parameters = text.strip_prefix("\u{1b}[")?;
         let length = parameters.find('m')?;
@@ -45,7 +47,7 @@ impl Color {
         is_ours.then(|| &text[..length + 3])
     }
 
-    /// The parameters of its escape sequence.
+    /// Returns the parameters of the escape sequence.
     pub(super) fn sgr_code(self) -> &'static str {
         match self {
             Self::Bold => "1",
@@ -63,26 +65,27 @@ impl Color {
     }
 }
 
-/// Paints, or does not.
+/// Applies styles, or leaves text plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Styler {
-    /// Whether colours are wanted.
+    /// Whether to use colors.
     pub(super) colour: bool,
-    /// The terminal knows no escape sequences: nothing that was drawn can be taken off.
+    /// The terminal knows no escape sequences, so nothing drawn can be erased.
     pub(super) dumb: bool,
 }
 
 impl Styler {
-    /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
+    /// Enables colors on a terminal, unless `NO_COLOR` is set or the terminal is dumb.
     pub(super) fn from_env(env: &Env, terminal: bool) -> Self {
         let dumb = env.get("TERM") == Some("dumb");
         Self {
+            // no-color.org: the variable counts only if it is not empty.
             colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
             dumb,
         }
     }
 
-    /// `text` in this look.
+    /// Returns `text` in this style.
     pub(super) fn paint_text(self, ink: Color, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
@@ -90,23 +93,23 @@ impl Styler {
         format!("\u{1b}[{}m{text}\u{1b}[0m", ink.sgr_code())
     }
 
-    /// `text`, dimmed.
+    /// Returns `text` dimmed.
     pub(super) fn dim_text(self, text: &str) -> String {
         self.paint_text(Color::Dim, text)
     }
 }
 
-/// How many columns a character takes. A tab is shown as four spaces by those who draw.
+/// Returns how many columns a character takes. Callers draw a tab as four spaces.
 pub(super) fn char_width(ch: char) -> usize {
     ch.width().unwrap_or(0)
 }
 
-/// How many columns a plain text takes.
+/// Returns how many columns a plain text takes.
 pub(super) fn measure_width(text: &str) -> usize {
     text.width()
 }
 
-/// A line of text from outside: safe, tabs spread, at most `max` columns, an ellipsis where it was cut.
+/// Cleans a line from outside and fits it to `max` columns: spreads tabs, and ends a cut with an ellipsis.
 pub(super) fn fit_line(line: &str, max: usize) -> String {
     let line = text::strip_control_characters(line)
         .replace('\t', "    ")
@@ -115,6 +118,7 @@ pub(super) fn fit_line(line: &str, max: usize) -> String {
         return line;
     }
     let mut cut = String::new();
+    // The ellipsis takes one column.
     let mut used = 1;
     for ch in line.chars() {
         used += char_width(ch);
@@ -127,7 +131,7 @@ pub(super) fn fit_line(line: &str, max: usize) -> String {
     cut
 }
 
-/// Cuts a line of text from outside into pieces of at most `max` columns, so that all of it is seen.
+/// Cleans a line from outside and splits it into pieces of at most `max` columns, so that all of it is visible.
 pub(super) fn split_line(line: &str, max: usize) -> Vec<String> {
     let max = max.max(8);
     let (mut pieces, mut used) = (vec![String::new()], 0);
@@ -144,7 +148,7 @@ pub(super) fn split_line(line: &str, max: usize) -> Vec<String> {
     pieces
 }
 
-/// Folds text at word ends into lines of at most `max` columns; a longer word is cut.
+/// Wraps text at word ends into lines of at most `max` columns; cuts longer words.
 pub(super) fn wrap_text(text: &str, max: usize) -> Vec<String> {
     let max = max.max(8);
     let mut lines = Vec::new();
@@ -175,7 +179,7 @@ pub(super) fn wrap_text(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
-/// `1.2 s`, `340 ms`.
+/// Formats a duration: `340 ms`, `1.2 s`, `1 min 1 s`.
 pub(super) fn format_duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -184,7 +188,7 @@ pub(super) fn format_duration(ms: u64) -> String {
     }
 }
 
-/// `950`, `12.3k`.
+/// Formats a token count: `950`, `12.3k`.
 pub(super) fn format_tokens(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
@@ -193,7 +197,7 @@ pub(super) fn format_tokens(count: u64) -> String {
     }
 }
 
-/// What tokens cost that were used: `free`, `$1.37`, or that nobody knows it.
+/// Formats the price of used tokens: `free`, `$1.37`, or `price unknown`.
 pub(super) fn cost_of_use(usd: Option<f64>) -> String {
     match usd {
         None => "price unknown".to_owned(),
@@ -202,7 +206,7 @@ pub(super) fn cost_of_use(usd: Option<f64>) -> String {
     }
 }
 
-/// `$0.0042`, `$1.37`.
+/// Formats an amount: `$0.0042`, `$1.37`.
 pub(super) fn format_dollars(usd: f64) -> String {
     if usd == 0.0 {
         "$0".to_owned()
@@ -218,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fits_and_wraps_by_columns() {
+    fn text_fits_and_wraps_by_columns() {
         assert_eq!(fit_line("short", 5), "short");
         assert_eq!(fit_line("a\tlong line", 8), "a    lo…");
         assert_eq!(fit_line("\u{1b}[31mred", 9), "red");
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn says_amounts_shortly() {
+    fn amounts_have_short_forms() {
         assert_eq!(
             [
                 format_duration(5),
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn obeys_no_color() {
+    fn colors_respect_no_color_and_dumb_terminals() {
         let plain = Env::from_vars([("NO_COLOR", "1")]);
         assert!(!Styler::from_env(&plain, true).colour);
         assert!(!Styler::from_env(&plain, true).dumb);

@@ -1,7 +1,8 @@
-//! One turn at a terminal: what the server says is shown, keys and signals are obeyed, questions answered.
+//! Drives one turn at a terminal: shows what the server reports, obeys keys and signals, answers questions.
 //!
-//! Used by `chat`, `demo` and `run`. It ends with the answer to the prompt, which the server gives after
-//! `agent/turnEnded`.
+//! `chat`, `demo` and `run` use it. It ends with the answer to the prompt, which the server sends after
+//! `agent/turnEnded`. Typed text that reaches no turn returns to the draft (I16). Rendering belongs to [`View`],
+//! limits and questions to [`Inquiries`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -28,110 +29,116 @@ use crate::protocol::{
     SteerParams,
 };
 
-/// Two Ctrl-C within this time leave where no turn runs.
+/// Two Ctrl-C within this time leave the chat when no turn runs.
 pub(super) const TWICE: Duration = Duration::from_secs(2);
-/// How often the line that does not stay is drawn.
+/// The redraw interval of the status line.
 const TICK: Duration = Duration::from_millis(100);
 
-/// When a turn has been seen through.
+/// The event that ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitFor {
-    /// The request is answered.
+    /// The answer to the request with this id.
     Answered(u64),
-    /// A turn ends; nobody has asked for an answer.
+    /// The end of a turn that no request of this client started.
     TurnEnds,
 }
 
-/// Who answers questions.
+/// Who answers approvals.
 #[derive(Clone, Debug)]
 pub(super) enum ApprovalMode {
     /// The person at the terminal.
     Person,
-    /// Yes to all, and it is said so.
+    /// Allows everything, and shows this reason.
     Yes(&'static str),
-    /// No to all; the reason is told to the model and shown.
+    /// Denies everything; shows this reason and sends it to the model.
     No(&'static str),
 }
 
-/// What someone who watches the turn wants of it.
+/// What the observer of a turn wants to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserIntent {
     GoOn,
     Cancel,
 }
 
-/// A turn to be seen through.
+/// Everything that one turn at a terminal needs.
 pub(super) struct TurnRunner<'a> {
     pub(super) client: &'a mut ServerClient,
     pub(super) view: &'a mut View,
     pub(super) signals: &'a mut Signals,
     pub(super) session: &'a str,
     pub(super) answers: ApprovalMode,
-    /// What is typed meanwhile and not sent; also steers that the turn did not use.
+    /// Text that is typed during the turn and not sent; also receives steers that the turn did not use.
     pub(super) draft: &'a mut Draft,
-    /// Opens what is to be changed; none: nothing can be.
+    /// Opens inputs for editing; `None` disables editing.
     pub(super) editor: Option<&'a ExternalEditor>,
-    /// Sees every notification before it is shown.
+    /// Sees every notification before it is shown; may cancel the turn.
     pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> UserIntent + Send),
 }
 
-/// How it went.
+/// How the turn ended for this client.
 #[derive(Debug)]
 pub(super) struct TurnEndReport {
-    /// The answer; none when the person left before it.
+    /// The answer to the prompt; `None` when the person left first, or when no request was made.
     pub(super) result: Option<Result<PromptResult, ClientError>>,
-    /// The person wants to leave.
+    /// The person wants to leave the program.
     pub(super) leave: bool,
-    /// When Ctrl-C was pressed.
+    /// When the person pressed Ctrl-C.
     pub(super) cancelled: Option<Instant>,
     stopped: bool,
 }
 
 impl TurnEndReport {
-    /// Whether the person stopped it or left.
+    /// Returns whether the person canceled the turn or left.
     pub(super) fn was_stopped(&self) -> bool {
         self.leave || self.stopped
     }
 }
 
-/// What goes on besides showing.
+/// The input side of a running turn: open questions, typed text and requests under way.
 #[derive(Default)]
 struct TurnDesk {
-    /// Questions that wait, the first is shown.
+    /// Open approvals; only the first is shown.
     questions: VecDeque<ApprovalRequestedNotification>,
+    /// When the first approval was shown; `None` while no key may answer it.
     shown: Option<Instant>,
-    /// Limits and questions; they come after approvals.
+    /// Limits and questions; approvals precede them.
     inquiries: Inquiries,
-    /// The reason for a no, being typed.
+    /// The reason for a denial while it is typed.
     reason: Option<Draft>,
-    /// A letter that may answer.
+    /// A letter that may answer a question.
     held: HeldKey,
-    /// The first question's input is to be edited.
+    /// The person asked to edit the input of the first approval.
     edit: bool,
-    /// It was edited.
+    /// The edited input of the first approval.
     edited: Option<EditedInput>,
-    /// Requests under way: steers with their text, decisions with none.
+    /// Unanswered requests: steers with their text, decisions with `None`.
     sent: BTreeMap<u64, Option<String>>,
     cancelled: Option<Instant>,
-    /// The person has stopped the turn, by Ctrl-C or Esc.
+    /// The person stopped the turn with Ctrl-C or Esc.
     stopped: bool,
     leave: bool,
 }
 
-/// The input of a call as the person left it.
+/// A call's input as the person edited it.
 struct EditedInput {
     text: String,
-    /// What it says; none when that is not understood.
+    /// The parsed text; `None` if it is not a JSON object.
     input: Option<Value>,
 }
 
 impl TurnRunner<'_> {
-    /// Sees a turn through.
+    /// Runs until the turn ends, or until the person leaves.
+    ///
+    /// # Errors
+    ///
+    /// If the connection to the server fails. A refused prompt is not an error here, but part of the report.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let mut desk = TurnDesk::default();
         let result = self.run_loop(until, &mut desk).await;
         self.view.set_idle();
-        // What has no answer may not have arrived.
+        // Without an answer the text may not have arrived. In reverse, because each one goes in front of the draft
+        // (I16).
         for text in desk.sent.into_values().rev().flatten() {
             give_back(self.draft, &text);
         }
@@ -149,13 +156,13 @@ impl TurnRunner<'_> {
         })
     }
 
-    /// Until its end, and until all that was typed before it is answered; what answers the request.
+    /// Runs until the turn's end and until all steers are answered. Returns the answer to the request.
     async fn run_loop(
         &mut self,
         until: WaitFor,
         desk: &mut TurnDesk,
     ) -> Result<Option<Result<Value, ClientError>>, ClientError> {
-        // Without a terminal to read from there are no keys.
+        // Without a terminal to read from, raw mode fails and there are no keys.
         let dumb = self.view.screen.styler.dumb;
         let mut keys = match self.answers {
             ApprovalMode::Person => RawKeys::open(dumb).ok(),
@@ -166,13 +173,14 @@ impl TurnRunner<'_> {
         let animated = self.view.screen.is_terminal();
         self.view.wait_for("thinking");
         let mut ended = None;
+        // An unanswered steer may still be refused. Then its text returns to the draft (I16).
         while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
                     SignalAction::Cancel => self.handle_ctrl_c(desk).await?,
                     SignalAction::Leave => desk.leave = true,
                 },
-                // After the end they are for the prompt.
+                // After the turn ends, keys belong to the next prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
                     Some(key) => self.handle_key(&key, desk).await?,
                     None => { keys = None; desk.leave = true; }
@@ -194,7 +202,7 @@ impl TurnRunner<'_> {
                 _ = tick.tick(), if animated => self.view.refresh_status(),
             }
             if std::mem::take(&mut desk.edit) {
-                // The terminal is the editor's meanwhile.
+                // Raw mode and reading stop here: the editor needs the terminal for itself.
                 drop(keys.take());
                 self.edit_input(desk).await?;
                 keys = RawKeys::open(dumb).ok();
@@ -214,6 +222,7 @@ impl TurnRunner<'_> {
         if (self.watch)(told) == UserIntent::Cancel {
             self.send_cancel().await?;
         }
+        // False for an event that was shown before, such as one from a replay.
         if !self.view.handle_event(told) {
             return Ok(());
         }
@@ -244,6 +253,7 @@ impl TurnRunner<'_> {
                 desk.reason = None;
                 desk.edited = None;
                 self.view.open_question(None);
+                // The server accepted these, but no model saw them: the person gets them back (I16).
                 for steer in &ended.unused_steers {
                     give_back(self.draft, &join_text_blocks(steer));
                 }
@@ -259,7 +269,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Shows the first limit or question; only a person answers it, and others are not asked.
+    /// Shows the first limit or question. Only a person answers these, so other modes do not show them.
     fn show_inquiry(&mut self, desk: &mut TurnDesk) {
         let styler: Styler = self.view.screen.styler;
         if let Some(lines) = desk.inquiries.render_first(styler)
@@ -280,7 +290,7 @@ impl TurnRunner<'_> {
                 self.view.show_note(Color::Yellow, &format!("! {why}"));
             }
             InquiryStep::Answer(method, params) => {
-                // It stays the first until it is told to be resolved, but no key answers it twice.
+                // It stays first until the server reports its resolution, but no key may answer it twice.
                 desk.inquiries.shown = None;
                 let id = self.client.start_request(method, &params).await?;
                 desk.sent.insert(id, None);
@@ -290,7 +300,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Shows the first question, or answers it where no person does.
+    /// Shows the first approval, or answers it in a mode without a person.
     async fn show_question(&mut self, desk: &mut TurnDesk, whole: bool) -> Result<(), ClientError> {
         let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
@@ -299,7 +309,7 @@ impl TurnRunner<'_> {
             return Ok(());
         };
         if let Some(input) = desk.edited_input() {
-            // Its effect is not known here: it is shown as it stands, and no rule goes with it.
+            // No rule checked the edited input: show it in full, at high risk, and offer no "always".
             asked.title = format!("{}, with your changes", asked.name);
             asked.why = "your edited arguments were not checked by any rule".to_owned();
             asked.risk = Risk::High;
@@ -342,10 +352,11 @@ impl TurnRunner<'_> {
     async fn handle_key(&mut self, key: &Key, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let now = clock::now();
         if *key == Key::CtrlC {
+            // A letter held before the Ctrl-C must not answer a question afterwards.
             desk.held.release_letter(None);
             return self.handle_ctrl_c(desk).await;
         }
-        // Esc that is pressed right before another key arrives as one with it.
+        // Terminals send Alt+key as Esc and the key: an Esc right before another key looks the same.
         if let Key::Alt(letter) = key
             && self.is_line_empty(desk)
         {
@@ -366,6 +377,7 @@ impl TurnRunner<'_> {
         {
             return self.inquiry_key(key, now, desk).await;
         }
+        // Keys answer only on an empty line and after a pause: a person who types text must not answer by accident.
         if let Some(question) = desk.open_question()
             && self.draft.text.is_empty()
             && is_deliberate(now, self.draft.touched)
@@ -405,7 +417,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// Whether nothing is being typed.
+    /// Returns whether the person is typing nothing: no draft, reason, held letter or field.
     fn is_line_empty(&self, desk: &TurnDesk) -> bool {
         self.draft.text.is_empty()
             && desk.reason.is_none()
@@ -413,7 +425,7 @@ impl TurnRunner<'_> {
             && desk.inquiries.draft_text().is_none()
     }
 
-    /// Esc with nothing typed: a no to what is asked now, else the end of the turn.
+    /// Handles Esc on an empty line: denies or dismisses the open question, else cancels the turn.
     async fn handle_escape(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.shown.is_some() {
             return self.send_decision(desk, Decision::Deny, None).await;
@@ -441,7 +453,7 @@ impl TurnRunner<'_> {
         self.send_decision(desk, Decision::Deny, why).await
     }
 
-    /// The letter that waited has waited long enough: it answers the question it was pressed at, or is text.
+    /// The held letter's time is over: it answers the question it was pressed at, or becomes text.
     async fn answer_held(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let question = desk.open_question();
         match desk.held.release_letter(question.as_deref()) {
@@ -455,7 +467,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// A letter answers what is asked now.
+    /// Applies a letter to the open question.
     async fn answer_by_letter(&mut self, letter: char, desk: &mut TurnDesk) -> Result<(), ClientError> {
         self.view.set_draft("");
         if desk.questions.is_empty() {
@@ -464,6 +476,7 @@ impl TurnRunner<'_> {
         match answer_of(letter, desk.has_rule()) {
             Some(ApprovalAction::Decide(Decision::Deny)) => {
                 desk.reason = Some(Draft::default());
+                // A dumb terminal has no status line, so it shows the prompt for the reason as a note.
                 if self.view.screen.styler.dumb {
                     self.view
                         .show_note(Color::Dim, "no, because (Enter: no reason; Esc: back)");
@@ -478,7 +491,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// A line typed meanwhile: words steer; of the commands few are obeyed now, the others wait as they stand.
+    /// Handles a line typed during the turn: text steers, a few commands act now, the others return to the draft.
     async fn handle_typed_line(&mut self, line: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
         match slash::parse(&line) {
             None | Some(Ok(Slash::Own(_))) => return self.send_steer(line, desk).await,
@@ -523,7 +536,7 @@ impl TurnRunner<'_> {
                 .cloned(),
             rule: None,
         };
-        // The question stays the first until it is told to be resolved, but no key answers it twice.
+        // The approval stays first until the server reports its resolution, but no key may answer it twice.
         desk.shown = None;
         self.view.open_question(None);
         let id = self
@@ -544,7 +557,7 @@ impl TurnRunner<'_> {
         self.send(method::STEER, &params, text, desk).await
     }
 
-    /// What is typed after `/queue` waits for the turn's end.
+    /// Adds a prompt to the session's queue; it runs after the turn.
     async fn queue_prompt(&mut self, words: &str, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let params = QueueParams {
             session_id: self.session.to_owned(),
@@ -556,7 +569,7 @@ impl TurnRunner<'_> {
         self.send(method::QUEUE, &params, typed, desk).await
     }
 
-    /// Sends what was `typed`; it is given back when no answer comes.
+    /// Sends a request for what was `typed`. If the connection fails, the text returns to the draft.
     async fn send<P: Serialize>(
         &mut self,
         method: &'static str,
@@ -591,7 +604,7 @@ impl TurnRunner<'_> {
             }
             (Some(None), Err(error)) => {
                 self.view.show_note(Color::Yellow, &format!("! {error}"));
-                // It was not decided, so it is still asked; settled elsewhere, it is told to be in a moment.
+                // Still undecided, so ask again. If someone else settled it, the notification follows.
                 if matches!(self.answers, ApprovalMode::Person) {
                     self.show_question(desk, false).await?;
                 }
@@ -601,7 +614,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// The first question's input goes to the editor and comes back; then it is asked again.
+    /// Opens the first approval's input in the editor, then shows the approval with the changes.
     async fn edit_input(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let Some(asked) = desk.questions.front().cloned() else {
             return Ok(());
@@ -611,6 +624,7 @@ impl TurnRunner<'_> {
             Some(edited) => edited.text,
             None => external_editor::text(&whole),
         };
+        // A leave request wins over whatever the editor left.
         match self.in_editor(&asked, &text, desk).await? {
             _ if desk.leave => return Ok(()),
             Err(why) => {
@@ -633,7 +647,7 @@ impl TurnRunner<'_> {
         self.show_question(desk, false).await
     }
 
-    /// What the person makes of `text`; what the server says meanwhile is kept.
+    /// Waits for the editor to close and returns the text. Keeps server messages that arrive in the meantime.
     async fn in_editor(
         &mut self,
         asked: &ApprovalRequestedNotification,
@@ -657,7 +671,8 @@ impl TurnRunner<'_> {
         let closed = loop {
             tokio::select! { biased;
                 closed = open.wait_until_closed() => break closed,
-                // A Ctrl-C there is the editor's.
+                // Ctrl-C reaches the editor as well, and there it belongs to the editor.
+                // The error is a placeholder: the caller looks at `leave` first.
                 signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
                     break Err(EditError::Empty);
@@ -678,7 +693,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// The input of the call; what was cut from it is asked for.
+    /// Returns the call's complete input; reads the rest if the server cut it.
     async fn whole_input(&mut self, asked: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
         let Some(more) = asked.more.get("input") else {
             return Ok(asked.input.clone());
@@ -690,7 +705,7 @@ impl TurnRunner<'_> {
         })
     }
 
-    /// Ctrl-C. A server that has not obeyed the first one gets no second chance.
+    /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
     async fn handle_ctrl_c(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.cancelled.is_some() {
             desk.leave = true;
@@ -712,7 +727,7 @@ impl TurnRunner<'_> {
 }
 
 impl TurnDesk {
-    /// The id of the question that keys answer now.
+    /// Returns the id of the question that keys answer now.
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {
             Some(asked) => self.shown.map(|_| asked.approval_id.clone()),
@@ -720,7 +735,7 @@ impl TurnDesk {
         }
     }
 
-    /// Whether a key may answer what is asked now.
+    /// Returns whether this key may answer the open question.
     fn may_answer(&self, key: &Key) -> bool {
         match key {
             Key::Char(letter) if !self.questions.is_empty() => answer_of(*letter, self.has_rule()).is_some(),
@@ -729,7 +744,7 @@ impl TurnDesk {
         }
     }
 
-    /// A letter that waits, and what it will do.
+    /// Describes the held letter and what it is about to do.
     fn held_line(&self, letter: char) -> String {
         let entry = APPROVAL_KEYS
             .iter()
@@ -740,19 +755,19 @@ impl TurnDesk {
         }
     }
 
-    /// Whether an answer to the first question may keep a rule.
+    /// Returns whether the first approval offers an "always" rule. Edited input offers none.
     fn has_rule(&self) -> bool {
         let first = self.questions.front();
         first.is_some_and(|asked| asked.rule.is_some()) && self.edited_input().is_none()
     }
 
-    /// The first question's input as the person changed it.
+    /// Returns the first approval's edited input.
     fn edited_input(&self) -> Option<&Value> {
         self.edited.as_ref()?.input.as_ref()
     }
 }
 
-/// What was typed is never lost: it stands in the line that is typed next.
+/// Puts text in front of the draft, so that typed text is never lost (I16).
 fn give_back(draft: &mut Draft, text: &str) {
     if !draft.text.is_empty() {
         draft.text.insert(0, ' ');

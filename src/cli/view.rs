@@ -1,7 +1,7 @@
-//! A session as it is seen at a terminal: notifications in, text on the screen out.
+//! Renders a session at a terminal: notifications in, text on the screen out.
 //!
-//! Knows the protocol and the [`Screen`]; asks nothing, answers nothing. What came as deltas is checked
-//! against the completed message, which alone counts.
+//! Knows the protocol and the [`Screen`]; it reads no keys and sends nothing. It shows each event once, by its `seq`.
+//! Deltas are provisional: the completed message alone counts, and replaces a different text on the screen.
 
 use std::collections::HashMap;
 
@@ -22,17 +22,20 @@ use crate::protocol::{
     TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
+/// One frame per 100 ms; see [`View::refresh_status`].
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// What is going on, for the line that does not stay.
+/// What the status line reports as in progress.
 #[derive(Clone, Debug, PartialEq)]
 enum Activity {
     Nothing,
+    /// In progress, with a description; the line counts the seconds up.
     Waiting(String),
+    /// Paused until this wall-clock time in milliseconds; the line counts down.
     Until(String, i64),
 }
 
-/// A message that is being written.
+/// A message whose deltas are still arriving.
 struct OpenEntry {
     id: String,
     from: Mark,
@@ -40,46 +43,45 @@ struct OpenEntry {
     text: String,
 }
 
-/// The view of one session.
+/// The rendered state of one session.
 pub(super) struct View {
-    /// Where it is shown.
     pub(super) screen: Screen,
     open: Option<OpenEntry>,
-    /// Reasoning in progress: since when, and its end.
+    /// Reasoning in progress: its start and the end of its text.
     reasoning: Option<(Instant, String)>,
-    /// Calls whose diff a person has seen in the question.
+    /// Diffs that an approval showed, by call id, so that the result does not repeat them.
     asked: HashMap<String, String>,
-    /// What open approvals are about, by their ids.
+    /// The subjects of open approvals, by approval id.
     subjects: HashMap<String, String>,
-    /// The question that keys answer now, in a line.
+    /// The question that keys answer now, as one line.
     question: Option<String>,
     doing: Activity,
     draft: String,
     since: Instant,
     usage: Option<UsageNotification>,
-    /// Old events are shown: what was, not what is going on.
+    /// Old events are being shown: no activity, no live hints.
     replay: bool,
-    /// The agent's words are shown elsewhere.
+    /// Progress only: the agent's text is printed elsewhere.
     brief: bool,
-    /// The number of the last event that was shown.
+    /// The `seq` of the last event shown.
     seq: u64,
-    /// The model as it was told last.
+    /// The model that was last reported.
     model: Option<String>,
-    /// The last message that was shown whole, and its text.
+    /// The id and text of the last message shown in full.
     last: Option<(String, String)>,
-    /// Calls of sub-agents, and how deep they are.
+    /// Nesting depth of sub-agents' calls, by call id.
     depths: HashMap<String, usize>,
-    /// Lines that came in the middle of a message.
+    /// Notes that arrived in the middle of a message.
     aside: Vec<(Color, String)>,
     changes: Changes,
     pub(super) calls: RecentCalls,
-    /// Prompts that wait and are not held.
+    /// How many prompts are queued; 0 while the queue is paused.
     pub(super) waiting: usize,
-    /// How many wait, and whether they are held, as was told last.
+    /// The queue as last reported: its length, and whether it is paused.
     told_queue: (usize, bool),
-    /// A turn runs that a prompt which waited has begun.
+    /// The running turn came from the queue.
     pub(super) queued: bool,
-    /// Its prompt comes next.
+    /// The next user message is the prompt of a queued turn.
     begins_queued: bool,
 }
 
@@ -112,28 +114,28 @@ impl View {
         }
     }
 
-    /// What the session's turns changed of files.
+    /// Returns the file changes of the session's turns.
     pub(super) fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Leaves the agent's words out, and says the rest in single lines.
+    /// Omits the agent's text, and reports everything else in single lines.
     pub(super) fn only_progress(&mut self) {
         self.brief = true;
         self.screen.disable_gaps();
     }
 
-    /// The last `agent/usage`.
+    /// Returns the last `agent/usage`.
     pub(super) fn usage(&self) -> Option<&UsageNotification> {
         self.usage.as_ref()
     }
 
-    /// The number of the last event that was shown.
+    /// Returns the `seq` of the last event shown.
     pub(super) fn last_seq(&self) -> u64 {
         self.seq
     }
 
-    /// Another session, of whose events the first `seq` are not shown.
+    /// Switches to another session, and skips its events up to `seq`.
     pub(super) fn begin_session(&mut self, seq: u64) {
         self.set_idle();
         self.seq = seq;
@@ -143,12 +145,12 @@ impl View {
         (self.waiting, self.told_queue) = (0, (0, false));
     }
 
-    /// The model was told elsewhere.
+    /// Records a model that was reported elsewhere, so that the next event does not repeat it.
     pub(super) fn knows_model(&mut self, model: Option<&str>) {
         self.model = model.map(str::to_owned);
     }
 
-    /// Shows old events.
+    /// Shows stored events.
     pub(super) fn replay_events(&mut self, events: impl IntoIterator<Item = ServerNotification>) {
         self.replay = true;
         for event in events {
@@ -158,7 +160,7 @@ impl View {
         self.set_idle();
     }
 
-    /// What a person said.
+    /// Shows a prompt of the person.
     pub(super) fn show_prompt(&mut self, said: &str) {
         let styler = self.screen.styler;
         self.screen.write_gap();
@@ -178,7 +180,7 @@ impl View {
         self.screen.write_gap();
     }
 
-    /// A line beside the matter; it waits for the end of a message that is being written.
+    /// Shows a side note. While a message is being written, the note waits for its end.
     pub(super) fn show_note(&mut self, ink: Color, text: &str) {
         if self.open.is_some() {
             return self.aside.push((ink, text.to_owned()));
@@ -188,7 +190,7 @@ impl View {
         self.screen.write(&note);
     }
 
-    /// A line of a sub-agent stands under the call that delegated to it.
+    /// Shows a note; one of a sub-agent is indented under the call that started it.
     fn note_of(&mut self, parent: Option<&String>, ink: Color, text: &str) {
         match parent {
             Some(parent) => {
@@ -199,37 +201,37 @@ impl View {
         }
     }
 
-    /// What stands before lines of the sub-agent that the call `parent` made.
+    /// Returns the prefix for lines of the sub-agent that the call `parent` started.
     fn format_indent(&self, parent: &str) -> String {
         let depth = self.depths.get(parent).copied().unwrap_or_default();
         format!("{}↳ ", "  ".repeat(depth + 1))
     }
 
-    /// A painted block with room round it.
+    /// Writes a rendered block with a blank line before and after it.
     pub(super) fn show_block(&mut self, block: &str) {
         self.screen.write_gap();
         self.screen.write(block);
         self.screen.write_gap();
     }
 
-    /// The line that is typed meanwhile.
+    /// Shows the line being typed.
     pub(super) fn set_draft(&mut self, draft: &str) {
         draft.clone_into(&mut self.draft);
         self.refresh_status();
     }
 
-    /// What keys answer now; none: no question is open.
+    /// Sets the question that keys answer now; `None` when no question is open.
     pub(super) fn open_question(&mut self, question: Option<String>) {
         self.question = question;
         self.refresh_status();
     }
 
-    /// Something begins.
+    /// Shows an activity in the status line.
     pub(super) fn wait_for(&mut self, what: &str) {
         self.set_activity(Activity::Waiting(what.to_owned()));
     }
 
-    /// Nothing is going on.
+    /// Ends the open message and clears the status line.
     pub(super) fn set_idle(&mut self) {
         self.close_open();
         self.question = None;
@@ -237,7 +239,7 @@ impl View {
         self.screen.set_status("");
     }
 
-    /// Draws the line that does not stay.
+    /// Redraws the status line: the draft if there is one, else the open question, else the activity.
     pub(super) fn refresh_status(&mut self) {
         if !self.screen.is_terminal() {
             return;
@@ -245,7 +247,7 @@ impl View {
         if !self.draft.is_empty() {
             let room = self.screen.width().saturating_sub(4);
             let shown = text::strip_control_characters(&self.draft).replace('\n', "⏎");
-            // The end of the line is where it is written.
+            // Keep the end of the line visible, because that is where the person types.
             let skip = super::style::measure_width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
             let hint = if self.question.is_some() {
@@ -286,7 +288,7 @@ impl View {
         self.refresh_status();
     }
 
-    /// Shows what has happened; false when it was shown before.
+    /// Shows an event. Returns false if it was shown before.
     pub(super) fn handle_event(&mut self, event: &ServerNotification) -> bool {
         if let Some(seq) = seq_of(event) {
             if seq <= self.seq {
@@ -327,6 +329,7 @@ impl View {
                 self.show_block(&plan);
             }
             N::Transition(transition) => self.show_transition(transition),
+            // In a replay, these waits are long over.
             N::Retry(_) | N::Wait(_) if self.replay => {}
             N::Retry(retry) => self.show_retry(retry),
             N::Wait(wait) => {
@@ -347,6 +350,7 @@ impl View {
             ),
             N::ModelSwitched(switched) => {
                 let parent = switched.parent_tool_call_id.as_ref();
+                // A sub-agent's switch leaves this session's model alone.
                 if parent.is_none() {
                     self.model = Some(switched.to.clone());
                 }
@@ -380,7 +384,7 @@ impl View {
         }
     }
 
-    /// How many prompts wait, and whether they are held, one line when that is news.
+    /// Reports the queue in one line, if it changed.
     pub(super) fn show_queue(&mut self, count: usize, held: bool) {
         let before = std::mem::replace(&mut self.told_queue, (count, held));
         self.waiting = if held { 0 } else { count };
@@ -401,7 +405,7 @@ impl View {
         }
     }
 
-    /// The files of a turn, one line.
+    /// Summarizes a turn's changed files in one line.
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
         self.changes.record_diff(diff);
         let what = match diff.standing {
@@ -424,7 +428,7 @@ impl View {
         self.show_note(Color::Dim, &format!("{files} {what}{lines}"));
     }
 
-    /// Shows a question; its keys are another matter. Whether it says less than all.
+    /// Shows an approval without its keys. Returns whether the text was shortened.
     pub(super) fn show_approval(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
         self.end_reasoning();
         self.set_activity(Activity::Nothing);
@@ -457,7 +461,7 @@ impl View {
         }
         self.set_activity(Activity::Nothing);
         let Some(open) = &mut self.open else { return };
-        // Of a delta that does not join on nothing is shown; the completed message mends it.
+        // A delta that does not continue the text is dropped; the completed message repairs the gap.
         if open.text.len() as u64 == offset {
             open.text.push_str(piece);
             let shown = open.markdown.push(piece);
@@ -476,7 +480,7 @@ impl View {
         let room = self.screen.width().saturating_sub(24);
         let skip = line.chars().count().saturating_sub(room);
         let line: String = line.chars().skip(skip).collect();
-        // The spinner's clock goes on.
+        // Set directly: `set_activity` would restart the spinner's clock with each delta.
         self.doing = Activity::Waiting(format!("thinking … {line}"));
         self.refresh_status();
     }
@@ -493,6 +497,7 @@ impl View {
         if let Some(mut open) = self.open.take() {
             let rest = open.markdown.finish();
             self.screen.write(&rest);
+            // The completed message follows; without this it would be shown again.
             self.last = Some((open.id, open.text));
         }
         for (ink, text) in std::mem::take(&mut self.aside) {
@@ -506,7 +511,7 @@ impl View {
         }
         let said = extract_message_text(message);
         match message.role {
-            // What waited until now was typed long ago.
+            // The person typed a live prompt on this screen; replayed and queued ones must be shown.
             Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.show_prompt(&said),
             Role::User | Role::Tool => {}
             Role::Assistant if self.brief => self.wait_for("thinking"),
@@ -527,14 +532,14 @@ impl View {
         }
     }
 
-    /// Whether the message stands on the screen as it is, but for what was held back.
+    /// Returns whether the screen already shows the message, except for parts that were held back.
     fn has_shown(&self, message: &MessageNotification, said: &str) -> bool {
         let open = self.open.as_ref().map(|open| (&open.id, &open.text));
         let last = self.last.as_ref().map(|(id, text)| (id, text));
         let of_this = |shown: &(&String, &String)| *shown.0 == message.message_id;
         match open.filter(of_this).or(last.filter(of_this)) {
             None => said.is_empty(),
-            // After a crash less may be known of it than was shown.
+            // After a crash, less of the message may be stored than was shown.
             Some((_, text)) => {
                 text == said || is_cut(message) || message.incomplete && text.starts_with(said)
             }
@@ -553,6 +558,7 @@ impl View {
         }
         if let Some(mut open) = open {
             let words = blocks::render_note(styler, self.screen.width(), Color::Struck, &open.text);
+            // Lines that scrolled away cannot be erased; then only the note below retracts the text.
             if self.screen.erase_to(open.from) {
                 self.screen.write(&words);
             } else {
@@ -569,8 +575,9 @@ impl View {
             self.depths.insert(call.tool_call_id.clone(), depth);
         }
         match call.status {
+            // The log is append-only, so a call gets its lines when it ends.
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => return,
-            // What its sub-agents do is told below.
+            // The notifications of its sub-agents follow, so the call gets a line of its own.
             ToolCallStatus::Running if call.name == "delegate" => {
                 let line = format!("⑂ {}", call.title);
                 self.note_of(call.parent_tool_call_id.as_ref(), Color::Dim, &line);
@@ -583,7 +590,7 @@ impl View {
             | ToolCallStatus::Cancelled => {}
         }
         self.calls.record_output(call);
-        // The plan itself was shown.
+        // The plan itself is already on the screen.
         if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
             return;
         }
@@ -605,6 +612,7 @@ impl View {
             }
             return self.wait_for("thinking");
         }
+        // Only the same diff is left out: the person may have edited the input after the approval showed it.
         let diff_was_shown = seen.is_some() && seen == call.diff;
         let hint = self.calls.hint;
         let block = blocks::tool_call(
@@ -624,7 +632,7 @@ impl View {
         self.wait_for("thinking");
     }
 
-    /// Shows a limit or a question.
+    /// Shows the lines of a limit or a question.
     pub(super) fn show_inquiry_lines(&mut self, lines: &str) {
         self.end_reasoning();
         self.set_activity(Activity::Nothing);
@@ -647,7 +655,7 @@ impl View {
             return;
         }
         let (ink, line) = blocks::approval_settled(resolved, subject.as_deref());
-        // A denied call says so itself.
+        // A call that the person denied says so in its own line.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
             self.screen.write_gap();
             self.show_note(ink, &line);
@@ -731,6 +739,7 @@ impl View {
         }
         let usage = &ended.usage;
         let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+        // A turn that called no model has nothing to count.
         if read + usage.output_tokens > 0 && !self.replay {
             let (read, written) = (format_tokens(read), format_tokens(usage.output_tokens));
             let mut parts = vec![format!("{read} tokens in, {written} out")];

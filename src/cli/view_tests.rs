@@ -1,4 +1,4 @@
-//! What is on the screen after which notifications.
+//! What the screen shows after which notifications.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn shown(terminal: bool, events: &[ServerNotification]) -> Vec<String> {
 }
 
 #[test]
-fn deltas_and_the_message_are_one_text() {
+fn deltas_and_their_message_are_shown_once() {
     let events = [
         delta("m", 0, "one "),
         delta("m", 4, "two"),
@@ -61,7 +61,7 @@ fn deltas_and_the_message_are_one_text() {
 }
 
 #[test]
-fn a_lost_delta_is_mended_by_the_message() {
+fn completed_message_repairs_a_lost_delta() {
     let events = [
         delta("m", 0, "one "),
         delta("m", 8, "three"),
@@ -71,7 +71,7 @@ fn a_lost_delta_is_mended_by_the_message() {
 }
 
 #[test]
-fn what_is_told_twice_is_shown_once() {
+fn repeated_event_is_shown_once() {
     let events = [
         message(1, "m", "once"),
         message(1, "m", "once"),
@@ -81,7 +81,7 @@ fn what_is_told_twice_is_shown_once() {
 }
 
 #[test]
-fn a_broken_answer_is_discarded() {
+fn retracted_answer_is_struck_out() {
     let events = [
         message(1, "a", "before"),
         delta("m", 0, "**wrong** answer\n\n- and a list"),
@@ -92,7 +92,7 @@ fn a_broken_answer_is_discarded() {
     ];
     let lines = shown(true, &events);
     assert_eq!(lines[..2], ["before", ""]);
-    // Struck out as it was written, and told.
+    // The text is struck out in place, and a note says why.
     assert_eq!(lines[2..5], ["**wrong** answer", "", "- and a list"]);
     assert!(lines[5].starts_with("↺ discarded"), "{lines:?}");
     assert_eq!(lines.last().unwrap(), "right");
@@ -109,7 +109,7 @@ fn a_broken_answer_is_discarded() {
 }
 
 #[test]
-fn another_model_and_a_circuit_are_told_in_a_line() {
+fn model_switch_and_circuit_take_one_line_each() {
     let circuit = |seq, state: &str| {
         let params = json!({"seq": seq, "subject": "provider", "name": "work", "state": state});
         told("agent/circuit", params)
@@ -136,7 +136,7 @@ fn another_model_and_a_circuit_are_told_in_a_line() {
 }
 
 #[test]
-fn a_line_beside_the_matter_waits_for_the_end_of_the_message() {
+fn note_waits_for_the_end_of_the_message() {
     let events = [
         delta("m", 0, "one "),
         told("agent/warning", json!({"code": "x", "message": "careful"})),
@@ -147,7 +147,7 @@ fn a_line_beside_the_matter_waits_for_the_end_of_the_message() {
 }
 
 #[test]
-fn escape_sequences_of_others_do_not_reach_the_terminal() {
+fn foreign_escape_sequences_do_not_reach_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}x\u{1b}[2J";
     let paper = Paper::default();
     let mut view = View::new(paper.open_screen(true));
@@ -218,12 +218,12 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
     let raw = paper.raw_text();
     assert!(!raw.contains("\u{1b}]"), "{raw:?}");
     assert!(!raw.contains("\u{1b}[2J") && !raw.contains('\u{7}'), "{raw:?}");
-    // What is approved is shown, with its controls made visible; elsewhere they are taken out.
+    // Text to approve keeps its control characters in visible form; elsewhere they are removed.
     assert!(raw.contains("␛]0;owned␇"), "{raw:?}");
 }
 
 #[test]
-fn a_question_is_shown_with_its_rule_and_its_keys() {
+fn approval_is_shown_with_its_rule_and_keys() {
     let styler = super::super::style::Styler {
         colour: false,
         dumb: false,
@@ -259,7 +259,7 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
 }
 
 #[test]
-fn nothing_stands_too_far_to_the_right_to_be_seen() {
+fn whole_diff_wraps_instead_of_hiding_its_right_side() {
     let asked = |new: &str| {
         let asked = told(
             "agent/approvalRequested",
@@ -284,7 +284,7 @@ fn nothing_stands_too_far_to_the_right_to_be_seen() {
 }
 
 #[test]
-fn what_sub_agents_do_stands_under_the_call_that_delegated() {
+fn sub_agent_lines_are_indented_under_the_delegating_call() {
     let call = |seq: u64, id: &str, parent: Option<&str>, name: &str, status: &str| {
         let mut call = json!({"seq": seq, "toolCallId": id, "name": name, "title": format!("{name} it"), "status": status});
         if status == "completed" {

@@ -1,23 +1,27 @@
-//! Within a line: emphasis, code and links as they arrive ([`Spans`]), and folding at word ends ([`Flow`]).
+//! The inside of a line: emphasis, code and links as they arrive ([`Spans`]), and word wrapping ([`Flow`]).
+//!
+//! Knows characters and widths, and nothing about blocks: `markdown` decides what a line is. Output is append-only, so
+//! each decision waits until its characters are complete.
 
 use super::style::{Styler, char_width};
 
-/// A link's text and address are held back this long at most, in bytes.
+/// The longest link to wait for, in bytes of text and address.
 const LONGEST_LINK: usize = 400;
 
-/// Folds words into lines and keeps the look across folds.
+/// Wraps words into lines and keeps the style across line breaks.
 #[derive(Debug)]
 pub(super) struct Flow {
     styler: Styler,
     max: usize,
     out: String,
     column: usize,
+    /// The prefix of wrapped lines.
     hang: String,
     hang_width: usize,
     spaces: usize,
     word: String,
     word_width: usize,
-    /// The look that is wanted, that of the word's end, and that of what was given out.
+    /// Styles as parameters of the escape sequence: for the next character, at the word's end, at the output's end.
     wanted: String,
     word_look: String,
     out_look: String,
@@ -41,17 +45,17 @@ impl Flow {
         }
     }
 
-    /// What has come since it was last asked.
+    /// Returns the output since the last call.
     pub(super) fn take_output(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
 
-    /// Whole lines, painted already. Between lines only.
+    /// Appends complete, colored lines. Only valid between lines.
     pub(super) fn push_raw(&mut self, lines: &str) {
         self.out.push_str(lines);
     }
 
-    /// Begins a line with `first`; what is folded begins with `hang`.
+    /// Starts a line with `first`; wrapped lines start with `hang`.
     pub(super) fn begin_with_prefix(&mut self, first: &str, hang: &str) {
         self.out.push_str(&self.styler.dim_text(first));
         self.column = super::style::measure_width(first);
@@ -59,7 +63,7 @@ impl Flow {
         self.hang = self.styler.dim_text(hang);
     }
 
-    /// How the next characters look: the parameters of the escape sequence.
+    /// Sets the style of the next characters, as parameters of the escape sequence.
     pub(super) fn set_style(&mut self, look: &str) {
         if self.styler.colour {
             look.clone_into(&mut self.wanted);
@@ -73,7 +77,7 @@ impl Flow {
             return;
         }
         let width = char_width(ch);
-        // Wide characters may be folded anywhere; so must what is longer than a line.
+        // Text in wide scripts has no spaces to wrap at, and a word longer than a line must break somewhere.
         if width > 1 || self.word_width + width > self.max.saturating_sub(self.hang_width) {
             self.flush();
         }
@@ -105,11 +109,13 @@ impl Flow {
         if self.word.is_empty() {
             return;
         }
+        // The first word of a line never wraps, however long: it would only leave an empty line.
         let fits = self.column.saturating_add(self.spaces + self.word_width) <= self.max;
         if fits || self.column <= self.hang_width {
             self.out.extend(std::iter::repeat_n(' ', self.spaces));
             self.column += self.spaces;
         } else {
+            // The style ends before the line break, so that it does not color the hanging prefix.
             let stop = switch_style(&self.out_look, "");
             let start = switch_style("", &self.out_look);
             self.out.push_str(&format!("{stop}\n{}{start}", self.hang));
@@ -123,7 +129,7 @@ impl Flow {
     }
 }
 
-/// From one look to another.
+/// Returns the sequence that switches from one style to another.
 fn switch_style(from: &str, to: &str) -> String {
     let stop = if from.is_empty() { "" } else { "\u{1b}[0m" };
     match to {
@@ -132,23 +138,23 @@ fn switch_style(from: &str, to: &str) -> String {
     }
 }
 
-/// Emphasis, code and links within a line. What is opened and never closed ends with the line.
+/// Emphasis, code and links within a line. Unclosed spans end with the line.
 #[derive(Debug)]
 pub(super) struct Spans {
-    /// The line's own look.
+    /// The style of the whole line.
     pub(super) base: &'static str,
     bold: bool,
     italic: bool,
     struck: bool,
-    /// Within code that this many backticks end.
+    /// Inside code that this many backticks close.
     code: Option<usize>,
     underlined: bool,
-    /// Marks that wait for what follows them.
+    /// Marks whose effect depends on the next character.
     run: Option<(char, usize)>,
     escape: bool,
-    /// What came after a `[`.
+    /// The text after a `[` that may become a link.
     link: Option<String>,
-    /// A `[` is no more than it looks like.
+    /// Treats a `[` as plain text.
     no_links: bool,
     before: char,
 }
@@ -239,9 +245,10 @@ impl Spans {
         }
     }
 
-    /// It was no link: what was held back is text.
+    /// Gives up on a link: the held-back characters are text.
     fn no_link(&mut self, flow: &mut Flow) {
         let held = self.link.take().unwrap_or_default();
+        // Or the same `[` would start a link again.
         self.no_links = true;
         if let Some((mark, count)) = self.run.take() {
             self.handle_marks(mark, count, Some('['), flow);
@@ -269,10 +276,11 @@ impl Spans {
         }
     }
 
-    /// Marks are complete, and `next` follows them.
+    /// Applies a complete run of marks; `next` is the character after it.
     fn handle_marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut Flow) {
         let word = |ch: char| ch.is_alphanumeric();
         let opens = next.is_some_and(|next| !next.is_whitespace()) && !word(self.before);
+        // `_` inside a word is part of a name such as `snake_case`.
         let closes = !self.before.is_whitespace() && (mark != '_' || !next.is_some_and(word));
         let acts = match (mark, count) {
             ('`', _) => match self.code {
@@ -296,12 +304,13 @@ impl Spans {
             _ => false,
         };
         self.apply_style(flow);
-        // Without colours code keeps its backticks, so that it can be told.
+        // Without colors, code keeps its backticks, so that it remains recognizable.
         if !acts || mark == '`' && !flow.styler.colour {
             for _ in 0..count {
                 self.push_char(mark, flow);
             }
         } else if mark == '`' {
+            // For the marks that follow, code counts as a word.
             self.before = 'x';
         }
     }

@@ -1,7 +1,7 @@
-//! Tools of the person's own: a command with a schema (R-TOOL), what its table says and what is made of it.
+//! The person's own tools: a command with a schema (R-TOOL). Validates their tables and builds their settings.
 //!
-//! Who runs them is `tool`'s affair. The words of JSON Schema that are understood here are those that `tool::schema`
-//! checks arguments by; others are refused, or arguments that do not fit would pass.
+//! Running them is `tool`'s job. This module accepts exactly the JSON Schema keywords that `tool::schema` checks: an
+//! unknown keyword would let arguments pass that do not fit.
 
 use std::fmt;
 
@@ -12,42 +12,40 @@ use serde_json::{Map, Value, json};
 use super::file::{StringOrList, ToolTable};
 use super::hooks::CommandLine;
 
-/// Longest name of a tool that all providers take.
+/// The longest tool name that all providers accept.
 const MAX_NAME: usize = 64;
-/// How deep a schema may be nested.
+/// The deepest nesting of a schema.
 const MAX_DEPTH: usize = 20;
 
-/// What calling a tool of one's own amounts to.
+/// The kind of effect that a call of your own tool has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolEffect {
-    /// It reads and changes nothing: free in every mode.
+    /// It reads and changes nothing: needs no approval in any mode.
     Read,
-    /// It changes files of the workspace: free in `autoEdit`.
+    /// It changes files of the workspace: needs no approval in `autoEdit`.
     Write,
-    /// It may do anything: asks, but in `full`.
+    /// It may do anything: needs approval, except in `full`.
     #[default]
     Execute,
-    /// It talks to the network: asks, but in `full`.
+    /// It uses the network: needs approval, except in `full`.
     Network,
 }
 
 /// A command that the model can call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandToolSettings {
-    /// Its name.
     pub name: String,
-    /// What it does and when to use it, for the model.
+    /// What the tool does and when to use it, for the model.
     pub description: String,
-    /// What runs; it reads the arguments as one JSON object.
+    /// The command; it reads the arguments as one JSON object.
     pub command: CommandLine,
-    /// The JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub schema: Value,
-    /// What calling it amounts to.
     pub effect: ToolEffect,
 }
 
-/// Without its command, which may hold what no log should.
+/// Omits the command, which may contain secrets.
 impl fmt::Debug for CommandToolSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandToolSettings")
@@ -56,7 +54,7 @@ impl fmt::Debug for CommandToolSettings {
     }
 }
 
-/// What is wrong with a key of a table.
+/// A problem with one key of a tool's table.
 pub(super) struct SchemaError {
     pub(super) key: &'static str,
     pub(super) why: String,
@@ -66,12 +64,16 @@ fn reject_key<T>(key: &'static str, why: impl Into<String>) -> Result<T, SchemaE
     Err(SchemaError { key, why: why.into() })
 }
 
-/// Whether a table is of such a tool, or tries to be.
+/// Returns whether a table describes an own tool, even an incomplete one.
 pub(super) fn is_command_tool(table: &ToolTable) -> bool {
     table.command.is_some() || table.description.is_some() || table.schema.is_some() || table.effect.is_some()
 }
 
-/// The tool that a table describes.
+/// Builds the tool that a table describes.
+///
+/// # Errors
+///
+/// Names the key that is missing or does not fit.
 pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolSettings, SchemaError> {
     let command = match &table.command {
         Some(StringOrList::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script.clone()),
@@ -112,7 +114,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
     })
 }
 
-/// The schema of an object, whole: nothing said is no arguments.
+/// Completes the schema of an object. An empty one means no arguments.
 fn schema_of(mut written: Map<String, Value>) -> Result<Value, String> {
     if written.is_empty() {
         return Ok(json!({"type": "object", "properties": {}, "additionalProperties": false}));
@@ -130,9 +132,10 @@ fn schema_of(mut written: Map<String, Value>) -> Result<Value, String> {
     Ok(schema)
 }
 
+/// The types that `tool::schema` can check.
 const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
 
-/// Whether all of a schema is understood.
+/// Checks that every keyword of a schema is supported.
 fn validate_schema(schema: &Value, at: &str, depth: usize) -> Result<(), String> {
     let said = |what: &str| match at {
         "" => what.to_owned(),
@@ -189,6 +192,7 @@ fn are_texts(value: &Value) -> bool {
 }
 
 fn is_pattern(pattern: &str) -> bool {
+    // The engine that `tool::schema` matches with.
     grep_regex::RegexMatcher::new(pattern).is_ok()
 }
 
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_understood_whole_or_refused() {
+    fn schema_is_supported_completely_or_refused() {
         for (schema, why) in [
             (json!({"type": "array"}), "its `type` must be \"object\""),
             (json!({"properties": {"a": {}}}), "`a`: needs a `type`"),

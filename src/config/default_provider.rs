@@ -1,52 +1,52 @@
-//! Which provider answers (R-PROV, "with no configuration"). Knows no models: whoever asks says which one a provider's
-//! default is.
+//! Selects the provider that answers (R-PROV, "with no configuration").
+//!
+//! Knows no models: the caller passes each provider's default model. Sends nothing; whether a local Ollama runs is for
+//! the caller to find out.
 
 use super::Env;
 use super::names::{BY_KEY, KNOWN};
 use super::settings::{AgentSettings, ProviderKind, ProviderSettings, Settings};
 
-/// Which provider and model to ask.
+/// The selected provider and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultChoice {
-    /// The configuration says so.
+    /// The configuration selects them.
     Configured {
         /// A name in [`Settings::providers`].
         provider: String,
-        /// `None`: the provider is to be asked what it has.
+        /// `None`: ask the provider which models it has.
         model: Option<String>,
     },
-    /// A key in the environment, or one that the editor gave.
+    /// A key from the environment or from the editor selects them.
     ByKey {
         /// A name in [`Settings::providers`].
         provider: String,
-        /// The model to start with.
         model: String,
         /// The choice and its reason, for people.
         why: String,
     },
-    /// Nothing is configured and no key is there: a local Ollama may be asked (provider `ollama`).
+    /// Nothing is configured and there is no key: the caller may look for a local Ollama (provider `ollama`).
     ProbeOllama {
-        /// The model the agent names.
+        /// The model that the agent names.
         model: Option<String>,
     },
-    /// What is configured cannot be used; nothing else may take its place.
+    /// The configured provider is unusable. No other may take its place.
     NotConfigured {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
 }
 
-/// The default model of a provider, by the provider's name.
+/// Returns the default model of the provider with this name.
 pub type DefaultModel<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The choice for the agent `default`.
+/// Selects for the agent `default`.
 pub fn select_default(settings: &Settings, env: &Env, default_model: DefaultModel<'_>) -> DefaultChoice {
     select_for(settings, settings.default_agent(), env, default_model)
 }
 
-/// The choice for an agent: the provider it names; else the one that is configured (the usual three first, then by
-/// name; never a script); else a key in the environment; else one that the editor gave (its provider has a key then and
-/// the environment has none); else perhaps Ollama.
+/// Selects for an agent. The first of these wins: the provider it names; a configured provider (the first [`BY_KEY`]
+/// presets, then by name, never a script); a key in the environment; a key from the editor; perhaps Ollama.
 pub fn select_for(
     settings: &Settings,
     agent: &AgentSettings,
@@ -72,6 +72,7 @@ pub fn select_for(
     if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
         return build_configured_choice(provider, agent, default_model);
     }
+    // Fail closed: the person configured this provider, so another account must not answer instead.
     if let Some(name) = settings.broken_providers.keys().next() {
         return DefaultChoice::NotConfigured {
             why: explain_unusable_provider(settings, name),
@@ -86,7 +87,7 @@ pub fn select_for(
                 (false, true) if provider.api_key.is_some() => "the editor has its key".to_owned(),
                 _ => return None,
             };
-            // A configured provider without a key was refused its key on purpose (its variable is not set).
+            // This provider was configured with a key whose variable is not set. Do not use another key for it.
             if provider.configured {
                 return None;
             }
@@ -126,7 +127,7 @@ fn explain_unusable_provider(settings: &Settings, name: &str) -> String {
     }
 }
 
-/// The providers that a key alone selects, best first.
+/// Returns the providers that a key alone selects, the preferred one first.
 pub fn selected_by_key() -> impl Iterator<Item = &'static str> {
     KNOWN[..BY_KEY].iter().map(|known| known.name)
 }

@@ -1,4 +1,4 @@
-//! What is wrong in a configuration: where, what, and what was probably meant.
+//! Problems in a configuration: where they are, what is wrong, and what was probably meant.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use super::tree::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
 
-/// How bad it is.
+/// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConfigSeverity {
-    /// A value that could not be used.
+    /// A value is unusable.
     Error,
-    /// Something that was ignored, or does not do what it seems to.
+    /// Something is ignored, or does not do what it seems to do.
     Warning,
 }
 
 impl ConfigSeverity {
-    /// Its name.
+    /// Returns the name, as compilers print it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -25,22 +25,20 @@ impl ConfigSeverity {
     }
 }
 
-/// One problem. Never holds the value of a secret.
+/// One problem. Never contains the value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
     pub severity: ConfigSeverity,
-    /// The file's path; or `initializationOptions`, the environment variable's name, the flag.
+    /// The path of the file, or `initializationOptions`, the name of the environment variable, or the flag.
     pub file: String,
-    /// Line, from 1; 0 where there are no lines (`initializationOptions`, environment, flags).
+    /// The line, from 1; 0 where there are no lines (`initializationOptions`, environment, flags).
     pub line: u32,
-    /// Column in characters, from 1; 0 where there are no lines.
+    /// The column in characters, from 1; 0 where there are no lines.
     pub column: u32,
-    /// The setting, as in `provider.anthropic.model`; empty when the file as a whole is meant.
+    /// The setting, such as `provider.anthropic.model`; empty if the whole file is affected.
     pub key: String,
-    /// What is wrong.
     pub message: String,
-    /// What to do, or what was probably meant.
+    /// How to fix it, or what was probably meant.
     pub hint: Option<String>,
 }
 
@@ -68,7 +66,7 @@ impl Diagnostic {
         }
     }
 
-    /// The file and the line, for people.
+    /// Formats the file and the line for people.
     pub fn format_location(&self) -> String {
         match self.line {
             0 => self.file.clone(),
@@ -76,11 +74,12 @@ impl Diagnostic {
         }
     }
 
-    /// Why rules that deny or ask may be missing because of this problem, for people; `None` where it is about
-    /// something else. A file that cannot be read whole may have had some, so may a misspelled list.
+    /// Explains, for people, why this problem may hide rules that deny or ask; `None` if it cannot. An unreadable
+    /// file or a misspelled list may have contained some.
     pub(super) fn lost_rules(&self) -> Option<String> {
         let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
+            // A lost `allow` rule only makes more calls ask, so it is safe.
             && !matches!(setting, "allow" | "timeout_s");
         let what = match self.key.as_str() {
             "" if self.severity == ConfigSeverity::Error => "the configuration",
@@ -101,7 +100,7 @@ impl Diagnostic {
 }
 
 impl fmt::Display for Diagnostic {
-    /// On one line, and legible: keys and values come from files of others.
+    /// Formats on one line and with hidden characters visible: keys and values may come from other people's files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let legible = |text: &str| {
             reveal_hidden_characters(text)
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_what_would_act_on_a_terminal() {
+    fn hidden_characters_are_shown() {
         let evil = "\u{1b}]52;c;x\u{7}\u{9b}2J\u{202e}\u{e0041}a\nb\rc\td";
         let problem = Diagnostic {
             severity: ConfigSeverity::Error,
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_like_a_compiler() {
+    fn problems_print_like_compiler_messages() {
         let mut problem = Diagnostic {
             severity: ConfigSeverity::Warning,
             file: "/c.toml".into(),

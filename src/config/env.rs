@@ -1,10 +1,10 @@
-//! The environment as a snapshot: the only reader of environment variables in the program.
+//! A snapshot of the environment. No other code in the program reads environment variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The variables of the process at the moment it was asked, or those a test gives.
+/// The variables of the process at the time of the snapshot, or those that a test sets.
 #[derive(Clone, Default)]
 pub struct Env {
     vars: BTreeMap<OsString, OsString>,
@@ -12,7 +12,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// The real environment. Without `HOME` the home folder is what the system's user table says.
+    /// Takes a snapshot of the real environment. Without `HOME`, the system's user table supplies the home folder.
     pub fn from_process() -> Self {
         Self {
             vars: std::env::vars_os().collect(),
@@ -20,7 +20,7 @@ impl Env {
         }
     }
 
-    /// A given environment; `HOME` is the home folder.
+    /// Creates an environment from these variables; `HOME` is the home folder.
     pub fn from_vars<K: Into<OsString>, V: Into<OsString>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
         let vars: BTreeMap<OsString, OsString> = vars
             .into_iter()
@@ -30,28 +30,28 @@ impl Env {
         Self { vars, home }
     }
 
-    /// The variable's value; `None` when it is not set or not UTF-8.
+    /// Returns a variable's value; `None` if it is not set or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.vars.get(OsStr::new(name))?.to_str()
     }
 
-    /// The variable's value, unless it is empty: many tools write `X=` for "not set".
+    /// Returns a variable's value unless it is empty: many tools write `X=` for "not set".
     pub fn non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The variable as an absolute path; a relative one counts as not set (as XDG asks).
+    /// Returns a variable as an absolute path. A relative path counts as not set, as XDG requires.
     pub fn absolute_path(&self, name: &str) -> Option<PathBuf> {
         let path = PathBuf::from(self.vars.get(OsStr::new(name))?);
         path.is_absolute().then_some(path)
     }
 
-    /// The user's home folder.
+    /// Returns the user's home folder.
     pub fn home_dir(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// All variables, by name; what a child process is given starts from here.
+    /// Iterates over all variables by name. The environment of a child process starts from these.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars
             .iter()
@@ -59,7 +59,7 @@ impl Env {
     }
 }
 
-/// Names only: values may be secrets.
+/// Shows only names, because values may be secrets.
 impl std::fmt::Debug for Env {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.vars.keys()).finish()
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_is_given_and_hides_values() {
+    fn snapshot_returns_its_variables_and_hides_values() {
         let env = Env::from_vars([
             ("HOME", "/home/u"),
             ("EMPTY", ""),

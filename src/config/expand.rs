@@ -1,4 +1,7 @@
-//! `${VAR}` in texts. `$$` stands for `$`, `\${` for `${`; a lone `$` is itself.
+//! Expands `${VAR}` in texts. `$$` yields `$`, `\${` yields `${`, and a lone `$` stays.
+//!
+//! Expanded values are not expanded again. Each text keeps its original in `raw`, because the expanded one may be
+//! secret.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +9,24 @@ use super::Env;
 use super::diagnostics::Diagnostic;
 use super::tree::{Node, SpannedValue, join};
 
-/// What putting the variables in gave besides the texts.
+/// What the expansion found in addition to the new texts.
 #[derive(Default)]
 pub(super) struct ExpandedVariables {
     pub(super) problems: Vec<Diagnostic>,
     /// Variables that were named, set or not.
     pub(super) named: BTreeSet<String>,
-    /// Settings that are left out because a variable is not set.
+    /// Settings that were removed because a variable is not set or the syntax is wrong.
     pub(super) failed: BTreeSet<String>,
 }
 
-/// Puts variables into every text below `tree`; a text that names an unset one is left out.
+/// Expands the variables in every text below `tree`. Removes a text that names an unset variable.
 pub(super) fn expand_variables(tree: &mut SpannedValue, env: &Env) -> ExpandedVariables {
     let mut expansion = ExpandedVariables::default();
     expand_value(tree, "", env, &mut expansion);
     expansion
 }
 
-/// `false`: to be left out.
+/// Expands one value. Returns false if it must be removed.
 fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut ExpandedVariables) -> bool {
     match &mut tree.node {
         Node::Text(text) => match expand_text(text, env) {
@@ -72,8 +75,9 @@ fn expand_value(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expand
     }
 }
 
-/// Whether a text names a variable.
+/// Returns whether a text names a variable.
 pub(super) fn names_variable(text: &str) -> bool {
+    // In an empty environment, every name is unset and therefore an error.
     expand_text(text, &Env::default()).is_err()
 }
 
@@ -82,7 +86,7 @@ enum ExpansionError {
     Malformed,
 }
 
-/// The text with variables put in and their names; `None` when there is nothing to do.
+/// Returns the expanded text and the names of its variables; `None` if there is nothing to expand.
 fn expand_text(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, ExpansionError> {
     if !text.contains('$') {
         return Ok(None);
@@ -128,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_variables_in() {
+    fn variables_are_expanded_and_escapes_respected() {
         let env = Env::from_vars([("A", "one"), ("B_2", "$A ${A}")]);
         for (given, meant) in [
             ("plain", Some("plain")),

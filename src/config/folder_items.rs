@@ -1,7 +1,7 @@
-//! What a folder's own files would activate if the folder were trusted: for the person who decides about it.
+//! What a folder's own files would activate if the folder were trusted, listed for the person who decides.
 //!
-//! Invariants: every text is shown as the file has it (no variable is put in), nothing invisible stays invisible, and
-//! nothing is cut without saying so. Reads only what `layers` has parsed; starts nothing.
+//! Invariants: texts appear as they are in the file, with variables unexpanded. Invisible characters become visible,
+//! and every cut is announced. Reads only what `layers` has parsed; starts nothing.
 
 use std::path::Path;
 
@@ -10,37 +10,36 @@ use crate::base::text::{cut_middle, reveal_hidden_characters};
 use super::tree::{ConfigLocation, Node, Source, SpannedValue, join};
 use super::trust;
 
-/// How many items are listed at most.
+/// How many items are listed.
 const MAX_ITEMS: usize = 200;
-/// The longest text of an item, in characters; its middle is cut.
+/// The longest text of an item, in characters. A longer one loses its middle.
 const MAX_TEXT: usize = 2_000;
 
-/// What kind of thing a folder's files activate.
+/// The kinds of things that a folder's files activate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderItemKind {
-    /// A command that runs at a moment of every turn.
+    /// A command that runs at a certain moment of every turn.
     Hook,
     /// A tool whose call runs a command.
     Tool,
-    /// Any other setting that an untrusted folder may not set.
+    /// Any other setting that an untrusted folder must not set.
     Setting,
 }
 
-/// One thing that a folder's files activate where the folder is trusted.
+/// One thing that a folder's files would activate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderItem {
-    /// What it is.
     pub kind: FolderItemKind,
-    /// The hook's or tool's name, or the setting's key.
+    /// The name of the hook or tool, or the key of the setting.
     pub name: String,
-    /// When it runs, or what is set; and where that is written.
+    /// When it runs or what it sets, and where that is written.
     pub detail: String,
-    /// What it runs.
+    /// The command that it runs.
     pub command: Option<String>,
 }
 
-/// What the folder at `root` would activate. `folder`: what its files say, each later one over the earlier; `unusable`:
-/// settings that they state and that cannot be used now; `user`: the user's own file.
+/// Lists what the folder at `root` would activate. `folder` holds its merged files, and `unusable` the settings in them
+/// that are invalid now. `user` is the user's own file.
 pub(super) fn folder_items<'a>(
     mut folder: SpannedValue,
     unusable: impl IntoIterator<Item = &'a String>,
@@ -52,6 +51,7 @@ pub(super) fn folder_items<'a>(
     for (path, value) in trust::take_refused(&mut folder, user) {
         collect_settings(&path, &value, root, &mut items);
     }
+    // Listed too: an invalid setting may become valid later, for example when its variable is set.
     for path in unusable {
         if trust::is_forbidden(path) {
             let detail = "is set, but invalid".to_owned();
@@ -59,6 +59,7 @@ pub(super) fn folder_items<'a>(
         }
     }
     if items.len() > MAX_ITEMS {
+        // One place is for the note itself.
         let more = items.len() - (MAX_ITEMS - 1);
         items.truncate(MAX_ITEMS - 1);
         let detail =
@@ -68,7 +69,7 @@ pub(super) fn folder_items<'a>(
     items
 }
 
-/// Takes the hooks, or the tools that are commands, out of the tree.
+/// Removes the hooks, or the tools with a command, from the tree and lists them.
 fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
     let (table, keys): (&str, &[&str]) = match kind {
         FolderItemKind::Hook => ("hook", &["on", "command", "tool", "timeout_s", "enabled"]),
@@ -83,6 +84,7 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
     let mut items = Vec::new();
     for (name, entry) in entries {
         let at = entry.find(&["command"]).unwrap_or(entry).at.clone();
+        // Without a command it only sets limits of a built-in tool.
         if kind == FolderItemKind::Tool && entry.find(&["command"]).is_none() {
             continue;
         }
@@ -101,7 +103,7 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
     items
 }
 
-/// A command as it is run: one text for the shell, or its words.
+/// Returns a command as written: one text for the shell, or its words.
 fn command_text(value: &SpannedValue) -> String {
     match (&value.raw, value.text()) {
         (Some(raw), _) => raw.to_string(),
@@ -110,7 +112,7 @@ fn command_text(value: &SpannedValue) -> String {
     }
 }
 
-/// The plain values below a path, one item each.
+/// Adds the plain values below a path, one item each.
 fn collect_settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<FolderItem>) {
     match &value.node {
         Node::Table(entries) => {
@@ -119,6 +121,7 @@ fn collect_settings(path: &str, value: &SpannedValue, root: &Path, items: &mut V
             }
         }
         _ => {
+            // A key that is written in the file is a secret, so the list does not repeat it.
             let is_key = path.starts_with("provider.") && path.ends_with(".api_key");
             let text = if is_key && value.raw.is_none() {
                 "a key".to_owned()
@@ -131,12 +134,12 @@ fn collect_settings(path: &str, value: &SpannedValue, root: &Path, items: &mut V
     }
 }
 
-/// A value on one line, with the names of variables.
+/// Formats a value on one line, with the names of variables.
 fn format_value(value: &SpannedValue) -> String {
     value.raw_json().to_string()
 }
 
-/// Where a value is written.
+/// Formats where a value is written.
 fn format_location(at: &ConfigLocation, root: &Path) -> String {
     match &*at.origin {
         Source::File(file) => {
@@ -156,7 +159,7 @@ fn build_item(kind: FolderItemKind, name: &str, detail: String, command: Option<
     }
 }
 
-/// With everything visible, and of bounded length.
+/// Makes all characters visible and limits the length.
 fn reveal_and_truncate(text: &str) -> String {
     let text = reveal_hidden_characters(text);
     cut_middle(&text, MAX_TEXT).unwrap_or_else(|| text.into_owned())

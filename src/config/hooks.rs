@@ -1,6 +1,6 @@
-//! Hooks of the configuration (R-CONF): what a table says, and what is made of it.
+//! Hooks of the configuration (R-CONF): validates their tables and builds their settings.
 //!
-//! Who runs them, and what their answers mean, is the turn's affair.
+//! Running them and interpreting their answers is the turn's job.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,37 +11,36 @@ use serde::Deserialize;
 
 use super::file::StringOrList;
 
-/// How long a hook may run.
+/// How long a hook may run, unless configured.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command of the person's that is run at a moment of every turn. It reads one JSON object; exit code 0 passes, 2
-/// blocks with what it wrote to standard error, and a JSON object on standard output may change the input or end the
-/// turn.
+/// A command of yours that runs at a certain moment of every turn. It reads one JSON object. Exit code 0 passes, 2
+/// blocks with the text on standard error. A JSON object on standard output may change the input or end the turn.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HookTable {
     /// When it runs.
     pub on: Option<HookMoment>,
-    /// The command: one text for the shell, or a list of a program and its arguments. Runs in the session's folder.
+    /// The command: one text for the shell, or a list of a program and its arguments. It runs in the session's folder.
     pub command: Option<StringOrList>,
-    /// At `pre_tool` and `post_tool`: only for tools whose name fits one of these; `*` stands for any characters.
+    /// For `pre_tool` and `post_tool`: only tools whose name matches one of these; `*` matches any characters.
     /// Default: all tools.
     pub tool: Option<StringOrList>,
-    /// How long it may run, in seconds. Default: 60.
+    /// How long the command may run, in seconds. Default: 60.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 60.0))]
     pub timeout_s: Option<f64>,
-    /// `false` switches it off. Default: true.
+    /// `false` disables the hook. Default: true.
     #[schemars(extend("default" = true))]
     pub enabled: Option<bool>,
 }
 
-/// A moment of a turn.
+/// The moment of a turn at which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookMoment {
-    /// The person said something, and no model has seen it.
+    /// The person sent a prompt, and no model has seen it.
     Prompt,
-    /// The model asks for a tool, and nobody was asked for approval.
+    /// The model requests a tool, and no approval has been asked for.
     PreTool,
     /// A tool has run, and the model has not seen its result.
     PostTool,
@@ -50,7 +49,7 @@ pub enum HookMoment {
 }
 
 impl HookMoment {
-    /// Its name in the configuration and in what a hook reads.
+    /// Returns the name in the configuration and in a hook's input.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -67,22 +66,18 @@ impl fmt::Display for HookMoment {
     }
 }
 
-/// A hook that runs.
+/// A hook that is enabled and valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HookSettings {
-    /// Its name in the config.
     pub name: String,
-    /// When it runs.
     pub on: HookMoment,
-    /// What runs.
     pub command: CommandLine,
-    /// Patterns of tools' names; empty: all.
+    /// Patterns of tool names; empty matches all.
     pub tools: Vec<String>,
-    /// How long it may run.
     pub timeout: Duration,
 }
 
-/// What a hook, or a tool of the person's own, runs.
+/// The command of a hook or of a tool of the person's own.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CommandLine {
     /// A script for the shell.
@@ -91,7 +86,7 @@ pub enum CommandLine {
     Argv(Vec<String>),
 }
 
-/// Without its command, which may hold what no log should.
+/// Omits the command, which may contain secrets.
 impl fmt::Debug for HookSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HookSettings")
@@ -102,13 +97,13 @@ impl fmt::Debug for HookSettings {
 }
 
 impl HookSettings {
-    /// Whether it is meant for a tool of that name.
+    /// Returns whether the hook applies to the tool with this name.
     pub fn matches_tool(&self, tool: &str) -> bool {
         self.tools.is_empty() || self.tools.iter().any(|pattern| matches_pattern(pattern, tool))
     }
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any characters.
+/// Returns whether a name matches a pattern, in which `*` matches any characters.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -121,14 +116,14 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
         .any(|at| matches_pattern(rest, &name[at..]))
 }
 
-/// Hooks in the order of their names, and what is wrong with which key of which.
+/// Builds the hooks in the order of their names. The second list contains the hook, key and reason of each problem.
 pub(super) fn build_hooks(
     tables: BTreeMap<String, HookTable>,
     failed: &dyn Fn(&str, &str) -> bool,
 ) -> (Vec<HookSettings>, Vec<(String, &'static str, &'static str)>) {
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
     for (name, table) in tables {
-        // A hook whose tools cannot be read must not run for all of them.
+        // An unreadable `tool` must not make the hook run for all tools.
         if ["on", "command", "tool", "enabled"]
             .iter()
             .any(|key| failed(&name, key))
@@ -157,6 +152,7 @@ pub(super) fn build_hooks(
                 "has no effect here; it applies to `pre_tool` and `post_tool`",
             );
         }
+        // Last, so that the problems of a disabled hook are reported too.
         if table.enabled == Some(false) {
             continue;
         }
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tools_are_all_tools() {
+    fn hook_without_tools_matches_all_tools() {
         let hook = |tools: &[&str]| HookSettings {
             name: "h".to_owned(),
             on: HookMoment::PreTool,

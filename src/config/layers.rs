@@ -1,9 +1,12 @@
-//! The layers of a configuration and how they become one: user file, `.agentls/config.toml`,
-//! `.agentls/config.local.toml`, `initializationOptions` and what the editor said later, environment, flags (R-CONF). [`load_settings`] is pure;
-//! [`ConfigSource`] reads the files.
+//! The layers of a configuration and how they merge (R-CONF). From lowest to highest: user file,
+//! `.agentls/config.toml`, `.agentls/config.local.toml`, `initializationOptions`, the editor's later settings,
+//! environment, flags.
+//!
+//! [`load_settings`] is pure; [`ConfigSource`] reads the files. Invariant: loading never fails. Each problem becomes a
+//! diagnostic, and a broken rule or mode makes the result stricter, never looser.
 //!
 //! Variables: `AGENTLS_CONFIG` (another user file), `AGENTLS_PROVIDER`, `AGENTLS_MODEL`, `AGENTLS_MODE` (of the agent
-//! `default`), `AGENTLS_LOG` (a level, or a filter such as `info,agentls::provider=debug`). Flags say the same.
+//! `default`), `AGENTLS_LOG` (a level, or a filter such as `info,agentls::provider=debug`). Flags set the same values.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,92 +28,84 @@ use super::trust;
 use super::validate::validate_tree;
 use super::{ConfigPaths, Env};
 
-/// The largest config file that is read.
+/// The largest config file that is read, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// A file as it was read.
+/// The content of a file, or why it could not be read.
 #[derive(Clone, Debug)]
 pub struct FileText {
-    /// Its path.
     pub path: PathBuf,
-    /// Its bytes, or why they could not be read.
     pub bytes: Result<Vec<u8>, String>,
 }
 
-/// What the command line says. All of it goes before everything else.
+/// The command line's overrides. They take precedence over every other layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// `--provider`, of the agent `default`.
+    /// `--provider`, for the agent `default`.
     pub provider: Option<String>,
-    /// `--model`, of the agent `default`.
+    /// `--model`, for the agent `default`.
     pub model: Option<String>,
-    /// `--mode`, of the agent `default`.
+    /// `--mode`, for the agent `default`.
     pub mode: Option<String>,
     /// `--log`: a level or a filter.
     pub log: Option<String>,
 }
 
-/// All that a configuration is made of.
+/// Everything that a configuration depends on.
 #[derive(Clone, Debug)]
 pub struct LoadInputs<'a> {
-    /// The environment.
     pub env: &'a Env,
-    /// Where things are kept; `None` without a home folder.
+    /// The user's folders; `None` without a home folder.
     pub places: Option<&'a ConfigPaths>,
-    /// The user's file.
+    /// The user's config file.
     pub user: Option<FileText>,
-    /// The workspace root whose files these are.
+    /// The workspace root that owns `workspace` and `local`.
     pub root: Option<&'a Path>,
     /// The root's `.agentls/config.toml`.
     pub workspace: Option<FileText>,
     /// The root's `.agentls/config.local.toml`.
     pub local: Option<FileText>,
-    /// `initializationOptions`: the same shape as a config file.
+    /// `initializationOptions`, in the shape of a config file.
     pub options: Option<&'a Value>,
-    /// What the editor said later, over the options; a `null` takes the option away.
+    /// The editor's later settings, which override the options. A `null` removes the option.
     pub editor: Option<&'a Value>,
-    /// The command line.
     pub flags: &'a Flags,
-    /// What the user said of folders, as the store keeps it.
+    /// The user's decisions about folders, from the store.
     pub trust: &'a Trust,
-    /// Where a path leads when its links are followed: a folder may be spelled in several ways.
+    /// Resolves the links in a path, because a folder may be spelled in several ways.
     pub real: fn(&Path) -> PathBuf,
-    /// Names of the tools there are, so that a misspelt one is noticed; empty: not checked.
+    /// The names of all tools, to detect a misspelled one. If empty, names are not checked.
     pub tools: &'a [String],
 }
 
-/// What the user said of folders.
+/// The user's decisions about folders.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Trusted folders.
     pub folders: BTreeSet<PathBuf>,
-    /// Accepted redirects: folder, provider and target.
+    /// Accepted redirects: folder, provider and exact target.
     pub redirects: BTreeSet<(PathBuf, String, String)>,
 }
 
-/// What a folder's own files would do if it were trusted.
+/// What a folder's own files would do if the folder were trusted.
 #[derive(Clone, Debug)]
 pub struct FolderDescription {
-    /// Whether it is trusted.
     pub trusted: bool,
-    /// What they activate.
     pub items: Vec<FolderItem>,
-    /// Where they send keys of the person's.
+    /// Where the files would send the person's keys.
     pub redirects: Vec<ProviderRedirect>,
 }
 
-/// A configuration and what is wrong with it.
+/// A configuration and its problems.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// What to go by.
     pub settings: Arc<Settings>,
-    /// What is wrong, layer by layer, each from the top.
+    /// Problems, layer by layer, each from top to bottom.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the root's own files were trusted (or there is no root).
+    /// Whether the root's own files were trusted. True without a root.
     pub trusted: bool,
 }
 
-/// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
+/// Merges all layers into one configuration. Never fails: it reports what is wrong and leaves that out.
 pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     let trusted = is_trusted(inputs);
     let assembled = if trusted {
@@ -126,7 +121,7 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     }
 }
 
-/// What the root's own files would do if it were trusted. Loads the same way; starts and changes nothing.
+/// Describes what the root's own files would do if it were trusted. Loads the same way, but activates nothing.
 pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     let user = inputs
         .user
@@ -145,6 +140,7 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     }
 }
 
+/// Returns whether the root is trusted: by the store, or by the user file's list.
 fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     let Some(root) = inputs.root else { return true };
     if inputs.trust.folders.contains(root) {
@@ -157,22 +153,25 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     else {
         return false;
     };
+    // Both sides resolve their links, because a trusted folder may be spelled with one.
     let real = (inputs.real)(root);
     resolve::trusted_folders(&user.tree, inputs.env)
         .iter()
         .any(|folder| (inputs.real)(folder) == real)
 }
 
-/// Where the root's own files would send keys of the person's.
+/// Finds where the root's own files would send the person's keys.
 fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     let Some(root) = inputs.root else {
         return Vec::new();
     };
     let folder = FolderLayer::read(inputs);
     let of_folder = |table: &str| folder.tree.find(&[table]).is_some();
+    // Only these tables can redirect a request.
     if !of_folder("provider") && !of_folder("network") {
         return Vec::new();
     }
+    // A redirect is a difference between these two, so both use all other layers.
     let own = assemble_layers(inputs, FolderUse::Ignored);
     let full = assemble_layers(inputs, FolderUse::Trusted(&[]));
     redirect::find_redirects(
@@ -189,18 +188,18 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     )
 }
 
-/// What becomes of the files of the workspace root.
+/// How the files of the workspace root are used.
 #[derive(Clone, Copy)]
 enum FolderUse<'a> {
-    /// As if there were none.
+    /// Ignored, as if they did not exist.
     Ignored,
     /// They may only restrict.
     Restrained,
-    /// All they say counts, but for the redirects that were not accepted.
+    /// Everything counts, except redirects that were not accepted.
     Trusted(&'a [ProviderRedirect]),
 }
 
-/// The merged layers and what they resolve to.
+/// The merged layers and the settings they resolve to.
 struct Assembled {
     tree: SpannedValue,
     settings: Settings,
@@ -232,6 +231,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled 
             .as_ref()
             .map(|file| Layer::from_file(file, inputs.env)),
     );
+    // Trust compares the folder's values with the user's own file, before other layers are merged.
     let user = stack.merged.clone();
     for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
         let layer = match (folder, inputs.root) {
@@ -269,7 +269,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled 
     }
 }
 
-/// What the root's own files say, the later over the earlier.
+/// The root's own files, merged; the later overrides the earlier.
 struct FolderLayer {
     tree: SpannedValue,
     named: BTreeSet<String>,
@@ -280,6 +280,7 @@ impl FolderLayer {
     fn read(inputs: &LoadInputs<'_>) -> Self {
         let mut stack = Stack::new();
         for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
+            // As if everything were accepted: the description must show all that trust could activate.
             stack.push_layer(Some(Layer::trusted_file(file, inputs.env, &[])));
         }
         Self {
@@ -290,7 +291,7 @@ impl FolderLayer {
     }
 }
 
-/// The options less those that the editor takes away.
+/// Returns the options without those that the editor removes with `null`.
 fn without_nulls_of(options: &Value, editor: &Value) -> Value {
     let (Value::Object(options), Value::Object(editor)) = (options, editor) else {
         return options.clone();
@@ -303,13 +304,13 @@ fn without_nulls_of(options: &Value, editor: &Value) -> Value {
     Value::Object(kept.collect())
 }
 
-/// The layers laid so far.
+/// The layers merged so far.
 struct Stack {
     merged: SpannedValue,
     diagnostics: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
-    /// Providers that somebody configured who may choose one.
+    /// Providers that a trusted layer configured, so that they may be selected.
     chosen: BTreeSet<String>,
 }
 
@@ -326,23 +327,26 @@ impl Stack {
 
     fn push_layer(&mut self, layer: Option<Layer>) {
         let Some(mut layer) = layer else { return };
+        // The checks report in the order of their rules; people read a file from the top.
         layer
             .problems
             .sort_by_key(|problem| (problem.line, problem.column));
         self.diagnostics.append(&mut layer.problems);
         self.named.append(&mut layer.named);
         if let Some(Node::Table(providers)) = layer.tree.find(&["provider"]).map(|tree| &tree.node)
+            // An untrusted folder must not select a provider by naming it.
             && !layer.restrained
         {
             self.chosen.extend(providers.keys().cloned());
         }
+        // Rules and trusted folders add up: a higher layer must not drop a lower layer's denial.
         let joined = |path: &str| {
             matches!(
                 path,
                 "approvals.allow" | "approvals.deny" | "approvals.require_approval" | "trusted"
             )
         };
-        // A later layer mends what an earlier one got wrong.
+        // A later layer repairs what an earlier one got wrong.
         self.failed.retain(|path| {
             let keys = keys_of(path);
             layer
@@ -353,7 +357,7 @@ impl Stack {
         self.drop_foreign_models(&layer.tree);
         self.merged.merge_overlay(layer.tree, "", &joined);
         for path in &layer.failed {
-            // A mode that cannot be read must not leave a loose one in force.
+            // An unreadable mode must not leave a looser one in force.
             if let Some(agent) = trust::agent_key(path, "mode")
                 && trust::is_looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
             {
@@ -364,8 +368,8 @@ impl Stack {
         self.failed.append(&mut layer.failed);
     }
 
-    /// Where a layer sends an agent to another provider and names no model, the model of the layers below goes:
-    /// it is a name at the other provider.
+    /// Drops an agent's model when a layer moves the agent to another provider without naming a model: the old name
+    /// means nothing there.
     fn drop_foreign_models(&mut self, upper: &SpannedValue) {
         let Some(Node::Table(agents)) = upper.find(&["agent"]).map(|agents| &agents.node) else {
             return;
@@ -387,13 +391,13 @@ impl Stack {
     }
 }
 
-/// One layer, checked, with variables put in.
+/// One layer, validated, with variables expanded.
 struct Layer {
     tree: SpannedValue,
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
-    /// It is a file of a folder that is not trusted.
+    /// A file of an untrusted folder.
     restrained: bool,
 }
 
@@ -404,10 +408,11 @@ impl Layer {
         layer
     }
 
-    /// A file of a folder that the user has not trusted.
+    /// Reads a file of a folder that the user has not trusted.
     fn restrained_file(file: &FileText, env: &Env, root: &Path, user: &SpannedValue) -> Self {
         let mut layer = Self::read(file);
         layer.restrained = true;
+        // Before the expansion: an untrusted file must not read any variable.
         layer
             .problems
             .extend(trust::hold_back_variables(&mut layer.tree, root));
@@ -416,12 +421,12 @@ impl Layer {
         layer
             .problems
             .extend(trust::drop_refused_settings(&mut layer.tree, user, root));
-        // Nor can it make unusable what it may not set.
+        // A setting that the folder may not set cannot fail either, or the folder could disable the user's own.
         layer.failed.retain(|path| !trust::is_forbidden(path));
         layer
     }
 
-    /// A file of a trusted folder, less the redirects that were not accepted.
+    /// Reads a file of a trusted folder, without the redirects that were not accepted.
     fn trusted_file(file: &FileText, env: &Env, redirects: &[ProviderRedirect]) -> Self {
         let mut layer = Self::from_file(file, env);
         layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
@@ -447,7 +452,7 @@ impl Layer {
         Some(layer)
     }
 
-    /// Whether the workspace is trusted is said by `true` or `false`, which never gets here.
+    /// Removes `trusted` when it is not a boolean: the server handles `true` and `false` before they get here.
     fn drop_trust(&mut self) {
         if let Some(value) = self.tree.take(&["trusted"]) {
             let problem = match *value.at.origin {
@@ -461,7 +466,7 @@ impl Layer {
         }
     }
 
-    /// The editor hands keys over by `agent/getCredential`, never here, where they would be logged (R-SEC).
+    /// Removes API keys. Editors pass keys with `agent/getCredential`; here they would appear in logs (R-SEC).
     fn drop_keys(&mut self) {
         let Node::Table(top) = &mut self.tree.node else {
             return;
@@ -531,7 +536,7 @@ impl Layer {
                 );
             }
         }
-        // A level given here goes before a filter in a file.
+        // A level given here overrides a filter from a file.
         if said.log.is_some() && log[1] == "level" {
             let none = SpannedValue::new(
                 ConfigLocation::without_position(origins[3].clone()),
@@ -587,7 +592,7 @@ impl Layer {
         self.problems.extend(checked.problems);
         self.failed.extend(checked.failed);
         for list in ["allow", "deny", "require_approval"] {
-            // One text is a list of one: layers join lists.
+            // A single text becomes a list, because layers join lists.
             if let Some(text) = self
                 .tree
                 .find(&["approvals", list])
@@ -604,30 +609,28 @@ impl Layer {
     }
 }
 
-/// Where the layers come from: kept by whoever loads, and asked again for every root and on reload.
+/// The inputs of a configuration. The owner keeps it, and loads again for each root and on reload.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSource {
-    /// The environment.
     pub env: Env,
-    /// Where things are kept; `None` without a home folder.
+    /// The user's folders; `None` without a home folder.
     pub places: Option<ConfigPaths>,
-    /// The command line.
     pub flags: Flags,
-    /// `initializationOptions`.
+    /// `initializationOptions`, without `trusted`.
     pub options: Option<Value>,
-    /// What the editor said later (`workspace/didChangeConfiguration`), over the options.
+    /// The editor's later settings (`workspace/didChangeConfiguration`), which override the options.
     pub editor: Option<Value>,
-    /// Names of the tools there are.
+    /// The names of all tools.
     pub tools: Vec<String>,
 }
 
 impl ConfigSource {
-    /// Reads the files and makes the configuration of `root`. Blocks on the disk for a moment.
+    /// Reads the files and loads the configuration of `root`. Blocks briefly on the disk.
     pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> LoadedConfig {
         self.with_inputs(root, trust, load_settings)
     }
 
-    /// Reads the files and tells what those of `root` would do if it were trusted. Blocks on the disk for a moment.
+    /// Reads the files and describes what those of `root` would do if it were trusted. Blocks briefly on the disk.
     pub fn describe_folder(&self, root: &Path, trust: &Trust) -> FolderDescription {
         self.with_inputs(Some(root), trust, describe_folder)
     }
@@ -649,13 +652,14 @@ impl ConfigSource {
             editor: self.editor.as_ref(),
             flags: &self.flags,
             trust,
+            // A folder that does not exist cannot be resolved, so it counts as spelled.
             real: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
             tools: &self.tools,
         })
     }
 }
 
-/// A file's text; `None` when there is no such file and nobody said there is.
+/// Reads a file; `None` if it does not exist and need not.
 fn read(path: &Path, must_exist: bool, within: Option<&Path>) -> Option<FileText> {
     let result = match real_file(path, within) {
         Err(error)
@@ -675,7 +679,7 @@ fn read(path: &Path, must_exist: bool, within: Option<&Path>) -> Option<FileText
     })
 }
 
-/// Where a file really is. That of a repository may not be a link out of it.
+/// Resolves a file's links. A repository's file must not be a link to a file outside the repository.
 fn real_file(path: &Path, within: Option<&Path>) -> std::io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
     match within {

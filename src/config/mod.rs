@@ -1,8 +1,9 @@
-//! Typed settings (R-CONF): layers, trust, diagnostics with file and line, JSON Schema, the environment, and places.
-//! Knows nothing of sessions, providers at work, or the wire; imports only `domain` and `base`.
+//! Typed settings (R-CONF): layers, trust, diagnostics with file and line, JSON Schema, environment, paths.
 //!
-//! The way of a setting: text of a layer → `tree` (values that know where they stand) → `${VAR}` → checked against
-//! the very schema that is published → trust → merged → [`file`](mod@file) (serde) → [`settings`] (what the rest uses).
+//! Knows nothing about sessions, running providers or the wire.
+//!
+//! The path of a setting: text of a layer → `tree` (values with locations) → `${VAR}` → validation against the
+//! published schema → trust → merge → [`file`](mod@file) (serde) → [`settings`] (what the rest of the program uses).
 
 pub mod command_tools;
 mod default_provider;

@@ -1,15 +1,15 @@
-//! What is known of providers by their name alone. Knows no models.
+//! Presets of well-known providers: what their name alone implies. Knows no models.
 
 use super::file::KindSetting;
 
-/// Defaults of a well-known provider.
+/// The defaults of a well-known provider.
 pub(super) struct ProviderPreset {
     pub(super) name: &'static str,
     pub(super) kind: KindSetting,
     pub(super) base_url: &'static str,
-    /// The variable that usually holds its key; `None`: works without one.
+    /// The variable that usually contains the key; `None` if the provider needs none.
     pub(super) key_variable: Option<&'static str>,
-    /// It can be chosen without standing in the configuration.
+    /// It can be selected without being configured.
     pub(super) offered: bool,
 }
 
@@ -33,7 +33,7 @@ const fn new_local_preset(name: &'static str, base_url: &'static str) -> Provide
     }
 }
 
-/// The providers that are known by name. The first three are, in this order, what a key in the environment selects.
+/// The presets. A key in the environment can select the first [`BY_KEY`], in this order.
 pub(super) const KNOWN: [ProviderPreset; 12] = [
     ProviderPreset {
         name: "anthropic",
@@ -62,10 +62,10 @@ pub(super) const KNOWN: [ProviderPreset; 12] = [
     },
 ];
 
-/// How many of [`KNOWN`] a key in the environment selects without any configuration.
+/// How many presets of [`KNOWN`] a key in the environment can select without any configuration.
 pub(super) const BY_KEY: usize = 3;
 
-/// Variables that hold API keys by custom; no child process gets them unless `pass_env` says so.
+/// Variables that usually contain API keys. No child process gets them, unless `pass_env` lists them.
 pub const KEY_VARIABLES: [&str; 7] = [
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
@@ -76,11 +76,12 @@ pub const KEY_VARIABLES: [&str; 7] = [
     "EACHLABS_API_KEY",
 ];
 
+/// Returns the preset with this name.
 pub(super) fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
-/// The providers whose key this variable holds by custom.
+/// Returns the providers whose key this variable usually contains.
 pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
     let holds = move |known: &&ProviderPreset| known.offered && known.key_variable == Some(variable);
     KNOWN.iter().filter(holds).map(|known| known.name)

@@ -1,4 +1,4 @@
-//! Where things are kept, by platform (R-CONF). Pure: computed from [`Env`]; creates nothing.
+//! The folders and files of a user, by platform (R-CONF). Pure: computes paths from [`Env`], creates nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use super::Env;
 /// The user's folders and files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigPaths {
-    /// The user's config file.
+    /// The config file, which may not exist.
     pub config_file: PathBuf,
-    /// The config file was named by `--config` or `AGENTLS_CONFIG`, so it must exist.
+    /// `--config` or `AGENTLS_CONFIG` named the config file, so it must exist.
     pub config_named: bool,
-    /// The user's config folder.
+    /// The folder of the default config file.
     pub config_dir: PathBuf,
-    /// The store.
+    /// The folder of the store.
     pub data_dir: PathBuf,
-    /// Logs.
+    /// The folder of logs and histories.
     pub state_dir: PathBuf,
 }
 
 impl ConfigPaths {
-    /// The places for this environment; `config` is what `--config` names. `None` without a home folder.
+    /// Computes the paths. `config` is the value of `--config`. Returns `None` without a home folder.
     pub fn from_env(env: &Env, config: Option<&Path>) -> Option<Self> {
         let [config_dir, data_dir, state_dir] = resolve_base_dirs(env)?;
         let named = config.map(Path::to_path_buf).or_else(|| {
@@ -36,13 +36,13 @@ impl ConfigPaths {
         })
     }
 
-    /// Where the log goes when the config names no file.
+    /// Returns the log file for a configuration that names none.
     pub fn log_file(&self) -> PathBuf {
         self.state_dir.join("agentls.log")
     }
 }
 
-/// Config, data and state folder. The XDG variables are obeyed on every Unix; the defaults differ.
+/// Returns the config, data and state folders. XDG variables count on every Unix; the defaults differ.
 fn resolve_base_dirs(env: &Env) -> Option<[PathBuf; 3]> {
     let home = env.home_dir();
     let under = |variable: &str, default: &str| {
@@ -66,7 +66,7 @@ fn resolve_base_dirs(env: &Env) -> Option<[PathBuf; 3]> {
     ])
 }
 
-/// A leading `~/` stands for the home folder.
+/// Expands a leading `~/` to the home folder.
 pub(super) fn home_expanded(path: &str, env: &Env) -> PathBuf {
     match (path.strip_prefix('~'), env.home_dir()) {
         (Some(""), Some(home)) => home.to_path_buf(),
@@ -81,7 +81,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn follows_xdg() {
+    fn xdg_variables_are_respected() {
         let plain = ConfigPaths::from_env(&Env::from_vars([("HOME", "/h")]), None).unwrap();
         assert_eq!(plain.config_file, Path::new("/h/.config/agentls/config.toml"));
         assert_eq!(plain.data_dir, Path::new("/h/.local/share/agentls"));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_beats_variable_beats_default() {
+    fn flag_overrides_variable_and_default() {
         let env = Env::from_vars([("HOME", "/h"), ("AGENTLS_CONFIG", "~/mine.toml")]);
         let by_env = ConfigPaths::from_env(&env, None).unwrap();
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn tilde_is_home_only_when_it_stands_alone() {
+    fn tilde_expands_only_as_a_whole_component() {
         let env = Env::from_vars([("HOME", "/h")]);
         for (given, meant) in [
             ("~/a", "/h/a"),

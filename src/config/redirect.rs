@@ -1,9 +1,9 @@
-//! Where a trusted folder's files would send keys of the person's: found, asked about one by one, and held back until
-//! the person accepted exactly that address (R-CONF).
+//! Redirects: where a trusted folder's files would send the person's keys. Each one is held back until the person
+//! accepts exactly that address (R-CONF).
 //!
-//! Fails closed: whatever the folder says about a provider's address, its headers or its key is a redirect, unless it
-//! leads where the person's own configuration leads, or no secret of the person's can go there. Must not know how an
-//! acceptance is stored.
+//! Fails closed: whatever the folder sets for a provider's address, headers or key counts as a redirect. Exceptions:
+//! it leads where the person's own configuration leads, or none of the person's secrets can go there. Must not know how
+//! acceptances are stored.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use super::names::find_preset;
 use super::settings::{ProviderKind, ProviderSettings, Settings};
 use super::tree::{Node, Source, SpannedValue, path_of};
 
-/// The provider's name in a redirect of all of them, by a proxy or certificates.
+/// The provider's name in a redirect of all providers, by a proxy or certificates.
 const ALL: &str = "*";
-/// The longest target that can be accepted, in bytes: it is shown whole.
+/// The longest target that can be accepted, in bytes, because a person must see all of it.
 const MAX_TARGET: usize = 2_000;
-/// Settings that decide where a provider's key goes, and which key.
+/// The settings that decide where a provider's key goes, and which key.
 const KEYS: [&str; 4] = ["kind", "base_url", "api_key", "headers"];
 /// Headers that neither route a request nor carry a secret.
 const HARMLESS_HEADERS: [&str; 9] = [
@@ -35,42 +35,41 @@ const HARMLESS_HEADERS: [&str; 9] = [
     "x-title",
 ];
 
-/// A folder's wish to send a key of the person's somewhere else.
+/// A folder's request to send a key of the person's somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderRedirect {
     /// The provider; `*` for all of them.
     pub provider: String,
-    /// Where the person's own configuration sends it; none where only the folder names this provider.
+    /// The target in the person's own configuration; `None` if only the folder names this provider.
     pub from: Option<String>,
-    /// Where the folder sends it. An acceptance holds for exactly this text.
+    /// The folder's target. An acceptance holds for exactly this text.
     pub to: String,
-    /// What of the person's would go there.
+    /// Which of the person's secrets would go there.
     pub sends: Vec<String>,
-    /// Whether the person accepted it.
     pub accepted: bool,
 }
 
 impl ProviderRedirect {
-    /// Whether it is short enough for a person to read it whole.
+    /// Returns whether it is short enough for a person to read in full.
     pub fn can_be_accepted(&self) -> bool {
         let sends: usize = self.sends.iter().map(String::len).sum();
         self.provider.len() + self.to.len() + sends <= MAX_TARGET
     }
 }
 
-/// A configuration, merged and resolved.
+/// A merged configuration and its settings.
 pub(super) struct Merged<'a> {
     pub(super) tree: &'a SpannedValue,
     pub(super) settings: &'a Settings,
 }
 
-/// What the folder's own files say, merged, and the variables that they name.
+/// The folder's own files, merged, and the variables that they name.
 pub(super) struct FolderSays<'a> {
     pub(super) tree: &'a SpannedValue,
     pub(super) variables: &'a BTreeSet<String>,
 }
 
-/// The redirects of a folder. `own`: the configuration without its files; `full`: with all that they say.
+/// Finds the redirects of a folder. `own` is the configuration without its files, `full` with all of them.
 pub(super) fn find_redirects(
     own: &Merged<'_>,
     full: &Merged<'_>,
@@ -89,8 +88,8 @@ pub(super) fn find_redirects(
     redirects
 }
 
-/// Takes what was not accepted out of what a folder's file says. The second list: settings without which a provider
-/// that only the folder names cannot be used.
+/// Removes redirects that were not accepted from a folder's file. The second list contains settings without which a
+/// provider that only the folder defines cannot be used.
 pub(super) fn hold_back(
     tree: &mut SpannedValue,
     redirects: &[ProviderRedirect],
@@ -114,6 +113,7 @@ pub(super) fn hold_back(
         problems.push(problem.with_hint(
             "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
         ));
+        // Only the folder defines this provider. Without its address it must fail, not use a preset's.
         if redirect.from.is_none() && provider != ALL {
             failed.push(path_of(&["provider", provider, "base_url"]));
         }
@@ -129,7 +129,7 @@ fn held_message(redirect: &ProviderRedirect) -> String {
     format!("ignored: it would send {what} to {}", shown_target(&redirect.to))
 }
 
-/// The target; of one that is too long to be accepted its begin, which says so.
+/// Returns the target; for one too long to be accepted, its start and a note.
 fn shown_target(target: &str) -> String {
     if target.len() > MAX_TARGET {
         format!(
@@ -157,7 +157,7 @@ impl Finder<'_> {
         let own = self.own.settings.providers.get(name);
         let usual = match own {
             Some(own) => Some(own.base_url.as_str()),
-            // What the person configured is unusable now; its usual address was not their choice.
+            // The person's own configuration is unusable here. They never chose the preset address instead.
             None if self.own.settings.broken_providers.contains_key(name) => None,
             None => find_preset(name).map(|known| known.base_url),
         };
@@ -179,7 +179,8 @@ impl Finder<'_> {
         })
     }
 
-    /// A proxy sees only where TLS goes; but with certificates of the folder's, or without TLS, it sees everything.
+    /// Finds a redirect of the network. A proxy sees only the host of a TLS connection. With the folder's
+    /// certificates, or without TLS, it sees everything.
     fn of_network(&self) -> Option<ProviderRedirect> {
         let certificates = self.set_by_folder(&["network", "ca_file"]);
         let proxy = self.set_by_folder(&["network", "proxy"]);
@@ -206,7 +207,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Whether a secret of the person's may go to this provider.
+    /// Returns whether a secret of the person's may go to this provider.
     fn carries_secret(&self, provider: &ProviderSettings) -> bool {
         let has_secret = |provider: &ProviderSettings| {
             provider.takes_editor_key() || provider.api_key.is_some() || !provider.headers.is_empty()
@@ -215,16 +216,18 @@ impl Finder<'_> {
         own.is_some_and(has_secret)
             || provider.takes_editor_key()
             || provider.api_key.is_some() && !self.has_folder_key(&provider.name)
+            // Any variable that the folder names may hold a secret, and it may end up in any setting.
             || !self.folder.variables.is_empty()
     }
 
-    /// Whether the key itself is written in the folder's file.
+    /// Returns whether the folder's file contains the key itself.
     fn has_folder_key(&self, provider: &str) -> bool {
         let key = self.set_by_folder(&["provider", provider, "api_key"]);
         key.is_some_and(|key| key.raw.is_none())
     }
 
-    /// Headers of the folder's that may route the request or carry a variable, and a variable of its choice as the key.
+    /// Describes the folder's headers that may route the request or carry a variable, and a variable that it chose as
+    /// key.
     fn describe_headers_and_key(&self, provider: &str) -> Vec<String> {
         let mut extras = Vec::new();
         let headers = self.folder.tree.find(&["provider", provider, "headers"]);
@@ -245,6 +248,7 @@ impl Finder<'_> {
         let key = self.set_by_folder(&["provider", provider, "api_key"]);
         if let Some(raw) = key.and_then(|key| key.raw.as_deref()) {
             let usual = find_preset(provider).and_then(|known| known.key_variable);
+            // The usual variable would be sent without the folder's setting as well.
             if usual.is_none_or(|usual| raw != format!("${{{usual}}}")) {
                 extras.push(format!(" with the key `{}`", reveal_hidden_characters(raw)));
             }
@@ -252,7 +256,7 @@ impl Finder<'_> {
         extras
     }
 
-    /// A value that counts and is the folder's.
+    /// Returns a value that is in effect and comes from the folder.
     fn set_by_folder(&self, path: &[&str]) -> Option<&SpannedValue> {
         let said = self.folder.tree.find(path)?;
         let merged = self.full.tree.find(path)?;
@@ -261,7 +265,7 @@ impl Finder<'_> {
         is_same.then_some(merged)
     }
 
-    /// Where the folder sends requests, without what a URL says of users; variables by their names.
+    /// Describes where the folder sends requests. Omits user names in URLs, and shows variables by name.
     fn describe_target(&self, provider: &str, base_url: &str) -> String {
         let said = self.full.tree.find(&["provider", provider, "base_url"]);
         match said.and_then(|said| said.raw.as_deref()) {
@@ -270,7 +274,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Where the person's own configuration sends requests. What a variable gave may be a secret beyond the host.
+    /// Describes where the person's own configuration sends requests. Beyond the host, an expanded variable may be
+    /// secret.
     fn shown_own(&self, provider: &str, base_url: &str) -> String {
         let said = self.own.tree.find(&["provider", provider, "base_url"]);
         match (said.is_some_and(|said| said.raw.is_some()), Url::parse(base_url)) {
@@ -309,18 +314,18 @@ impl Finder<'_> {
     }
 }
 
-/// A value as the file has it.
+/// Returns a value as it is written in the file.
 fn raw_text(value: &SpannedValue) -> String {
     let text = value.raw.as_deref().or_else(|| value.text()).unwrap_or_default();
     reveal_hidden_characters(text).into_owned()
 }
 
-/// An address in one spelling: no user, no slash at its end, no default port.
+/// Normalizes an address: no user, trailing slash or default port.
 fn normalize_url(address: &str) -> String {
     let Ok(mut url) = Url::parse(address) else {
         return reveal_hidden_characters(address).into_owned();
     };
-    // Both fail only for addresses that have no host.
+    // Both calls fail only for addresses without a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.as_str().trim_end_matches('/').to_owned()

@@ -1,4 +1,8 @@
-//! From the merged tree to typed settings: defaults by name, URLs, paths, references between settings.
+//! Resolves the merged tree to typed settings: defaults by provider name, URLs, paths, references between settings.
+//!
+//! Runs after validation, so types and ranges are right; it checks what a schema cannot. Reads no files. Fails
+//! closed: a setting that matters for safety and cannot be read disables its owner instead of falling back to a
+//! default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -32,18 +36,18 @@ use agents::merge_agent_table;
 mod agents;
 mod tools;
 
-/// After how many tool calls an agent whose reflection is on judges its progress (R-LOOP-3).
+/// How many tool calls pass between progress checks when reflection is on without a number (R-LOOP-3).
 const REFLECTION: u32 = 3;
 
-/// What the layers stated, beyond the merged values.
+/// Facts about the layers that the merged values no longer show.
 pub(super) struct StatedAgent<'a> {
-    /// Settings that could not be used.
+    /// Settings that were stated but could not be used.
     pub(super) failed: &'a BTreeSet<String>,
-    /// Providers that count as configured: an untrusted folder chooses none by naming it.
+    /// Providers that count as configured. An untrusted folder does not configure one by naming it.
     pub(super) chosen: &'a BTreeSet<String>,
 }
 
-/// Makes settings of what the layers say.
+/// Resolves the merged layers to settings, and reports what is wrong.
 pub(super) fn resolve_settings(
     merged: &SpannedValue,
     stated: StatedAgent<'_>,
@@ -60,7 +64,7 @@ pub(super) fn resolve_settings(
     };
     let file: ConfigFile = match serde_json::from_value(merged.to_json()) {
         Ok(file) => file,
-        // The layers were checked against the schema of this very type, so this is a bug of ours.
+        // Each layer was validated against the schema of this type, so this is a bug of ours.
         Err(error) => {
             resolver.problems.push(Diagnostic::new_error(
                 &merged.at,
@@ -99,7 +103,7 @@ pub(super) fn resolve_settings(
     (settings, resolver.problems)
 }
 
-/// The folders that a layer trusts.
+/// Returns the folders that a layer trusts.
 pub(super) fn trusted_folders(layer: &SpannedValue, env: &Env) -> BTreeSet<PathBuf> {
     trust_entries(layer)
         .filter_map(|(_, text)| parse_folder_path(text, env))
@@ -132,7 +136,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Where a setting stands; of the nearest table above it when it does not stand anywhere.
+    /// Returns where a setting is written, or else the nearest table above it.
     fn find_location(&self, path: &[&str]) -> ConfigLocation {
         let found = (0..=path.len())
             .rev()
@@ -152,7 +156,7 @@ impl Resolver<'_> {
         });
     }
 
-    /// A path as a config file means it: `~` is home, a relative one starts at the file's folder.
+    /// Resolves a path from a config file: `~` is the home folder, and a relative path starts at the file's folder.
     fn path(&self, keys: &[&str], text: &str) -> PathBuf {
         let path = home_expanded(text, self.inputs.env);
         match &*self.find_location(keys).origin {
@@ -189,8 +193,9 @@ impl Resolver<'_> {
         (good, broken)
     }
 
-    /// `Err`: why it cannot be used. A broken address must not become the default one: what was meant for
-    /// one company's server would go to another's.
+    /// Resolves one provider. `Err` says why it cannot be used.
+    ///
+    /// A broken address must not fall back to the default one: it would send one company's data to another.
     fn resolve_provider(
         &mut self,
         name: &str,
@@ -206,7 +211,7 @@ impl Resolver<'_> {
         }
         let known = find_preset(name);
         let usual_kind = known.map(|known| match (known.name, &table.base_url) {
-            // OpenAI's current models call tools by this API alone; gateways mostly speak the older one.
+            // OpenAI's current models call tools only through this API; most gateways speak the older one.
             ("openai", None) => KindSetting::Responses,
             _ => known.kind,
         });
@@ -224,6 +229,7 @@ impl Resolver<'_> {
         };
         let usual = known
             .filter(|known| {
+                // OpenAI serves both of its APIs at one address.
                 known.kind == kind || (known.kind, kind) == (KindSetting::OpenAi, KindSetting::Responses)
             })
             .map(|known| known.base_url);
@@ -249,12 +255,13 @@ impl Resolver<'_> {
         let retry = resolve_retry(&table);
         let api_key = match table.api_key {
             Some(key) => Some(key).filter(|key| !key.is_empty()),
-            // A key that was named and is not there is not replaced by another account's.
+            // Never replace a key that was named but is missing by the key of another account.
             None if self.failed.contains(&path_of(&of("api_key"))) => None,
             None => key_variable
                 .and_then(|variable| self.inputs.env.non_empty(variable))
                 .map(str::to_owned),
         };
+        // A key becomes an HTTP header, where a line end would start another one.
         if api_key.as_ref().is_some_and(|key| !header_value(key)) {
             self.report_error(&of("api_key"), "contains invalid characters, such as a line end");
             return Err("its key cannot be sent".to_owned());
@@ -293,7 +300,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The address without a `/` at its end, and whether it is near.
+    /// Returns the address without a trailing `/`, and whether it is local.
     fn base_url(&mut self, name: &str, text: Option<&str>) -> Result<(String, bool), String> {
         let path = ["provider", name, "base_url"];
         let Some(text) = text else {
@@ -329,13 +336,14 @@ impl Resolver<'_> {
         good
     }
 
-    /// Takes unknown names and cycles out of the routes.
+    /// Removes unknown names and cycles from the fallback routes.
     fn prune_fallbacks(
         &mut self,
         providers: &mut BTreeMap<String, ProviderSettings>,
         broken: &BTreeMap<String, String>,
     ) {
         let names: BTreeSet<String> = providers.keys().chain(broken.keys()).cloned().collect();
+        // In the order of names, so that each load drops the same edge of a cycle.
         let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, provider) in providers.iter() {
             let mut known = Vec::new();
@@ -348,7 +356,7 @@ impl Resolver<'_> {
                     self.error_hinted(&["provider", name, "fallback"], message, meant.as_deref());
                 }
             }
-            // An edge that leads back is left out, so what is kept never has a cycle.
+            // Skip an edge that would lead back, so the kept routes never contain a cycle.
             let mut kept = Vec::new();
             for target in known {
                 match find_fallback_path(&routes, &target, name) {
@@ -362,6 +370,7 @@ impl Resolver<'_> {
             }
             routes.insert(name.clone(), kept);
         }
+        // A broken provider is a known name, so nothing above reports it; but it cannot take over.
         for (name, provider) in providers.iter_mut() {
             provider.fallback = routes.remove(name).unwrap_or_default();
             provider.fallback.retain(|target| !broken.contains_key(target));
@@ -402,7 +411,7 @@ impl Resolver<'_> {
     ) -> AgentSettings {
         let prompt_file = table.prompt_file.take().filter(|path| !path.is_empty());
         let prompt_file = prompt_file.map(|path| self.path(&["agent", name, "prompt_file"], &path));
-        // Its own words go before the default agent's file.
+        // The agent's own prompt overrides the default agent's file.
         let prompt_file = match table.system_prompt {
             Some(_) => prompt_file,
             None => prompt_file.or_else(|| base.prompt_file.clone()),
@@ -413,7 +422,7 @@ impl Resolver<'_> {
             .map(|route| self.agent_route(name, route.into_vec(), providers));
         AgentSettings {
             prompt_file,
-            // Another provider has its own way on.
+            // The default's route belongs to another provider.
             route: match &table.provider {
                 Some(provider) if base.provider.as_ref() != Some(provider) => route,
                 _ => route.or_else(|| base.route.clone()),
@@ -422,7 +431,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The steps of an agent's route; those of unknown providers are left out.
+    /// Returns the steps of an agent's route, without unknown providers.
     fn agent_route(
         &mut self,
         name: &str,
@@ -491,6 +500,7 @@ impl Resolver<'_> {
             timeout: table.timeout_s.map(duration_from_secs),
             ..ApprovalSettings::default()
         };
+        // An unreadable `allow` rule is only reported: without it, more is asked, not less.
         (settings.allow, _) = self.resolve_rules("allow", table.allow, own_tools);
         for (list, rules) in [("deny", table.deny), ("require_approval", table.require_approval)] {
             let (good, mut bad) = self.resolve_rules(list, rules, own_tools);
@@ -503,7 +513,7 @@ impl Resolver<'_> {
         settings
     }
 
-    /// The rules of a list that can match, and for people what the others are.
+    /// Returns the rules of a list that can match, and descriptions of the others for people.
     fn resolve_rules(
         &mut self,
         list: &str,
@@ -521,7 +531,7 @@ impl Resolver<'_> {
                 || self.find_location(&["approvals", list]),
                 |item| item.at.clone(),
             );
-            // Variables that were put in may be secrets.
+            // Expanded variables may be secrets, so such a rule is not quoted.
             let is_public = item.is_none_or(|item| item.raw.is_none());
             match Rule::read(&rule, own_tools) {
                 Ok(read) => {
@@ -598,7 +608,7 @@ impl Resolver<'_> {
         };
         NetworkSettings {
             https_proxy: proxy(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]),
-            // Only the lower-case one: a CGI server sets HTTP_PROXY from a request's header.
+            // Only the lower-case name: CGI servers set HTTP_PROXY from a request header.
             http_proxy: proxy(&["http_proxy", "ALL_PROXY", "all_proxy"]),
             no_proxy: table.no_proxy.or_else(|| variable(&["NO_PROXY", "no_proxy"])),
             ca_file: table
@@ -680,7 +690,7 @@ fn resolve_retry(table: &ProviderTable) -> RetrySettings {
     retry
 }
 
-/// A way from `from` to `to` along the routes.
+/// Returns a path from `from` to `to` along the routes.
 fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_owned()]);
     let mut open = vec![vec![from.to_owned()]];
@@ -698,6 +708,7 @@ fn find_fallback_path(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &s
     None
 }
 
+// A `token` of RFC 9110.
 fn header_name(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -709,7 +720,7 @@ fn header_value(value: &str) -> bool {
     value.bytes().all(|b| (b' '..=b'~').contains(&b) || b == b'\t')
 }
 
-/// Whether an address is this machine or in its private network: local models may take their time.
+/// Returns whether an address is local: this machine or its private network. Local models get longer time limits.
 fn is_near(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
@@ -734,7 +745,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_what_is_near() {
+    fn private_and_loopback_addresses_are_local() {
         for (url, near) in [
             ("http://localhost:1234/v1", true),
             ("http://127.0.0.1", true),

@@ -1,4 +1,5 @@
-//! The JSON Schema of a config file. What is published is what [`validate`](super::validate) checks against.
+//! The JSON Schema of a config file. [`validate`](super::validate) checks against the published schema itself, so both
+//! always agree.
 
 use std::sync::LazyLock;
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::file::ConfigFile;
 
-/// Names that are accepted for another: the agent's key, and what it means.
+/// Aliases of agent settings, and their proper names.
 pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
     ("max_iterations", "max_steps"),
     ("max_total_cost_usd", "max_session_cost"),
@@ -15,12 +16,12 @@ pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(build);
 
-/// The JSON Schema of a config file (`agentls config schema`).
+/// Returns the JSON Schema of a config file, as `agentls config schema` prints it.
 pub fn export_json_schema() -> Value {
     SCHEMA.clone()
 }
 
-/// The same, not copied.
+/// Returns the same schema without a copy.
 pub(super) fn shared_schema() -> &'static Value {
     &SCHEMA
 }
@@ -45,13 +46,13 @@ fn build() -> Value {
     schema
 }
 
-/// TOML has no null, so `null` is taken out of types; number formats become limits that every validator knows.
+/// Removes `null` from types, because TOML has none. Turns number formats into limits, which every validator knows.
 fn normalize_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             for (key, value) in object.iter_mut() {
                 match value {
-                    // Its keys are settings' names, not words of the schema language.
+                    // The keys are names of settings, not keywords of the schema language.
                     Value::Object(named) if key == "properties" => {
                         named.values_mut().for_each(normalize_schema)
                     }
@@ -75,7 +76,7 @@ fn drop_null(object: &mut Map<String, Value>) {
     if object.get("default") == Some(&Value::Null) {
         object.remove("default");
     }
-    // The defaults of whole tables say nothing that their entries do not say better.
+    // The default of a whole table repeats what its entries say.
     if object
         .get("default")
         .is_some_and(|default| default.is_object() || default.is_array())
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn describes_every_setting_and_needs_no_reference() {
+    fn every_setting_is_described_without_references() {
         fn walk(schema: &Value, path: &str, undescribed: &mut Vec<String>) {
             assert!(schema.get("$ref").is_none(), "{path}");
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_aliases_types_and_limits() {
+    fn aliases_types_and_limits_are_in_the_schema() {
         let agent = "/properties/agent/additionalProperties/properties";
         let at = |path: &str| shared_schema().pointer(path).cloned().unwrap_or_default();
         assert_eq!(at(&format!("{agent}/max_iterations/maximum")), 100_000);

@@ -1,4 +1,7 @@
-//! Known secrets, and taking them out of what leaves the program (R-SEC, I15).
+//! Known secrets, and their removal from everything that leaves the program (R-SEC, I15).
+//!
+//! Logs and reports lose every secret. Content loses only provider keys and secret headers, and of these only long
+//! words, because short ones are ordinary text.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,29 +11,29 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Settings;
 use crate::base::hash;
 
-/// Shorter texts are not taken out: they would be found everywhere.
+/// Shorter texts are not redacted: they would match everywhere.
 const SHORTEST: usize = 6;
 
-/// Shorter ones stay in content: what stands for a key at a local server ("ollama", say) is a common word, and
-/// no provider's key is so short.
+/// Shorter keys stay in content. A placeholder key for a local server ("ollama") is a common word, and no provider's
+/// real key is so short.
 const SHORTEST_IN_CONTENT: usize = 16;
 
-/// What stands in a secret's place.
+/// The replacement for a secret.
 const MASK: &[u8] = b"***";
 
-/// What stands for a key in what is kept to be put back with it, around the key's hash.
+/// The mark around a key's hash, in stored bytes that later get the key back.
 const HIDDEN: (&str, &str) = ("\0agentls key ", "\0");
 
-/// The secrets known so far, shared by all clones. Logs and reports go through it.
+/// The secrets known so far, shared by all clones. Logs and reports pass through it.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret that holds another is taken out whole.
+    /// Longest first, so that a secret that contains another is replaced as a whole.
     known: Arc<RwLock<Vec<SecretString>>>,
-    /// Those that content must not hold either, likewise.
+    /// Those that content must not contain either, in the same order.
     keys: Arc<RwLock<Vec<SecretString>>>,
 }
 
-/// Content that comes in pieces, without keys: what may be the start of one waits for the next piece.
+/// Redacts content that arrives in pieces. Holds back an end that may be the start of a key.
 #[derive(Debug)]
 pub struct RedactedPieces {
     redactor: Redactor,
@@ -38,8 +41,8 @@ pub struct RedactedPieces {
 }
 
 impl Redactor {
-    /// From now on this text is taken out, also as JSON writes it, and of a header's value (`Bearer …`) each long
-    /// word by itself.
+    /// Redacts this text from now on, also in its JSON form. In a header value (`Bearer …`), each long word also
+    /// counts on its own.
     pub fn learn_secret(&self, secret: &SecretString) {
         add_secret(&self.known, secret.expose_secret(), SHORTEST);
         for word in long_words(secret) {
@@ -47,14 +50,14 @@ impl Redactor {
         }
     }
 
-    /// From now on this key is taken out of content too. Of a header's value it is each long word.
+    /// Redacts this key from content too. Only its long words count.
     fn learn_key(&self, key: &SecretString) {
         for word in long_words(key) {
             add_secret(&self.keys, word, SHORTEST_IN_CONTENT);
         }
     }
 
-    /// From now on this key of a provider is taken out of everything, content too.
+    /// Redacts a provider's key from everything from now on, including content.
     pub fn learn_provider_key(&self, key: &SecretString) {
         self.learn_secret(key);
         self.learn_key(key);
@@ -68,14 +71,15 @@ impl Redactor {
         settings.iter_provider_keys().for_each(|key| self.learn_key(key));
     }
 
-    /// The content with `***` for every key; none if there is none in it.
+    /// Replaces every key in the content with `***`; `None` if it contains no key.
     pub fn redact_content(&self, text: &str) -> Option<String> {
         let clean = self.redact_bytes(text.as_bytes())?;
         Some(String::from_utf8_lossy(&clean).into_owned())
     }
 
-    /// The same of bytes, such as a request that is JSON already.
+    /// Does the same for bytes, such as a request in JSON; `None` if they contain no key.
     pub fn redact_bytes(&self, content: &[u8]) -> Option<Vec<u8>> {
+        // A poisoned lock still holds valid secrets, and a redactor that stops working would leak them.
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         match replace_secrets(&keys, content) {
             Cow::Borrowed(_) => None,
@@ -83,7 +87,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts content that comes in pieces.
+    /// Starts to redact content that arrives in pieces.
     pub fn redact_pieces(&self) -> RedactedPieces {
         RedactedPieces {
             redactor: self.clone(),
@@ -91,7 +95,7 @@ impl Redactor {
         }
     }
 
-    /// The bytes with a mark for every key, by which [`Redactor::unmask_keys`] knows it again.
+    /// Replaces every key with a mark that [`Redactor::unmask_keys`] can reverse.
     pub fn mask_keys<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().fold(Cow::Borrowed(bytes), |bytes, key| {
@@ -106,7 +110,7 @@ impl Redactor {
         })
     }
 
-    /// The bytes with every key that is known in the place of its mark.
+    /// Restores every known key from its mark. Marks of unknown keys stay.
     pub fn unmask_keys(&self, bytes: Vec<u8>) -> Vec<u8> {
         if memchr::memmem::find(&bytes, HIDDEN.0.as_bytes()).is_none() {
             return bytes;
@@ -122,7 +126,7 @@ impl Redactor {
         })
     }
 
-    /// Where the end of `text` begins that may be the start of a key.
+    /// Returns where the end of `text` starts that may be the beginning of a key.
     fn may_begin(&self, text: &str) -> usize {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let begun = keys.iter().map(|key| {
@@ -134,7 +138,7 @@ impl Redactor {
             held.unwrap_or(0)
         });
         let mut from = text.len() - begun.max().unwrap_or(0);
-        // Not in the middle of a whole one.
+        // Do not split a complete key, because its end may be the start of another.
         for key in keys.iter().map(|key| key.expose_secret().as_bytes()) {
             let start = from.saturating_sub(key.len() - 1);
             let around = &text.as_bytes()[start..];
@@ -147,13 +151,13 @@ impl Redactor {
         text.floor_char_boundary(from)
     }
 
-    /// The bytes with `***` for every known secret.
+    /// Replaces every known secret in the bytes with `***`.
     pub fn redact_secrets<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         replace_secrets(&known, bytes)
     }
 
-    /// The text with `***` for every known secret.
+    /// Replaces every known secret in the text with `***`.
     pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.redact_secrets(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -163,7 +167,7 @@ impl Redactor {
 }
 
 impl RedactedPieces {
-    /// Takes a piece in; what can be passed on.
+    /// Adds a piece and returns what can be passed on.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         let from = self.redactor.may_begin(&self.held);
@@ -172,24 +176,25 @@ impl RedactedPieces {
         self.redactor.redact_content(&now).unwrap_or(now)
     }
 
-    /// The end: what was held back.
+    /// Ends the content and returns the held-back rest.
     pub fn flush_held(&mut self) -> String {
         let rest = std::mem::take(&mut self.held);
         self.redactor.redact_content(&rest).unwrap_or(rest)
     }
 }
 
-/// The words of a secret that are long enough to be one by themselves.
+/// Returns the words of a secret that are long enough to be secrets on their own.
 pub fn long_words(secret: &SecretString) -> impl Iterator<Item = &str> {
     let words = secret.expose_secret().split_whitespace();
     words.filter(|word| word.len() >= SHORTEST_IN_CONTENT)
 }
 
-/// Adds a text of at least `shortest` bytes, also as JSON writes it.
+/// Adds a text of at least `shortest` bytes, also in its JSON form.
 fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     if plain.len() < shortest {
         return;
     }
+    // Logs and requests contain JSON, where a secret with quotes looks different.
     let quoted = serde_json::Value::from(plain).to_string();
     let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
     for form in [plain, quoted.trim_matches('"')] {
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_masked_key_comes_back_and_an_unknown_one_does_not() {
+    fn masked_key_is_restored_unless_unknown() {
         let redactor = Redactor::default();
         for key in ["sk-0123456789abcdef", "sk-0123456789abcdef-longer"] {
             redactor.learn_key(&key.into());
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_pieces_is_found() {
+    fn key_split_across_pieces_is_redacted() {
         let redactor = Redactor::default();
         redactor.learn_key(&"sk-0123456789abcdef".into());
         redactor.learn_key(&"sk-0123456789abcdef-longer".into());
@@ -291,17 +296,17 @@ mod tests {
             told.push_str(&pieces.flush_held());
             assert_eq!(told, clean, "in pieces of {size}");
         }
-        // The end of one is the start of another.
+        // The end of one key is the start of another.
         redactor.learn_key(&"abcdef-and-so-on-it-goes".into());
         let mut pieces = redactor.redact_pieces();
         let told = pieces.push("sk-0123456789abcdef") + &pieces.push(" ") + &pieces.flush_held();
         assert_eq!(told, "*** ");
-        // What cannot be a key does not wait.
+        // Text that cannot be a key does not wait.
         assert_eq!(redactor.redact_pieces().push("started\n"), "started\n");
     }
 
     #[test]
-    fn takes_out_what_it_knows() {
+    fn known_secrets_are_redacted() {
         let redactor = Redactor::default();
         for secret in [
             "sk-12345",

@@ -1,5 +1,7 @@
-//! Settings as the rest of the program uses them: complete, checked, in proper types. Every field has its default
-//! here or in `names`, so nobody else fills gaps.
+//! Settings as the rest of the program uses them: complete, validated, in proper types.
+//!
+//! Every field has its default here or in `names`, so no other module fills gaps. Knows nothing about files and layers;
+//! `resolve` builds these values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,52 +18,53 @@ use super::env::Env;
 use super::hooks::HookSettings;
 use super::names::KEY_VARIABLES;
 
-/// Shorter keys are common words (`ollama`): a variable that holds one is no secret for that.
+/// Shorter keys are common words (`ollama`), so a variable is not secret merely because it contains one.
 const SHORTEST_KEY: usize = 16;
 
-/// A workspace root's whole configuration.
+/// The complete configuration of a workspace root.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Providers by name: the configured ones and those known by name. Broken ones are in `broken_providers` instead.
+    /// Providers by name, both configured and preset. Broken ones are in `broken_providers` instead.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Providers whose configuration cannot be used, and why; nothing may be sent in their place.
+    /// Providers whose configuration is unusable, with the reason. Nothing may be sent to a default in their place.
     pub broken_providers: BTreeMap<String, String>,
-    /// What the user says of models, by the name that is sent.
+    /// The user's settings for models, by the name that is sent.
     pub models: BTreeMap<String, ModelSettings>,
-    /// Agents by name; `default` is always there.
+    /// Agents by name; `default` always exists.
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Rules on top of the mode.
+    /// Rules in addition to the mode.
     pub approvals: ApprovalSettings,
     /// Tools.
     pub tools: ToolSettings,
-    /// Hooks, in the order in which they run.
+    /// Hooks in the order in which they run.
     pub hooks: Vec<HookSettings>,
-    /// How providers are reached.
+    /// How to reach providers.
     pub network: NetworkSettings,
-    /// The server's knobs.
+    /// Settings of the server itself.
     pub server: ServerSettings,
     /// The log.
     pub logging: LoggingSettings,
-    /// Folders that user file and `initializationOptions` trust.
+    /// Folders that the user file and `initializationOptions` trust.
     pub trusted: BTreeSet<PathBuf>,
     /// Variables that the configuration names in `${…}`.
     pub(super) named_variables: BTreeSet<String>,
 }
 
 impl Settings {
-    /// The agent of that name.
+    /// Returns the agent with this name.
     pub fn find_agent(&self, name: &str) -> Option<&AgentSettings> {
         self.agents.get(name)
     }
 
-    /// The agent that is used when none is named.
+    /// Returns the agent that is used when none is named.
     pub fn default_agent(&self) -> &AgentSettings {
+        // `resolve` always inserts it.
         &self.agents["default"]
     }
 
-    /// Variables that no child process may get: those that the configuration names, the usual API keys, and whatever
-    /// in `env` looks like a credential or holds a configured one; but for `pass_env`, and for those without which no
-    /// command works (`HOME`, `PATH`, …).
+    /// Returns the variables that no child process may get: those that the configuration names, the usual API keys, and
+    /// whatever in `env` looks like a credential or contains a configured one. Exceptions are `pass_env`, and variables
+    /// that commands need in order to work (`HOME`, `PATH`, …).
     pub fn secret_env_names(&self, env: &Env) -> BTreeSet<String> {
         const HARMLESS: [&str; 10] = [
             "HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TERM", "LANG", "HOSTNAME",
@@ -70,13 +73,14 @@ impl Settings {
             |name: &str| HARMLESS.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_");
         let holds_key = |value: &str| {
             let mut keys = self.iter_provider_keys().map(ExposeSecret::expose_secret);
+            // Not equality: a variable may embed a key in a URL or a header.
             keys.any(|key| key.len() >= SHORTEST_KEY && value.contains(key))
         };
         let found = env.iter().filter_map(|(name, value)| {
             let value = value.to_string_lossy();
             let name = name.to_str()?;
             let is_secret = is_credential(name, &value) || holds_key(&value);
-            // git refuses to run when one of the numbered settings is missing.
+            // git refuses to run if one of the numbered settings is missing, so the count goes too.
             let whole = if name.starts_with("GIT_CONFIG_VALUE_") {
                 "GIT_CONFIG_COUNT"
             } else {
@@ -95,8 +99,9 @@ impl Settings {
             .collect()
     }
 
-    /// The keys: what content must not hold. Of the headers those that are not usually public.
+    /// Iterates over the keys that content must not contain: API keys, and headers that are not usually public.
     pub(super) fn iter_provider_keys(&self) -> impl Iterator<Item = &SecretString> {
+        // The values of these headers are ordinary text, and redacting them would garble content.
         const PUBLIC: [&str; 12] = [
             "accept",
             "accept-language",
@@ -119,7 +124,7 @@ impl Settings {
         })
     }
 
-    /// Every secret in here, for a [`Redactor`](super::Redactor).
+    /// Iterates over every secret in the settings, for a [`Redactor`](super::Redactor).
     pub fn iter_secrets(&self) -> impl Iterator<Item = &SecretString> {
         let keys = self
             .providers
@@ -137,7 +142,7 @@ impl Settings {
     }
 }
 
-/// Which API a provider speaks.
+/// The API that a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProviderKind {
     /// Anthropic's Messages API.
@@ -150,65 +155,65 @@ pub enum ProviderKind {
     Script,
 }
 
-/// An LLM API with an account.
+/// A provider: an LLM API with an account.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
-    /// Its name in the config.
+    /// The name in the configuration.
     pub name: String,
-    /// It stands in the config (else: only known by name).
+    /// True if the configuration contains it; false for a mere preset.
     pub configured: bool,
-    /// Which API it speaks.
+    /// The API that it speaks.
     pub kind: ProviderKind,
-    /// Where the API is, no `/` at the end. Empty for `script`.
+    /// The address of the API, without a trailing `/`. Empty for `script`.
     pub base_url: String,
     /// The host is this machine or in its private network.
     pub local: bool,
-    /// The key, from the config or the variable usual for this name.
+    /// The key, from the configuration or from the variable that is usual for this name.
     pub api_key: Option<SecretString>,
-    /// It usually wants a key.
+    /// The API usually requires a key.
     pub needs_key: bool,
     /// The model for agents that name none.
     pub model: Option<String>,
-    /// How failed calls are made again.
+    /// How to retry failed calls.
     pub retry: RetrySettings,
-    /// Time limits of a call.
+    /// The time limits of a call.
     pub limits: TimeLimits,
-    /// Extra headers of every request.
+    /// Extra headers for every request.
     pub headers: BTreeMap<String, SecretString>,
-    /// What a day may cost there, over all sessions.
+    /// The most that a day may cost at this provider, over all sessions.
     pub max_day_cost: Option<Cost>,
-    /// Who takes over, in order. Known names, no cycle.
+    /// The providers that take over, in order. Only known names, without cycles.
     pub fallback: Vec<String>,
-    /// Its model that answers while the usual one is overloaded.
+    /// The model that answers while the usual one is overloaded.
     pub fallback_model: Option<String>,
-    /// How long it is not called after too many failures in a row.
+    /// How long to pause calls after too many failures in a row.
     pub circuit_cooldown: Duration,
     /// The cassette of a `script` provider.
     pub cassette: Option<PathBuf>,
-    /// Where its calls are recorded.
+    /// The file that records its calls.
     pub record: Option<PathBuf>,
 }
 
-/// The name of a set of retry numbers (R-PROV-1).
+/// A retry profile (R-PROV-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RetryProfile {
-    /// 3 retries, 1 s, at most 30 s.
+    /// 3 retries; the waits start at 1 s and reach at most 30 s.
     #[default]
     Interactive,
-    /// 10 retries, 0.5 s, at most 32 s.
+    /// 10 retries; the waits start at 0.5 s and reach at most 32 s.
     Persistent,
-    /// 10 retries, 1 s, at most 60 s; a wait that the provider asks for is kept however long it is.
+    /// 10 retries; the waits start at 1 s and reach at most 60 s. A wait that the provider asks for has no limit.
     Patient,
 }
 
-/// How failed calls are made again (R-PROV-1).
+/// How to retry failed calls (R-PROV-1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetrySettings {
-    /// The profile; `Patient` also waits longer than `max_retry_after`.
+    /// The profile. `Patient` also waits longer than `max_retry_after`.
     pub profile: RetryProfile,
-    /// Retries after the first try.
+    /// Retries after the first attempt.
     pub max_retries: u32,
-    /// How many of them may follow a time limit.
+    /// How many of the retries may follow a timeout.
     pub max_timeout_retries: u32,
     /// How the waits grow.
     pub backoff: Backoff,
@@ -217,7 +222,7 @@ pub struct RetrySettings {
 }
 
 impl RetrySettings {
-    /// The numbers of a profile.
+    /// Returns the settings of a profile.
     pub fn from_profile(profile: RetryProfile) -> Self {
         let (max_retries, initial_ms, max_s) = match profile {
             RetryProfile::Interactive => (3, 1_000, 30),
@@ -242,11 +247,11 @@ impl RetrySettings {
 /// Time limits of a call (R-PROV-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// For connecting.
+    /// The limit for connecting.
     pub connect: Duration,
-    /// For response headers or the first event, as configured.
+    /// The limit for response headers or the first event, if configured.
     pub first_event: Option<Duration>,
-    /// Between two content events, as configured.
+    /// The limit between two content events, if configured.
     pub event_gap: Option<Duration>,
 }
 
@@ -261,55 +266,56 @@ impl Default for TimeLimits {
 }
 
 impl ProviderSettings {
-    /// Whether a key of the editor would be used: there is none of another source, and the provider may want one.
+    /// Returns whether the provider would use a key from the editor: it has no other key and may need one.
     pub fn takes_editor_key(&self) -> bool {
         self.api_key.is_none()
             && self.kind != ProviderKind::Script
             && (self.needs_key || !self.local && self.headers.is_empty())
     }
 
-    /// The limit for response headers or the first event: as configured, else 60 s; 300 s for local addresses and with
-    /// reasoning on.
+    /// Returns the limit for response headers or the first event: as configured, else 60 s, or 300 s for local
+    /// addresses and with reasoning on.
     pub fn first_event_limit(&self, reasoning: bool) -> Duration {
         let usual = if self.local || reasoning { 300 } else { 60 };
         self.limits.first_event.unwrap_or(Duration::from_secs(usual))
     }
 
-    /// The limit between two content events: as configured, else 90 s; 300 s where the API streams no reasoning.
+    /// Returns the limit between two content events: as configured, else 90 s, or 300 s if the API streams no
+    /// reasoning.
     pub fn event_gap_limit(&self, streams_reasoning: bool) -> Duration {
         let usual = if streams_reasoning { 90 } else { 300 };
         self.limits.event_gap.unwrap_or(Duration::from_secs(usual))
     }
 }
 
-/// What the user says of a model.
+/// The user's settings for a model. They override what is built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelSettings {
     /// Its price.
     pub price: Option<Price>,
-    /// How many tokens it can read.
+    /// The size of the context window, in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens it can write in one answer.
+    /// The output limit of one answer, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Whether it can see pictures.
+    /// Whether it accepts images.
     pub images: Option<bool>,
     /// Whether it can use tools.
     pub tools: Option<bool>,
 }
 
-/// How hard a model thinks; without one it does not.
+/// How hard a model thinks. Where it is optional, `None` turns reasoning off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReasoningEffort {
     /// A little.
     Low,
     /// More.
     Medium,
-    /// Much.
+    /// A lot.
     High,
 }
 
 impl ReasoningEffort {
-    /// Its name in config and on the wire.
+    /// Returns the name in the configuration and on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -319,60 +325,60 @@ impl ReasoningEffort {
     }
 }
 
-/// How the output limit grows after an answer that was cut (R-LOOP-1).
+/// How the output limit grows after an answer was cut off (R-LOOP-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OutputEscalation {
-    /// To the large limit at once.
+    /// Once, to the large limit.
     #[default]
     Large,
-    /// To twice the last one, up to three times.
+    /// To twice the previous limit, up to three times.
     Double,
 }
 
-/// What a failure does to the turn (R-ERR-3).
+/// The effect of a failure on the turn (R-ERR-3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FailurePolicy {
-    /// The model is told, and goes on.
+    /// The model sees the failure and continues.
     #[default]
     Continue,
-    /// The same, and the turn ends no better than `degraded`.
+    /// The model continues, and the turn ends no better than `degraded`.
     Degrade,
     /// The turn ends.
     Fail,
 }
 
-/// Who takes over from a provider.
+/// A provider that takes over from another, and its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteStep {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// Its model; its own when none is named.
+    /// The model to use; `None` uses the provider's own.
     pub model: Option<String>,
 }
 
-/// Which tools an agent has, by names in which `*` stands for any letters.
+/// The tools that an agent has, by names in which `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    /// These alone; none: all.
+    /// Only these; `None` allows all.
     pub only: Option<Vec<String>>,
-    /// Never these.
+    /// None of these.
     pub never: Vec<String>,
 }
 
 impl ToolChoice {
-    /// Whether a tool of that name is among them.
+    /// Returns whether the agent has the tool with this name.
     pub fn is_allowed(&self, tool: &str) -> bool {
         let names = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
         self.only.as_deref().is_none_or(names) && !names(&self.never)
     }
 
-    /// Whether nothing is chosen.
+    /// Returns whether there is no restriction.
     pub fn is_all(&self) -> bool {
         self.only.is_none() && self.never.is_empty()
     }
 }
 
-/// Whether a name fits a pattern: what stands between its `*` comes in this order, the ends at the ends.
+/// Returns whether a name matches a pattern. The texts between its `*` must occur in order, the outer ones at the ends.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -382,6 +388,7 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
+        // The leftmost match leaves the most text for the remaining parts, so there is no need to backtrack.
         match left.find(part) {
             Some(at) => left = &left[at + part.len()..],
             None => return false,
@@ -390,68 +397,68 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     left.ends_with(last)
 }
 
-/// An agent. What a named one leaves out is filled from `default`.
+/// An agent. Values that a named one leaves out come from `default`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
-    /// Its name.
+    /// The name in the configuration.
     pub name: String,
-    /// It names a provider or a model itself, not by `default`.
+    /// The agent names a provider or a model itself instead of inheriting both from `default`.
     pub names_model: bool,
     /// The provider it names.
     pub provider: Option<String>,
     /// The model it names.
     pub model: Option<String>,
-    /// How freely it may act.
+    /// What may run without approval.
     pub mode: Mode,
-    /// How hard its model thinks; `None`: not.
+    /// How hard its model thinks; `None` turns reasoning off.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// What it is for.
+    /// The purpose of the agent, for lists.
     pub description: Option<String>,
-    /// Instructions in the place of the built-in ones.
+    /// Instructions that replace the built-in ones.
     pub system_prompt: Option<String>,
-    /// A file that holds them instead.
+    /// A file with such instructions, read again in each turn; overrides `system_prompt`.
     pub prompt_file: Option<PathBuf>,
-    /// Who takes over from its provider, with which model, in order. Known names.
+    /// Who takes over from its provider, in order. Only known providers.
     pub route: Option<Vec<RouteStep>>,
     /// Which tools it has.
     pub tools: ToolChoice,
-    /// How the output limit grows after an answer that was cut.
+    /// How the output limit grows after an answer was cut off.
     pub output_escalation: OutputEscalation,
-    /// A history that grows too long is summarised by itself.
+    /// Summarize the history automatically when it gets too long.
     pub auto_compact: bool,
-    /// Who writes such summaries.
+    /// The model that writes such summaries.
     pub compaction_model: Option<String>,
-    /// Above this part of the room for a request, 0 to 1, that happens.
+    /// The fraction of the available context, 0 to 1, at which the history is summarized.
     pub compaction_threshold: f64,
-    /// So many tokens of the window stay free for the answer.
+    /// Tokens of the context window to keep free for the answer.
     pub output_reserve: u64,
-    /// Output tokens that a turn shall use.
+    /// The number of output tokens that a turn should reach.
     pub token_target: Option<u64>,
-    /// A session's first prompt asks for a plan (R-LOOP-2).
+    /// Ask for a plan at a session's first prompt (R-LOOP-2).
     pub planning: bool,
-    /// After so many tool calls it is asked to judge its progress (R-LOOP-3).
+    /// Ask the agent to judge its progress after this many tool calls (R-LOOP-3).
     pub reflection: Option<u32>,
-    /// What a tool that failed does to the turn.
+    /// The effect of a failed tool on the turn.
     pub tool_failure: FailurePolicy,
-    /// What a tool that ran out of time does to the turn.
+    /// The effect of a tool's timeout on the turn.
     pub tool_timeout: FailurePolicy,
-    /// What a sub-agent that failed does to the turn.
+    /// The effect of a failed sub-agent on the turn.
     pub subagent_failure: FailurePolicy,
-    /// Model calls a prompt may cause.
+    /// The most model calls that a prompt may cause.
     pub max_steps: u32,
-    /// What a session may cost.
+    /// The most that a session may cost.
     pub max_session_cost: Option<Cost>,
-    /// What a turn may cost.
+    /// The most that a turn may cost.
     pub max_turn_cost: Option<Cost>,
-    /// What a day may cost, over all sessions.
+    /// The most that a day may cost, over all sessions.
     pub max_day_cost: Option<Cost>,
-    /// Tool calls a prompt may cause.
+    /// The most tool calls that a prompt may cause.
     pub max_tool_calls: Option<u32>,
-    /// Sub-agents a prompt may start, those of sub-agents included.
+    /// The most sub-agents that a prompt may start, including those that sub-agents start.
     pub max_subagents: u32,
-    /// How long a turn may run, less what it waits for people.
+    /// How long a turn may run, without the time it waits for people.
     pub max_wall_time: Option<Duration>,
-    /// Steps or tool calls used up end the turn with a summary instead of an error.
+    /// At the limit of steps or tool calls, the turn ends with a summary instead of an error.
     pub degrade_at_limit: bool,
 }
 
@@ -492,29 +499,29 @@ impl Default for AgentSettings {
     }
 }
 
-/// Rules on top of the mode, as written (R-APPR-1); deny wins.
+/// Rules in addition to the mode, as written (R-APPR-1). `deny` wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// What happens without asking.
+    /// What runs without approval.
     pub allow: Vec<String>,
-    /// What never happens.
+    /// What never runs.
     pub deny: Vec<String>,
-    /// What is asked whatever else is said.
+    /// What always needs approval.
     pub require_approval: Vec<String>,
-    /// Why rules of `deny` and `require_approval` may be missing, each for people. While there is one, all but plain
-    /// reading asks.
+    /// Reasons, for people, why rules of `deny` and `require_approval` may be missing. With any such reason, everything
+    /// except plain reading needs approval.
     pub unreadable: Vec<String>,
-    /// After this an open question is denied; `None`: never.
+    /// After this time an open approval is denied; `None` means never.
     pub timeout: Option<Duration>,
 }
 
-/// What a cancel does to a running command (R-CANCEL).
+/// The effect of a cancel on a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnCancel {
-    /// SIGINT at once.
+    /// Sends SIGINT immediately.
     #[default]
     Interrupt,
-    /// Waits up to this long first.
+    /// Waits up to this long for the command to end, then interrupts it.
     Finish(Duration),
 }
 
@@ -523,19 +530,19 @@ pub enum OnCancel {
 pub struct ToolSettings {
     /// How long a call may run.
     pub default_timeout: Duration,
-    /// The same for single tools.
+    /// How long a call may run, for tools with a limit of their own.
     pub timeouts: BTreeMap<String, Duration>,
-    /// How long a tool that keeps failing is left alone (R-TOOL-4).
+    /// How long a tool is paused after repeated failures (R-TOOL-4).
     pub default_cooldown: Duration,
-    /// The same for single tools.
+    /// How long a tool is paused, for tools with a pause of their own.
     pub cooldowns: BTreeMap<String, Duration>,
-    /// What a cancel does to a running `bash`.
+    /// The effect of a cancel on a running `bash`.
     pub on_cancel: OnCancel,
-    /// Variables that children get although they would be held back.
+    /// Variables that children receive although they would otherwise be withheld.
     pub pass_env: Vec<String>,
     /// Hosts of this machine or the private network that `web_fetch` may read: `host` or `host:port`, in lower case.
     pub private_hosts: Vec<String>,
-    /// Tools of the person's own, by name.
+    /// The person's own tools, in the order of their names.
     pub commands: Vec<CommandToolSettings>,
 }
 
@@ -543,7 +550,7 @@ pub struct ToolSettings {
 const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ToolSettings {
-    /// How long a call of this tool may run, waiting for a person not counted.
+    /// Returns how long a call of this tool may run, without the time it waits for a person.
     pub fn timeout_for(&self, tool: &str) -> Duration {
         let own = self.timeouts.get(tool).copied();
         own.unwrap_or(match tool {
@@ -552,7 +559,7 @@ impl ToolSettings {
         })
     }
 
-    /// How long this tool is left alone after it has failed in the same way again and again.
+    /// Returns how long this tool is paused after it repeatedly failed in the same way.
     pub fn cooldown_for(&self, tool: &str) -> Duration {
         self.cooldowns.get(tool).copied().unwrap_or(self.default_cooldown)
     }
@@ -573,23 +580,23 @@ impl Default for ToolSettings {
     }
 }
 
-/// How providers are reached (R-PROV-8). Config before environment, already decided here.
+/// How to reach providers (R-PROV-8). The choice between configuration and environment is already made.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSettings {
-    /// Proxy URL for `https:` addresses; may hold a password.
+    /// The proxy URL for `https:` addresses; may contain a password.
     pub https_proxy: Option<SecretString>,
-    /// Proxy URL for `http:` addresses; may hold a password.
+    /// The proxy URL for `http:` addresses; may contain a password.
     pub http_proxy: Option<SecretString>,
-    /// Hosts that are reached directly, with commas between.
+    /// Hosts to reach directly, separated by commas.
     pub no_proxy: Option<String>,
-    /// Certificate authorities besides the system's, PEM.
+    /// A PEM file of certificate authorities in addition to the system's.
     pub ca_file: Option<PathBuf>,
 }
 
-/// The server's knobs.
+/// Settings of the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// Frame for merging deltas by rate (R-WIRE-3); zero: off.
+    /// The period in which streamed deltas are merged (R-WIRE-3); zero disables merging.
     pub delta_frame: Duration,
 }
 
@@ -601,7 +608,7 @@ impl Default for ServerSettings {
     }
 }
 
-/// A log level.
+/// A log level, from none to most verbose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum LogLevel {
@@ -615,7 +622,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Its name.
+    /// Returns the name in the configuration and in filters.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -628,31 +635,31 @@ impl LogLevel {
     }
 }
 
-/// How a log line looks.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// The log (R-OBS).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggingSettings {
-    /// From which level on.
+    /// The least severe level that is logged.
     pub level: LogLevel,
-    /// Levels by module; goes before `level`. Its syntax has been checked.
+    /// Levels by module; overrides `level`. The syntax is valid.
     pub filter: Option<String>,
-    /// The file; `None` only where the platform gives no place for it.
+    /// The log file; `None` only without a state folder.
     pub file: Option<PathBuf>,
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
 }
 
 impl LoggingSettings {
-    /// The filter in tracing's language: our own modules at `level`, libraries at most at `warn`.
+    /// Returns the filter in tracing's syntax: our own modules at `level`, libraries at most at `warn`.
     pub fn to_filter_directives(&self) -> String {
         match (&self.filter, self.level) {
             (Some(filter), _) => filter.clone(),

@@ -1,4 +1,7 @@
-//! Values that know where they stand: what TOML text and JSON options become before they are checked and merged.
+//! Values with locations: the form of TOML text and JSON options before validation and merging.
+//!
+//! Knows syntax, not settings. A TOML syntax error costs only the lines that it makes doubtful, and the paths of the
+//! lost settings are recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,10 +15,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::Diagnostic;
 
-/// How many syntax errors of a file are told one by one.
+/// How many syntax errors of a file are listed individually.
 const MAX_ERRORS: usize = 20;
 
-/// Which layer a value comes from.
+/// The layer that a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     File(PathBuf),
@@ -36,7 +39,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Where a value stands. Line and column from 1; 0 where there are no lines.
+/// Where a value is written. Line and column count from 1; both are 0 where there are no lines.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigLocation {
     pub(super) origin: Arc<Source>,
@@ -53,7 +56,7 @@ impl ConfigLocation {
         }
     }
 
-    /// The start of a file.
+    /// Returns the location of the start of a file.
     pub(super) fn start_of_file(path: &Path) -> Self {
         Self {
             origin: Arc::new(Source::File(path.to_path_buf())),
@@ -63,11 +66,11 @@ impl ConfigLocation {
     }
 }
 
-/// A value and where it stands.
+/// A value and its location.
 #[derive(Clone, Debug)]
 pub(super) struct SpannedValue {
     pub(super) at: ConfigLocation,
-    /// The text before environment variables were put in; the expanded one must not be shown.
+    /// The text before its variables were expanded. Show this one: the expanded text may be a secret.
     pub(super) raw: Option<Box<str>>,
     pub(super) node: Node,
 }
@@ -92,7 +95,7 @@ impl SpannedValue {
         Self::new(at, Node::Table(BTreeMap::new()))
     }
 
-    /// The value at a path of keys.
+    /// Returns the value at a path of keys.
     pub(super) fn find(&self, path: &[&str]) -> Option<&SpannedValue> {
         path.iter().try_fold(self, |tree, key| match &tree.node {
             Node::Table(entries) => entries.get(*key),
@@ -115,7 +118,7 @@ impl SpannedValue {
         }
     }
 
-    /// Puts `tree` at a path, making tables on the way. The path must not lead through a plain value.
+    /// Inserts `tree` at a path and creates tables on the way. The path must not lead through a plain value.
     pub(super) fn insert_at(&mut self, path: &[&str], tree: SpannedValue) {
         let Node::Table(entries) = &mut self.node else {
             return;
@@ -132,7 +135,7 @@ impl SpannedValue {
         }
     }
 
-    /// Takes the value at a path out.
+    /// Removes and returns the value at a path.
     pub(super) fn take(&mut self, path: &[&str]) -> Option<SpannedValue> {
         let Node::Table(entries) = &mut self.node else {
             return None;
@@ -144,8 +147,8 @@ impl SpannedValue {
         }
     }
 
-    /// Lays `upper` over `self`: tables entry by entry, everything else is replaced; but lists at a path that
-    /// `joins` names are joined, each entry once.
+    /// Merges `upper` over `self`: tables entry by entry, other values by replacement. Lists at a path for which
+    /// `joins` returns true are joined without repetitions.
     pub(super) fn merge_overlay(&mut self, upper: SpannedValue, path: &str, joins: &dyn Fn(&str) -> bool) {
         match (&mut self.node, upper.node) {
             (Node::Table(lower), Node::Table(upper)) => {
@@ -176,7 +179,7 @@ impl SpannedValue {
         }
     }
 
-    /// As JSON, for serde.
+    /// Converts to JSON for serde.
     pub(super) fn to_json(&self) -> Value {
         match &self.node {
             Node::Text(text) | Node::Date(text) => Value::from(text.as_str()),
@@ -193,7 +196,7 @@ impl SpannedValue {
         }
     }
 
-    /// As JSON, with the names of variables where their values were put in.
+    /// Converts to JSON with the names of variables instead of their values.
     pub(super) fn raw_json(&self) -> Value {
         match (&self.raw, &self.node) {
             (Some(raw), _) => Value::from(&**raw),
@@ -208,7 +211,7 @@ impl SpannedValue {
         }
     }
 
-    /// From JSON; `null` is as good as absent.
+    /// Converts from JSON; `null` counts as absent.
     pub(super) fn from_json(value: &Value, at: &ConfigLocation) -> Option<Self> {
         let node = match value {
             Value::Null => return None,
@@ -235,7 +238,7 @@ impl SpannedValue {
     }
 }
 
-/// The path of an entry of the table at `path`, keys with dots in quotes: `model."gpt-4.1".input`.
+/// Returns the path of an entry of the table at `path`. Quotes keys with dots: `model."gpt-4.1".input`.
 pub(super) fn join(path: &str, key: &str) -> String {
     let quoted;
     let key = if key.contains(['.', '"']) || key.is_empty() {
@@ -251,12 +254,12 @@ pub(super) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The path of these keys.
+/// Joins keys to a path.
 pub(super) fn path_of(keys: &[&str]) -> String {
     keys.iter().fold(String::new(), |path, key| join(&path, key))
 }
 
-/// The keys of a path.
+/// Splits a path into its keys.
 pub(super) fn keys_of(path: &str) -> Vec<String> {
     let mut keys = vec![String::new()];
     let mut quoted = false;
@@ -273,7 +276,7 @@ pub(super) fn keys_of(path: &str) -> Vec<String> {
     keys
 }
 
-/// What a file's text gave.
+/// The result of parsing a file.
 pub(super) struct Parsed {
     pub(super) tree: SpannedValue,
     pub(super) problems: Vec<Diagnostic>,
@@ -281,7 +284,7 @@ pub(super) struct Parsed {
     pub(super) failed: BTreeSet<String>,
 }
 
-/// Reads TOML. What syntax errors touch is left out, the rest stays.
+/// Parses TOML. Leaves out what syntax errors affect, and keeps the rest.
 pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
     let top = ConfigLocation::start_of_file(path);
     let text = match std::str::from_utf8(bytes) {
@@ -321,6 +324,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
             }
         }
     }
+    // `is_tainted` needs sorted, separate ranges for its binary search: a file may contain 100,000 errors.
     let tainted = merge_ranges(tainted);
     let mut reader = TreeReader {
         lines: &lines,
@@ -340,7 +344,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
 struct TreeReader<'a> {
     lines: &'a Lines,
     top: &'a ConfigLocation,
-    /// Byte ranges that a syntax error has spoiled.
+    /// Byte ranges that syntax errors made doubtful, sorted and without overlaps.
     tainted: Vec<Range<usize>>,
     failed: BTreeSet<String>,
 }
@@ -352,7 +356,7 @@ impl TreeReader<'_> {
             let name = key.get_ref().as_ref();
             let path = join(path, name);
             let whole = key.span().start.min(value.span().start)..value.span().end.max(key.span().end);
-            // A table's own span is its header; its entries are judged one by one.
+            // The span of a table is only its header, so its entries are checked one by one.
             let spoiled = !value.get_ref().is_table() && self.is_tainted(&whole);
             match self.value(value, &path) {
                 Some(node) if !spoiled => {
@@ -372,7 +376,7 @@ impl TreeReader<'_> {
             DeValue::String(text) => Node::Text(text.to_string()),
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Node::Integer(number),
-                // Too large for any setting: let the check say so.
+                // Too large for any setting; NaN makes the range check report it.
                 Err(_) => Node::Float(f64::NAN),
             },
             DeValue::Float(number) => Node::Float(number.as_str().parse().unwrap_or(f64::NAN)),
@@ -398,7 +402,7 @@ impl TreeReader<'_> {
     }
 }
 
-/// Sorted, without overlaps.
+/// Sorts ranges and merges those that overlap.
 fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut apart: Vec<Range<usize>> = Vec::new();
@@ -411,7 +415,7 @@ fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Byte offsets as lines and columns.
+/// Converts byte offsets to lines and columns.
 struct Lines {
     text: Vec<u8>,
     starts: Vec<usize>,
@@ -438,7 +442,7 @@ impl Lines {
         let offset = offset.min(self.text.len());
         let index = self.index_at(offset);
         let before = &self.text[self.starts[index]..offset];
-        // Characters, not bytes: count what is not a continuation byte.
+        // Columns count characters: skip UTF-8 continuation bytes.
         let column = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + 1;
         ConfigLocation {
             origin: file.origin.clone(),
@@ -447,8 +451,8 @@ impl Lines {
         }
     }
 
-    /// What an error at `span` makes doubtful: its lines; after a broken table header everything up to the
-    /// next header, for those entries would land in another table.
+    /// Returns the range that an error at `span` makes doubtful: its lines. After a broken table header it extends to
+    /// the next header, because the entries would land in another table.
     fn find_tainted_range(&self, text: &str, span: &Range<usize>) -> Range<usize> {
         let first = self.index_at(span.start.min(text.len()));
         let mut last = self.index_at(span.end.min(text.len()));
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn values_know_their_place() {
+    fn values_have_line_and_column() {
         let parsed = parse("a = 1\n[t.\"ü.x\"]\n  b = 'x'\nl = [\n 1,\n 2]\n");
         assert!(parsed.problems.is_empty());
         let b = parsed.tree.find(&["t", "ü.x", "b"]).unwrap();
@@ -492,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syntax_error_costs_its_lines_only() {
+    fn syntax_error_costs_only_its_lines() {
         for (text, line, kept, lost) in [
             ("a = 1\nb = = 2\nc = 3\n", 2, &["a", "c"][..], &["b"][..]),
             ("a = 1\nb = https://x\nc = 3\n", 2, &["a", "c"], &["b"]),
@@ -532,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_keep_odd_keys_apart() {
+    fn paths_quote_unusual_keys() {
         for keys in [
             &["a", "b.c", "d"][..],
             &["a", "b", "c.d"],
@@ -546,14 +550,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_errors_is_told_in_short() {
+    fn many_syntax_errors_are_summarized() {
         let parsed = parse(&format!("{}\n[t]\nx = 1\n", "= =\n".repeat(100_000)));
         assert_eq!(parsed.problems.len(), MAX_ERRORS + 1);
         assert!(parsed.tree.find(&["t", "x"]).is_some());
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_by_line() {
+    fn invalid_utf8_is_reported_with_its_line() {
         let parsed = parse_toml(b"a = 1\nb = \"\xff\"\n", Path::new("/c.toml"));
         assert_eq!((parsed.problems[0].line, parsed.problems[0].column), (2, 6));
     }

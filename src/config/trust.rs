@@ -1,6 +1,8 @@
-//! What the files of a folder that the user has not trusted may not do: loosen approvals, change what is talked to and
-//! with which key, send code to another provider, pass secrets on, or write elsewhere (R-CONF). What they may: choose
-//! models of the user's own provider, and be stricter.
+//! What the files of an untrusted folder may not do (R-CONF). They must not loosen approvals, redirect requests or
+//! keys, send code to another provider, pass secrets on, or write elsewhere.
+//!
+//! They may choose models of the user's own provider, and be stricter. Pure: it filters trees; `layers` decides which
+//! folders are trusted, and `redirect` handles the trusted ones.
 
 use std::path::Path;
 
@@ -11,39 +13,39 @@ use super::expand::names_variable;
 use super::settings::{AgentSettings, RetryProfile, RetrySettings};
 use super::tree::{Node, SpannedValue, join, keys_of};
 
-/// Settings that an untrusted folder's files may not touch; `*` stands for any one name.
+/// Settings that an untrusted folder's files must not contain; `*` matches any one name.
 const FORBIDDEN: &[&str] = &[
     "provider.*.kind",
     "provider.*.base_url",
     "provider.*.api_key",
     "provider.*.headers",
     "provider.*.cassette",
-    // Would write to any file of the user's.
+    // Would write to any of the user's files.
     "provider.*.record",
     "approvals.allow",
-    // Would send any file of the user's.
+    // Would send any of the user's files to a model.
     "agent.*.prompt_file",
     "tool.bash.pass_env",
-    // Would open what only this machine or network can see.
+    // Would open what only this machine or its network can reach.
     "tool.web_fetch.private_hosts",
-    // Would start commands, or change what the user's own are and may.
+    // Would start commands, or change the user's own tools and what they may do.
     "tool.*.command",
     "tool.*.description",
     "tool.*.schema",
     "tool.*.effect",
-    // Would start commands, or switch the user's own off.
+    // Would start commands, or disable the user's own hooks.
     "hook",
     // Would cause model calls that the user did not ask for.
     "agent.*.reflection",
-    // A price of nothing would make a money limit void.
+    // A price of zero would disable a cost limit.
     "model",
     "network",
-    // Would append to any file of the user's.
+    // Would append to any of the user's files.
     "logging",
     "trusted",
 ];
 
-/// Whether a path is, or lies below, something that an untrusted folder may not set.
+/// Returns whether a path is, or is below, something that an untrusted folder must not set.
 pub(super) fn is_forbidden(path: &str) -> bool {
     let have = keys_of(path);
     FORBIDDEN.iter().any(|pattern| {
@@ -56,7 +58,7 @@ pub(super) fn is_forbidden(path: &str) -> bool {
     })
 }
 
-/// Takes variables out before they are put in: an untrusted file could send any of them to a model.
+/// Removes values with variables before their expansion: an untrusted file could send any variable to a model.
 pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
@@ -74,7 +76,7 @@ pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec
     problems
 }
 
-/// Takes out what would loosen anything. `user` is what the user's own file says.
+/// Removes everything that would loosen a restriction. `user` is the user's own file.
 pub(super) fn drop_refused_settings(
     tree: &mut SpannedValue,
     user: &SpannedValue,
@@ -91,11 +93,11 @@ pub(super) fn drop_refused_settings(
     problems
 }
 
-/// Takes out what only a trusted folder may set: the paths and values.
+/// Removes and returns what only a trusted folder may set, as paths and values.
 pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<(String, SpannedValue)> {
     let mut refused = Vec::new();
     retain_values(tree, "", &mut |path, value| {
-        // An untrusted folder gets no variables, wherever it names them.
+        // An untrusted folder gets no variables, whatever setting names them.
         let kept = value.raw.is_none() && why_refused(path, value, user).is_none();
         if !kept {
             refused.push((path.to_owned(), value.clone()));
@@ -105,7 +107,7 @@ pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<
     refused
 }
 
-/// Why an untrusted folder may not set this; none when it may.
+/// Returns why an untrusted folder must not set this; `None` if it may.
 fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
     if is_forbidden(path) {
         Some("ignored")
@@ -122,7 +124,7 @@ fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<
     }
 }
 
-/// A folder cannot trust itself, so `trusted` means nothing in a workspace's file, trusted or not.
+/// Removes `trusted` from a workspace's file, trusted or not: a folder cannot trust itself.
 pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
     let Node::Table(entries) = &mut tree.node else {
         return None;
@@ -150,13 +152,13 @@ fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     is_looser(mode, mode_of(user, &agent))
 }
 
-/// Whether `mode` allows more than `than`.
+/// Returns whether `mode` allows more than `than`.
 pub(super) fn is_looser(mode: Mode, than: Mode) -> bool {
     let rank = |mode: Mode| Mode::ALL.iter().position(|each| *each == mode);
     rank(mode) > rank(than)
 }
 
-/// The mode that a tree gives an agent.
+/// Returns an agent's mode in this tree, or the default mode.
 pub(super) fn mode_of(tree: &SpannedValue, agent: &str) -> Mode {
     of_agent(tree, agent, "mode")
         .and_then(SpannedValue::text)
@@ -164,7 +166,7 @@ pub(super) fn mode_of(tree: &SpannedValue, agent: &str) -> Mode {
         .unwrap_or_default()
 }
 
-/// Limits of R-BUDGET: a folder may set what the user has not, and lower what the user has.
+/// Limits of R-BUDGET. A folder may set those that the user has not set, and lower the others.
 const LIMITS: [&str; 8] = [
     "token_target",
     "max_subagents",
@@ -181,7 +183,7 @@ fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
         let agent = agent_key(path, limit)?;
         let usual = match *limit {
             "max_steps" => Some(f64::from(AgentSettings::default().max_steps)),
-            // Without one the agent ends when it likes.
+            // Without a target the agent ends on its own, so any target makes turns longer.
             "token_target" => Some(0.0),
             "max_subagents" => Some(f64::from(AgentSettings::default().max_subagents)),
             _ => None,
@@ -199,7 +201,7 @@ fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     own.is_some_and(|own| value.as_f64().is_some_and(|given| given > own))
 }
 
-/// Whether it would make a failed call again more often, or after longer waits, than the user wants.
+/// Returns whether a value causes more retries, or longer waits, than the user wants.
 fn raises_retries(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let Ok([table, provider, key]) = <[String; 3]>::try_from(keys_of(path)) else {
         return false;
@@ -240,7 +242,7 @@ fn retry_profile(value: Option<&SpannedValue>) -> RetryProfile {
     }
 }
 
-/// Whether it would have code sent to a provider that the user did not choose for this agent or provider.
+/// Returns whether a value sends code to a provider that the user did not choose for this agent or provider.
 fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let of_agents = ["provider", "route", "compaction_model"].iter().find_map(|key| {
         let agent = agent_key(path, key)?;
@@ -252,10 +254,11 @@ fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bo
         }
         _ => of_agents,
     };
+    // A folder may repeat the user's own choice.
     own.is_some_and(|own| own.map(SpannedValue::to_json) != Some(value.to_json()))
 }
 
-/// Whether it would take the place of the user's own choice of an agent's tools.
+/// Returns whether a value replaces the user's own choice of an agent's tools.
 fn replaces_tools(path: &str, user: &SpannedValue) -> bool {
     ["tools", "deny_tools"].iter().any(|key| {
         let agent = agent_key(path, key);
@@ -263,13 +266,13 @@ fn replaces_tools(path: &str, user: &SpannedValue) -> bool {
     })
 }
 
-/// An agent's own value, or that of `default`.
+/// Returns an agent's own value, or the one of `default`.
 fn of_agent<'a>(tree: &'a SpannedValue, agent: &str, key: &str) -> Option<&'a SpannedValue> {
     tree.find(&["agent", agent, key])
         .or_else(|| tree.find(&["agent", "default", key]))
 }
 
-/// `agent.NAME.KEY` → `NAME`.
+/// Extracts `NAME` from `agent.NAME.KEY`.
 pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
     match <[String; 3]>::try_from(keys_of(path)) {
         Ok([table, agent, last]) if table == "agent" && last == key => Some(agent),
@@ -277,7 +280,7 @@ pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
     }
 }
 
-/// Keeps the values for which `keep` says so; tables and lists it keeps are looked into.
+/// Removes the values that `keep` rejects; descends into the tables and lists that it accepts.
 fn retain_values(tree: &mut SpannedValue, path: &str, keep: &mut dyn FnMut(&str, &SpannedValue) -> bool) {
     match &mut tree.node {
         Node::Table(entries) => entries.retain(|key, value| {
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untrusted_folder_loosens_nothing() {
+    fn untrusted_folder_loosens_nothing() {
         for (user, theirs, ignored) in [
             ("", "[provider.x]\nbase_url = 'u'", Some("provider.x.base_url")),
             (
@@ -454,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untrusted_folder_reads_no_variables() {
+    fn untrusted_folder_reads_no_variables() {
         let mut given = tree(
             "[agent.default]\nsystem_prompt = '${AWS_SECRET}'\nmodel = 'm'\n[approvals]\ndeny = ['${X}', 'y']",
         );

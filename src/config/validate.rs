@@ -1,4 +1,6 @@
-//! A layer against the published schema: what does not fit is reported and left out, the rest stays.
+//! Validates a layer against the published schema: reports and removes what does not fit, and keeps the rest.
+//!
+//! The schema is the only source of names, types and ranges; `resolve` checks what a schema cannot express.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +10,7 @@ use super::diagnostics::{Diagnostic, nearest_name};
 use super::schema::{self, AGENT_ALIASES};
 use super::tree::{Node, SpannedValue, join, keys_of, path_of};
 
-/// Settings that agentls will have but this version has not. `*` stands for any one name.
+/// Settings that are planned but not available in this version. `*` matches any one name.
 const NOT_YET: &[&str] = &[
     "mcp",
     "command",
@@ -19,15 +21,15 @@ const NOT_YET: &[&str] = &[
     "tool.*.sandbox",
 ];
 
-/// What the check found.
+/// The problems that the validation found.
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) problems: Vec<Diagnostic>,
-    /// Settings that were stated and left out because of their value.
+    /// Settings that were removed because of their value.
     pub(super) failed: BTreeSet<String>,
 }
 
-/// Checks a layer and takes out what does not fit. Other names are replaced by the right ones.
+/// Validates a layer in place. Removes what does not fit, and replaces aliases by the proper names.
 pub(super) fn validate_tree(tree: &mut SpannedValue) -> Checked {
     let mut checked = Checked::default();
     rename_aliases(tree, &mut checked);
@@ -35,7 +37,7 @@ pub(super) fn validate_tree(tree: &mut SpannedValue) -> Checked {
     checked
 }
 
-/// `max_iterations` → `max_steps`, and the like.
+/// Replaces aliases such as `max_iterations` by the proper names.
 fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
     let Node::Table(top) = &mut tree.node else { return };
     let Some(Node::Table(agents)) = top.get_mut("agent").map(|agents| &mut agents.node) else {
@@ -61,7 +63,7 @@ fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
 }
 
 impl Checked {
-    /// Checks one value; `false`: to be left out.
+    /// Validates one value. Returns false if it must be removed.
     fn value(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> bool {
         match self.validate_value(tree, schema, path) {
             Ok(()) => true,
@@ -80,7 +82,7 @@ impl Checked {
         path: &str,
     ) -> Result<(), Diagnostic> {
         if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
-            // Alternatives differ by type (one text or a list of them): the type decides.
+            // The alternatives differ in type (a text or a list of texts), so the type selects one.
             let fitting = choices
                 .iter()
                 .find(|choice| has_type(&tree.node, &choice["type"]));
@@ -117,6 +119,7 @@ impl Checked {
         if let Some(property) = schema.get("properties").and_then(|all| all.get(key)) {
             return self.value(value, property, &path);
         }
+        // A warning rather than "unknown": the configuration may be written for a later version.
         if not_yet(&path) {
             self.problems.push(Diagnostic::new_warning(
                 &value.at,
@@ -149,7 +152,7 @@ fn list_property_names(schema: &Value) -> impl Iterator<Item = &str> {
         .map(|(name, _)| name.as_str())
 }
 
-/// Whether a path is in [`NOT_YET`].
+/// Returns whether a path is in [`NOT_YET`].
 fn not_yet(path: &str) -> bool {
     let have = keys_of(path);
     NOT_YET.iter().any(|pattern| {
@@ -162,7 +165,7 @@ fn not_yet(path: &str) -> bool {
     })
 }
 
-/// The words that an enumeration allows.
+/// Returns the words that an enumeration allows; `None` if the schema is not an enumeration.
 fn list_enum_values(schema: &Value) -> Option<Vec<&str>> {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return Some(words.iter().filter_map(Value::as_str).collect());
@@ -198,6 +201,7 @@ fn fits_words(tree: &SpannedValue, words: &[&str], path: &str) -> Result<(), Dia
     if words.contains(&text) {
         return Ok(());
     }
+    // An expanded variable may be a secret, so messages do not quote it.
     let shown = if tree.raw.is_some() {
         "this value".to_owned()
     } else {
@@ -210,7 +214,7 @@ fn fits_words(tree: &SpannedValue, words: &[&str], path: &str) -> Result<(), Dia
     })
 }
 
-/// A value as messages show it.
+/// Shortens a value for a message.
 pub(super) fn shorten_for_message(text: &str) -> String {
     crate::base::text::one_line(&crate::base::text::strip_control_characters(text), 40)
 }
@@ -221,6 +225,7 @@ fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Di
     };
     let min = schema.get("minimum").and_then(Value::as_f64);
     let max = schema.get("maximum").and_then(Value::as_f64);
+    // TOML has `inf` and `nan`, and neither is a useful limit, duration or price.
     let inside =
         number.is_finite() && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
     if inside {
@@ -239,7 +244,7 @@ fn has_type(node: &Node, schema_type: &Value) -> bool {
     match (node, schema_type.as_str()) {
         (_, None) => true,
         (Node::Text(_), Some(name)) => name == "string",
-        // A number too large for an i64 is let through to the limits, whose message is the better one.
+        // NaN stands for an integer beyond i64. The range check reports it better than a type error.
         (Node::Float(number), Some("integer")) => number.is_nan(),
         (Node::Integer(_), Some(name)) => name == "integer" || name == "number",
         (Node::Float(_), Some(name)) => name == "number",
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_where_and_what_was_meant() {
+    fn problems_name_location_and_suggestion() {
         for (text, want) in [
             (
                 "[agent.default]\nmodle = 'x'",
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays() {
+    fn valid_settings_survive_invalid_neighbors() {
         let mut tree = parse_toml(
             b"[agent.default]\nmode = 'bad'\nmodel = 'm'\nmax_iterations = 7\n[approvals]\nallow = ['a', 1]",
             Path::new("c"),

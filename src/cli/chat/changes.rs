@@ -1,4 +1,6 @@
-//! What turns did: outputs and changes shown, changes taken back, made again. And the session as a whole: forked, exported.
+//! Commands on past turns and whole sessions: show outputs and diffs, revert and redo changes, fork, export.
+//!
+//! The server owns checkpoints and stored events; this module names turns and prints results.
 
 use std::path::Path;
 
@@ -15,11 +17,11 @@ use crate::protocol::{
     RevertParams, RevertResult,
 };
 
-/// So many files are named.
+/// How many files are listed.
 const NAMED: usize = 20;
 
 impl Chat {
-    /// Takes back what the last `turns` turns that changed files did.
+    /// Reverts the changes of the last `turns` turns that changed files.
     pub(super) async fn revert_changes(&mut self, turns: usize) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_revert(turns) else {
             self.view
@@ -29,7 +31,7 @@ impl Chat {
         self.put_back(turn_id, false).await
     }
 
-    /// Makes again what was taken back last.
+    /// Restores what was reverted last.
     pub(super) async fn redo_changes(&mut self) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_redo() else {
             self.view.show_note(Color::Yellow, "nothing was taken back");
@@ -75,7 +77,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Shows what one of the last turns that changed files did.
+    /// Shows the diff of one of the last turns that changed files.
     pub(super) fn show_diff(&mut self, turns: usize) {
         let Some(diff) = self.view.changes().find_recent_diff(turns).cloned() else {
             return self
@@ -114,7 +116,7 @@ impl Chat {
         }
     }
 
-    /// Shows all that one of the last calls gave.
+    /// Shows the full output of one of the last calls.
     pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
         let Some(call) = self.view.calls.nth_last(number).cloned() else {
             self.view
@@ -133,7 +135,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Goes on in a new session that has all of this one.
+    /// Continues in a new session with the history of this one.
     pub(super) async fn fork_session(&mut self) -> Result<(), ClientError> {
         let params = ForkSessionParams {
             session_id: self.session.clone(),
@@ -148,7 +150,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Writes the session to a file that is not there yet.
+    /// Writes the session to a file that must not exist yet.
     pub(super) async fn export_session(&mut self, name: Option<String>) -> Result<(), ClientError> {
         let name = name.unwrap_or_else(|| format!("{}.md", self.session));
         let format = if Path::new(&name).extension().is_some_and(|end| end == "json") {

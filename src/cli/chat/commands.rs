@@ -1,4 +1,6 @@
-//! What the slash commands do.
+//! The slash commands that query or change the session, the model and the grants.
+//!
+//! `slash` parses the commands. `changes`, `queue` and `trust` hold the longer ones.
 
 use std::path::Path;
 
@@ -18,10 +20,10 @@ use crate::protocol::{
     SetModeParams, SetModelParams,
 };
 
-/// How many models are listed.
+/// How many models `/model` lists.
 const SHOWN_MODELS: usize = 60;
 
-/// What a model's tokens cost, and who says so.
+/// Describes a model's price and its source; `None` if there is no price to show.
 fn describe_price(model: &ModelInfo) -> Option<String> {
     let price = model.price;
     let dollars = price.map(|price| format!("${}/${} per million", price.input, price.output));
@@ -40,7 +42,7 @@ impl Chat {
                 self.list_own().await?;
                 self.show_help();
             }
-            // Looked for before it gets here.
+            // `run_custom_command` handles these before they get here.
             Slash::Own(name) => self
                 .view
                 .show_note(Color::Yellow, &describe_unknown_command(&name)),
@@ -107,6 +109,7 @@ impl Chat {
             let usage = styler.paint_text(Color::Cyan, &format!("  {:<32} ", told.usage));
             self.show_row(&usage, 35, told.does);
         }
+        // Taken, because `show_row` borrows `self`. Each command that needs the list fetches it again.
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
             let usage = text::one_line(
@@ -127,7 +130,7 @@ impl Chat {
         }
     }
 
-    /// A name and what is to be said of it; below it where there is no room beside it.
+    /// Shows a name and its description: side by side, or one below the other on a narrow screen.
     fn show_row(&mut self, name: &str, columns: usize, says: &str) {
         let screen = &mut self.view.screen;
         if screen.width() >= columns + 24 {
@@ -326,7 +329,7 @@ impl Chat {
                 GrantScope::Session => "this session",
                 GrantScope::Workspace => "this folder, always",
             };
-            // A rule is always shown whole.
+            // Never cut a rule: a person must see all of what it allows.
             let rule = text::reveal_hidden_characters(&grant.rule).replace(['\n', '\t'], " ");
             let screen = &mut self.view.screen;
             screen.write_entry(&format!("{:>3}  ", number + 1), 5, &rule);
@@ -362,7 +365,7 @@ impl Chat {
     }
 }
 
-/// A number of a list as the id it stands for, if there is one; anything else is an id.
+/// Resolves a number of the last list to its id; `None` if the list has no such number. Other text is already an id.
 fn resolve_list_number(listed: &[String], which: String) -> Option<String> {
     match which.parse::<usize>() {
         Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
@@ -370,7 +373,7 @@ fn resolve_list_number(listed: &[String], which: String) -> Option<String> {
     }
 }
 
-/// A path with `~` for the home folder.
+/// Formats a path with `~` for the home folder.
 pub(in crate::cli) fn short_path(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

@@ -1,6 +1,6 @@
-//! The prompt: a line editor with a history, and completion of commands and files.
+//! The prompt: a line editor with history, and completion of commands and files.
 //!
-//! The library reads the terminal on a thread of its own while the rest of the client goes on.
+//! rustyline reads the terminal on a thread of its own while the rest of the client continues. Knows no server.
 
 use std::borrow::Cow;
 use std::fs;
@@ -18,28 +18,29 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use super::slash::{MODES, list_command_names};
 use crate::cli::style::{Color, Styler};
 
+/// How many lines the history keeps.
 const HISTORY: usize = 1_000;
-/// What is completed is not longer than this.
+/// How many completions are offered at most.
 const CANDIDATES: usize = 200;
 
-/// What came of the prompt.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptLine {
     Words(String),
-    /// Ctrl-C; what stood there is gone.
+    /// Ctrl-C; the typed text is discarded.
     Interrupted,
     /// Ctrl-D, or the terminal is gone.
     End,
 }
 
-/// The line editor.
+/// The line editor with its history file.
 pub(super) struct ChatInput {
     editor: Editor<Help, FileHistory>,
     history: Option<PathBuf>,
 }
 
 impl ChatInput {
-    /// With the history of `state_dir`, if it can be had.
+    /// Opens the editor with the history in `state_dir`. Without that folder it keeps no history on disk.
     pub(super) fn open(
         styler: Styler,
         folder: &Path,
@@ -48,6 +49,7 @@ impl ChatInput {
         let config = Config::builder()
             .max_history_size(HISTORY)?
             .history_ignore_dups(true)?
+            // As in shells: a leading space keeps a line out of the history.
             .history_ignore_space(true)
             .completion_type(CompletionType::List)
             .bracketed_paste(true)
@@ -58,26 +60,26 @@ impl ChatInput {
             folder: folder.to_path_buf(),
             own: Vec::new(),
         }));
-        // What people ask is theirs alone: the folder and the file are the owner's.
+        // Prompts are private: only the owner may read the folder and the file.
         let history = state_dir.and_then(|dir| {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
             made.ok().map(|()| dir.join("chat_history"))
         });
         if let Some(history) = &history {
-            // The first time there is none.
+            // The file does not exist before the first chat.
             let _ = editor.load_history(history);
         }
         Ok(Self { editor, history })
     }
 
-    /// Completes these commands besides ours.
+    /// Sets the commands to complete in addition to the built-in ones.
     pub(super) fn complete_too(&mut self, commands: impl Iterator<Item = String>) {
         if let Some(help) = self.editor.helper_mut() {
             help.own = commands.collect();
         }
     }
 
-    /// Reads a line that begins with `draft`. Blocks.
+    /// Reads a line, starting with `draft`. Blocks.
     pub(super) fn read(&mut self, draft: &str) -> PromptLine {
         let read = match draft {
             "" => self.editor.readline("› "),
@@ -99,7 +101,7 @@ impl ChatInput {
             return;
         }
         if let Some(history) = &self.history {
-            // Another chat may have written meanwhile, so it is added to. Without a history the chat goes on.
+            // Append, because another chat may have written in the meantime. A failed write must not end the chat.
             let _ = self.editor.append_history(history);
         }
     }
@@ -108,7 +110,7 @@ impl ChatInput {
 struct Help {
     styler: Styler,
     folder: PathBuf,
-    /// Commands of the person's own, with their `/`.
+    /// The person's own commands, each with its `/`.
     own: Vec<String>,
 }
 
@@ -125,7 +127,7 @@ impl Highlighter for Help {
 }
 
 impl Validator for Help {
-    /// A backslash at the end goes on in the next line.
+    /// A backslash at the end continues the prompt on the next line.
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(if context.input().ends_with('\\') {
             ValidationResult::Incomplete
@@ -148,7 +150,7 @@ impl Completer for Help {
     }
 }
 
-/// What the end of `line` could become, and where it begins.
+/// Returns the completions of the end of `line`, and where they start.
 fn complete_line(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
     if line.starts_with('/') && !line.contains(' ') {
         let known = list_command_names().map(str::to_owned).chain(own.iter().cloned());
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completes_commands_modes_and_files() {
+    fn commands_modes_and_files_are_completed() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("src")).unwrap();
         for file in ["src/a.rs", "src/b.rs", "set.txt", ".hidden"] {

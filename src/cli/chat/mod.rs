@@ -1,7 +1,8 @@
-//! `agentls chat`: a terminal client for real work.
+//! `agentls chat`: a terminal client for daily work.
 //!
-//! One loop: a line is read, it is a command or a prompt, a prompt's turn is seen through. When the server
-//! crashes it is started again and the session is loaded; nothing that was typed is lost.
+//! One loop: read a line, run it as a command or a prompt, follow the prompt's turns. If the server crashes, the chat
+//! restarts it and loads the session again; typed text is never lost (I16). `input` reads lines, `slash` parses them,
+//! and `commands`, `changes`, `queue` and `trust` run them.
 
 mod changes;
 mod commands;
@@ -35,20 +36,21 @@ use crate::protocol::{
     ProviderHealth, ProviderInfo, ResumeTurnParams, ServerNotification,
 };
 
-/// Events of a loaded session that are shown.
+/// How many events of a loaded session are shown.
 const SHOWN: u32 = 200;
 
-/// What to talk in.
+/// The session that the chat starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChatStart {
-    /// With this agent.
+    /// A new session with this agent, or with the default one.
     New(Option<String>),
-    /// The one used last in the folder.
+    /// The session last used in the folder.
     Last,
+    /// The session with this id or id prefix.
     Id(String),
 }
 
-/// What ends a chat before its end.
+/// Why a chat ends with an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChatError {
     #[error("chat needs a terminal; in scripts, use `agentls run \"…\"`")]
@@ -61,7 +63,7 @@ pub(super) enum ChatError {
     Client(#[from] ClientError),
 }
 
-/// Runs it; the exit code.
+/// Runs the chat until the person leaves. Returns the exit code.
 pub(super) async fn run_chat(
     which: ChatStart,
     mut launch: Launch,
@@ -100,6 +102,7 @@ pub(super) async fn run_chat(
     chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
     let done = chat.run_input_loop().await;
+    // Before the error returns, so that every way out says how to resume.
     chat.say_how_to_resume();
     done?;
     chat.client.close().await;
@@ -107,29 +110,30 @@ pub(super) async fn run_chat(
 }
 
 struct Chat {
-    /// The person's own commands, as they were listed last.
+    /// The person's own commands, as last listed.
     own: Vec<CommandInfo>,
     /// The agent of new sessions.
     agent: Option<String>,
     view: View,
     client: ServerClient,
     signals: Signals,
-    /// Away while a line is read.
+    /// The line editor; `None` while another thread reads a line.
     input: Option<ChatInput>,
     draft: Draft,
     editor: ExternalEditor,
     session: String,
     mode: Mode,
-    /// When Ctrl-C was pressed last.
+    /// When Ctrl-C was last pressed.
     interrupted: Option<Instant>,
-    /// Sessions as they were listed last, for their numbers.
+    /// Session ids as last listed, so that a number can select one.
     listed: Vec<String>,
+    /// Grant ids as last listed, so that a number can select one.
     granted: Vec<String>,
     home: Option<PathBuf>,
     launch: Launch,
 }
 
-/// What to do after a line.
+/// Whether the chat continues after a line.
 #[derive(PartialEq, Eq)]
 enum ChatStep {
     GoOn,
@@ -174,6 +178,7 @@ impl Chat {
                 Err(ClientError::Ended(why)) => self.restart_server(&why).await?,
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
+                    // So that a second Ctrl-C leaves.
                     self.interrupted = Some(clock::now());
                     self.view
                         .show_note(Color::Yellow, &format!("! {error}; press Ctrl-C again to leave"));
@@ -183,16 +188,17 @@ impl Chat {
         }
     }
 
-    /// Reads a line, and what the server says meanwhile.
+    /// Reads a line, and collects what the server sends in the meantime.
     async fn read_line(&mut self) -> Result<PromptLine, ClientError> {
         let Some(mut input) = self.input.take() else {
             return Ok(PromptLine::End);
         };
-        // What came before the last answer counts for the next line, however soon it is typed.
+        // Events from before the last answer belong above the new prompt, no matter how soon the person types.
         while let Some(told) = self.client.pop_notification() {
             self.handle_notification(&told);
         }
         self.view.screen.write_gap();
+        // The line editor changes these settings; an interrupted read must restore them.
         let saved = rustix::termios::tcgetattr(std::io::stdin());
         let draft = std::mem::take(&mut self.draft).text;
         let mut reading = tokio::task::spawn_blocking(move || {
@@ -205,10 +211,11 @@ impl Chat {
             tokio::select! { biased;
                 read = &mut reading => match read {
                     Ok(read) => break read,
+                    // The line editor panicked, and the input went with it.
                     Err(_) => return Ok(PromptLine::End),
                 },
                 action = self.signals.next() => if action == SignalAction::Leave {
-                    // The thread that reads stays behind; its terminal is left as it was found.
+                    // The blocking read cannot be canceled. Its thread stays behind, so restore the terminal here.
                     if let Ok(saved) = &saved {
                         let now = rustix::termios::OptionalActions::Now;
                         let _ = rustix::termios::tcsetattr(std::io::stdin(), now, saved);
@@ -218,23 +225,27 @@ impl Chat {
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
                     Ok(ServerMessage::Notification(told)) => said.push(told),
+                    // Only an answer to an interrupted request can still arrive, and nothing waits for it.
                     Ok(ServerMessage::Answer(..)) => {}
+                    // The person finishes the line first, so nothing typed is lost (I16).
                     Err(error) => ended = Some(error),
                 },
             }
         };
         self.input = Some(input);
         self.view.screen.note_foreign_newline();
+        // Shown only now: while the line is edited, the terminal belongs to the line editor.
         for told in said {
             self.handle_notification(&told);
         }
+        // Without a new line there is nothing to send, and no need for another server yet.
         if let (Some(ClientError::Ended(why)), PromptLine::Words(_)) = (ended, &line) {
             self.restart_server(&why).await?;
         }
         Ok(line)
     }
 
-    /// A command that is none of ours: the server may know it.
+    /// Runs a command that the client does not know: the session may define it.
     async fn run_custom_command(&mut self, name: &str, line: &str) -> Result<ChatStep, ClientError> {
         self.list_own().await?;
         if self.own.iter().any(|command| command.name == name) {
@@ -245,7 +256,7 @@ impl Chat {
         Ok(ChatStep::GoOn)
     }
 
-    /// Asks for the person's own commands, to be completed and told by `/help`.
+    /// Lists the person's own commands, for completion and `/help`.
     pub(super) async fn list_own(&mut self) -> Result<(), ClientError> {
         let params = ListCommandsParams {
             session_id: Some(self.session.clone()),
@@ -253,7 +264,7 @@ impl Chat {
         let listed: ListCommandsResult = self.client.request(method::LIST_COMMANDS, &params).await?;
         if let Some(input) = &mut self.input {
             let names = listed.commands.iter().map(|command| format!("/{}", command.name));
-            // A file's name may act on the terminal: such a command is not offered.
+            // A file names the command. Do not offer a name with hidden characters, which may act on the terminal.
             input.complete_too(
                 names.filter(|name| crate::base::text::reveal_hidden_characters(name) == *name),
             );
@@ -277,7 +288,7 @@ impl Chat {
         };
         let sent = self.client.start_request(method::PROMPT, &params).await;
         if sent.is_err() {
-            // It did not arrive, so it stands in the next line.
+            // It did not arrive, so put it into the next line (I16).
             line.clone_into(&mut self.draft.text);
         }
         self.see_through(sent?).await
@@ -300,7 +311,7 @@ impl Chat {
         self.see_through(id).await
     }
 
-    /// Sees a turn through, and those that what waited begins.
+    /// Follows a turn, and the turns that queued prompts start after it.
     async fn see_through(&mut self, id: u64) -> Result<ChatStep, ClientError> {
         self.follow_turns(WaitFor::Answered(id)).await
     }
@@ -314,6 +325,7 @@ impl Chat {
     }
 
     async fn one_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
+        // A copy: `watch` cannot borrow `self` while the turn borrows its parts.
         let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
             if let ServerNotification::SessionUpdated(updated) = told {
@@ -347,9 +359,9 @@ impl Chat {
         Ok(if leave { ChatStep::Leave } else { ChatStep::GoOn })
     }
 
-    /// Where the work that is left behind can be found again.
+    /// Prints how to find this session again.
     fn say_how_to_resume(&mut self) {
-        // Nothing was said in it.
+        // Nothing was said, so there is nothing to resume.
         if self.session.is_empty() || self.view.last_seq() == 0 {
             return;
         }
@@ -358,7 +370,7 @@ impl Chat {
         self.view.show_note(Color::Dim, &line);
     }
 
-    /// The server is gone: another takes its place, and the session goes on where it was.
+    /// Starts another server after a crash, and loads the session where it was.
     async fn restart_server(&mut self, why: &str) -> Result<(), ClientError> {
         self.view.set_idle();
         let why = if why.is_empty() {
@@ -414,6 +426,7 @@ impl Chat {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
+            // Starts with the model, effort and mode that the person chose last in this workspace.
             remembered: true,
             ..NewSessionParams::default()
         };
@@ -477,7 +490,7 @@ impl Chat {
         }
     }
 
-    /// Says before the first prompt that no provider would answer it. A local Ollama needs no configuration.
+    /// Reports before the first prompt that no provider is available. A local Ollama needs no configuration.
     async fn say_what_is_missing(&mut self, listed: ListModelsResult) -> Result<(), ClientError> {
         let is_ready =
             |provider: &ProviderInfo| matches!(provider.health, ProviderHealth::Unknown | ProviderHealth::Ok);
@@ -513,7 +526,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Where one is: version, folder, model, mode.
+    /// Prints version, folder, model and mode.
     async fn show_header(&mut self, title: Option<&str>) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),

@@ -1,4 +1,6 @@
-//! Prompts that wait for the turn's end, and the turns that they begin.
+//! `/queue`: prompts that wait for the end of the turn, and the turns that they start.
+//!
+//! The server owns the queue and runs it; this module lists and edits it, and follows the turns.
 
 use super::{Chat, ChatStep};
 use crate::base::text;
@@ -8,18 +10,18 @@ use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
 use crate::protocol::{QueueAction, QueueParams, QueueResult};
 
-/// What `/queue` is to do.
+/// An action on the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Queued {
     List,
     Add(String),
     /// Its number in the list.
     Drop(usize),
-    /// Its number in the list; none: the next one.
+    /// Its number in the list; `None` sends the next one.
     Send(Option<usize>),
 }
 
-/// The words after `/queue`; none when they are no number where one is needed.
+/// Parses the words after `/queue`; `None` if a required number is missing.
 pub(super) fn parse(words: &str) -> Option<Queued> {
     let number = |words: &str| words.trim().parse::<usize>().ok();
     match words.split_once(char::is_whitespace) {
@@ -28,6 +30,7 @@ pub(super) fn parse(words: &str) -> Option<Queued> {
         Some(("send", rest)) if number(rest).is_some() => Some(Queued::Send(number(rest))),
         Some(("drop", rest)) if number(rest).is_some() => number(rest).map(Queued::Drop),
         None if words == "drop" => None,
+        // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
         _ => Some(Queued::Add(words.to_owned())),
     }
 }
@@ -92,6 +95,7 @@ impl Chat {
             self.view.screen.write_line(&line);
         }
         let line = match (queue.prompts.is_empty(), queue.paused) {
+            // The output of the turn that just started follows.
             (true, _) if queue.turn_id.is_some() => return,
             (true, _) => "the queue is empty; /queue TEXT adds a prompt for the end of the turn",
             (false, true) => "paused, because the last turn did not complete; /queue send continues",
@@ -100,7 +104,7 @@ impl Chat {
         self.view.show_note(Color::Dim, line);
     }
 
-    /// Whether a prompt that waited has begun a turn, now that one has ended.
+    /// Returns whether a queued prompt started a turn after the last one ended.
     pub(super) async fn queue_goes_on(&mut self) -> Result<bool, ClientError> {
         if self.view.queued {
             return Ok(true);
@@ -109,6 +113,7 @@ impl Chat {
         if waiting == 0 {
             return Ok(false);
         }
+        // The notification about the new turn may still be on its way, so ask whether the queue got shorter.
         let queue = self.ask_queue(QueueAction::List, None, None).await?;
         let goes_on = queue.prompts.len() < waiting;
         if !goes_on {
@@ -123,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_wait_and_numbers_are_meant() {
+    fn text_is_queued_and_numbers_select_prompts() {
         for (words, wish) in [
             ("", Some(Queued::List)),
             ("send", Some(Queued::Send(None))),

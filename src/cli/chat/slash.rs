@@ -1,4 +1,6 @@
-//! What a line at the prompt is: a slash command or words for the agent; and what words point at files.
+//! Parses lines at the prompt: slash commands, text for the agent, and references to files in that text.
+//!
+//! Runs nothing and asks no server; it reads the disk only to see whether a referenced file exists.
 
 use std::path::Path;
 
@@ -6,44 +8,44 @@ use super::queue::{self, Queued};
 use crate::base::uri;
 use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
 
-/// A command.
+/// A slash command.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) enum Slash {
     Help,
     Model(Option<String>, Option<Effort>),
     Mode(Option<Mode>),
-    /// Words to look for.
+    /// Search words; `None` lists all sessions.
     Sessions(Option<String>),
     /// A number of the last list, or an id.
     Load(String),
     New,
     Resume,
-    /// What the summary shall keep.
+    /// What the summary must keep.
     Compact(Option<String>),
     Cost,
     Tools,
     Grants,
     Revoke(String),
     Title(String),
-    /// Shows what trust would activate, and asks; or `no`.
+    /// True shows what trust would activate and asks; false revokes trust.
     Trust(bool),
     Reload,
-    /// So many of the last turns that changed files.
+    /// How many of the last turns that changed files.
     Revert(usize),
     Redo,
     Diff(usize),
-    /// All that this call gave, counted from the last one.
+    /// Which output to show in full, counted from the last one.
     Output(usize),
     Queue(Queued),
     Fork,
-    /// To this file.
+    /// The file to write; `None` names it after the session.
     Export(Option<String>),
-    /// A command of the person's own, maybe: its name.
+    /// The name of a command that the client does not know; the session may define it.
     Own(String),
     Quit,
 }
 
-/// One line of the help.
+/// A command's line in the help.
 pub(super) struct ParsedLine {
     pub(super) usage: &'static str,
     pub(super) does: &'static str,
@@ -101,7 +103,7 @@ pub(super) const COMMANDS: [ParsedLine; 23] = [
     define_command("/quit", "leave (also Ctrl-D)"),
 ];
 
-/// The modes and what they mean.
+/// The modes with their names and meanings.
 pub(super) const MODES: [(Mode, &str, &str); 4] = [
     (Mode::Plan, "plan", "reads only"),
     (
@@ -117,7 +119,7 @@ pub(super) const MODES: [(Mode, &str, &str); 4] = [
     (Mode::Full, "full", "all is free"),
 ];
 
-/// The mode's name.
+/// Returns the name of a mode.
 pub(super) fn mode_name(mode: Mode) -> &'static str {
     MODES
         .iter()
@@ -125,12 +127,12 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
         .map_or("", |(_, name, _)| name)
 }
 
-/// The command's names, for completion.
+/// Returns the commands' names, for completion.
 pub(super) fn list_command_names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().filter_map(|told| told.usage.split(' ').next())
 }
 
-/// A line as a command; none when it is words for the agent. A path is no command.
+/// Parses a line as a command; `None` for text to the agent. A path is not a command.
 pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
     let bare = line.trim().strip_prefix('/')?;
     let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
@@ -191,7 +193,7 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
     })
 }
 
-/// A count; one where nothing is said.
+/// Parses a count; 1 if it is absent.
 fn parse_turn_count(rest: &str) -> Option<usize> {
     match rest {
         "" => Some(1),
@@ -222,7 +224,7 @@ fn format_usage(name: &str) -> String {
     )
 }
 
-/// Says that there is no such command.
+/// Describes an unknown command, with the closest known name.
 pub(super) fn describe_unknown_command(name: &str) -> String {
     let close = list_command_names()
         .map(|known| (strsim::damerau_levenshtein(&known[1..], name), known))
@@ -234,7 +236,8 @@ pub(super) fn describe_unknown_command(name: &str) -> String {
     }
 }
 
-/// Words for the agent; each `@path` (with `:line` or `:from-to`) that names a file of `folder` is pointed at.
+/// Builds a prompt from text. Each `@path` (also `@path:line`, `@path:from-to`) of a file in `folder` becomes a
+/// reference.
 pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> PromptContent {
     let mut blocks = vec![PromptBlock::Text {
         text: words.to_owned(),
@@ -243,6 +246,7 @@ pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> Prompt
         let Some(named) = word.strip_prefix('@') else {
             continue;
         };
+        // Punctuation after a path belongs to the sentence.
         let named = named.trim_end_matches([',', ';', '.', ')', '?', '!']);
         blocks.extend(parse_reference(named, folder));
     }
@@ -255,6 +259,7 @@ pub(in crate::cli) fn build_prompt_content(words: &str, folder: &Path) -> Prompt
 fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
     let is_file = |path: &str| !path.is_empty() && folder.join(path).is_file();
     let (path, range) = match named.rsplit_once(':') {
+        // A file name may contain a colon, so the complete name goes first.
         Some((path, lines)) if !is_file(named) => (path, Some(lines_of(lines)?)),
         _ => (named, None),
     };
@@ -267,6 +272,7 @@ fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
 fn lines_of(lines: &str) -> Option<Range> {
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    // A range of the protocol counts from 0 and excludes its end, so the end is the start of the line after `last`.
     let at = |line: u32| Position { line, character: 0 };
     (first >= 1 && last >= first).then(|| Range {
         start: at(first - 1),
@@ -279,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_words() {
+    fn commands_are_distinguished_from_text() {
         for (line, expected) in [
             ("fix /etc/passwd", None),
             ("/usr/bin/env is what?", None),
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_pointed_out() {
+    fn unknown_command_suggests_the_closest_name() {
         assert_eq!(
             describe_unknown_command("sesions"),
             "unknown command /sesions; did you mean /sessions?"
@@ -332,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_the_help_is_one() {
+    fn every_command_in_the_help_parses() {
         for name in list_command_names() {
             let parsed = parse(name).unwrap();
             let own = matches!(parsed, Ok(Slash::Own(_)));
@@ -343,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_pointed_at() {
+    fn file_references_become_blocks() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.rs"), "x").unwrap();
         let plain =
@@ -354,7 +360,7 @@ mod tests {
         else {
             panic!("no blocks");
         };
-        // The second stands in brackets, so it is no word that begins with @.
+        // The second is in parentheses, so it is not a word that starts with `@`.
         assert_eq!(blocks.len(), 2);
         let PromptContent::Blocks(blocks) = build_prompt_content("@a.rs:2-3", folder.path()) else {
             panic!("no blocks");

@@ -1,5 +1,7 @@
-//! `/trust`: what a folder's own files would activate is shown before anybody can say yes to it, and each redirect of a
-//! keyed provider is a question of its own.
+//! `/trust`: shows what a folder's own files would activate, then asks.
+//!
+//! Invariants: nothing is trusted that was not shown first. Each redirect of a provider with a key is a question of its
+//! own. The server stores the decision.
 
 use super::input::PromptLine;
 use super::{Chat, ChatStep};
@@ -19,6 +21,7 @@ impl Chat {
         let params = DescribeTrustParams { folder };
         let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
         self.show_items(&described.activates);
+        // The redirects below stay a question of their own, even in a trusted folder.
         if described.trusted {
             self.view.show_note(Color::Dim, "this folder is trusted");
         } else if !self
@@ -115,7 +118,7 @@ impl Chat {
         self.view.show_note(Color::Yellow, &one_line(&line));
     }
 
-    /// Asks for a yes; everything else is a no.
+    /// Asks for a yes; any other input means no.
     async fn ask_confirmation(&mut self, question: &str) -> Result<bool, ClientError> {
         self.view
             .show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
@@ -126,7 +129,7 @@ impl Chat {
     }
 }
 
-/// Legible, and on one line however long that is.
+/// Makes hidden characters visible and keeps the text on one line, however long.
 fn one_line(text: &str) -> String {
     text::reveal_hidden_characters(text).replace(['\n', '\t'], " ")
 }

@@ -1,7 +1,7 @@
-//! `agentls demo`: the whole main job with no key and no network, and a check that it really happened.
+//! `agentls demo`: the complete workflow without a key or a network, and a check that it really happened.
 //!
-//! A real server process over real stdio works in a scratch workspace; its model is a loopback HTTP server
-//! of this process. What is claimed at the end was measured.
+//! A real server process over real stdio works in a scratch workspace. Its model is a loopback HTTP server in this
+//! process. The demo claims only what it measured: [`Evidence`] collects it from the wire and the disk.
 
 mod model;
 mod scratch;
@@ -30,11 +30,11 @@ use crate::protocol::{
 const TITLE: &str = "agentls demo";
 const FIX: &str = "total() in cart.py is wrong when there is a discount. Why? Please fix it.";
 const STORY: &str = "Now tell me a very long story about a shopping cart.";
-/// The story is cancelled after so many characters.
+/// The story is canceled after this many bytes.
 const ENOUGH: usize = 260;
 const AUTOMATIC: &str = "  allowed automatically: --yes, or nobody is at a terminal";
 
-/// What was seen on the wire.
+/// What the wire and the disk showed.
 #[derive(Default)]
 struct Evidence {
     deltas: u32,
@@ -45,20 +45,20 @@ struct Evidence {
     retracted: u32,
     retries: Vec<Option<u16>>,
     states: Vec<TurnState>,
-    /// Characters of the story.
+    /// Bytes of the story so far.
     story: usize,
     cancelled_at: Option<Instant>,
     cancel_took_us: Option<u128>,
     after_the_end: u32,
-    /// The turn that changed files.
+    /// The turn whose changes are reverted and restored.
     changed: String,
-    /// How often its changes were taken back or made again as they should be.
+    /// How many reverts and restores had the expected effect on the file.
     put_back: u32,
     last_seq: u64,
     gaps: u32,
 }
 
-/// Runs it; the exit code: 0 only when all of it really happened.
+/// Runs the demo. Returns the exit code: 0 only if everything really happened.
 pub(super) async fn run_demo(yes: bool, env: &Env, terminal: bool) -> i32 {
     let styler = Styler::from_env(env, terminal);
     let mut view = View::new(Screen::with_stdout(terminal, styler));
@@ -129,7 +129,9 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         stage.take_back().await?;
     }
     let mut evidence = stage.evidence;
+    // Counts what the store holds: an event on the wire that is not stored counts as a gap (I7).
     let stored = stored_events(&mut client, &created.session_id).await?;
+    // The first event has number 1, so the last number is also the count.
     if stored != evidence.last_seq {
         evidence.gaps += 1;
     }
@@ -155,7 +157,7 @@ fn show_intro(view: &mut View, client: &ServerClient, scratch: &Scratch, port: u
     }
 }
 
-/// All that a turn of the demo needs.
+/// The connections and the record that the turns of the demo share.
 struct DemoStage<'a> {
     client: &'a mut ServerClient,
     view: &'a mut View,
@@ -184,7 +186,7 @@ impl DemoStage<'_> {
             session: self.session,
             answers: self.answers.clone(),
             draft: &mut Draft::default(),
-            // What is shown is always the same.
+            // Everyone must see the same demo, so it offers no editing.
             editor: None,
             watch: &mut watch,
         };
@@ -193,7 +195,7 @@ impl DemoStage<'_> {
 }
 
 impl DemoStage<'_> {
-    /// What the first turn changed is taken back, and made again.
+    /// Reverts the first turn's changes, then restores them.
     async fn take_back(&mut self) -> Result<(), ClientError> {
         self.view.show_note(
             Color::Dim,
@@ -261,7 +263,7 @@ impl Evidence {
         UserIntent::GoOn
     }
 
-    /// Durable events have no gap and no repeat.
+    /// Checks that durable events have no gap and no repeat (I6).
     fn count_gaps(&mut self, told: &ServerNotification) {
         if let Some(seq) = seq_of(told) {
             self.gaps += u32::from(seq != self.last_seq + 1);
@@ -269,12 +271,13 @@ impl Evidence {
         }
     }
 
-    /// What was to be shown: whether it was, what to say of it, what else was missing.
+    /// Returns the claims: whether each one holds, and its text.
     fn check_claims(&self, model: &DemoModel, mended: bool, stored: u64) -> Vec<(bool, String)> {
         let allowed = matches!(
             self.decision,
             Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
         );
+        // Only the canceled story: the model itself breaks off the other answer.
         let hung_up = model.seen.hung_up.load(Ordering::Relaxed) == 1;
         let cancelled = self.states.last() == Some(&TurnState::Cancelled);
         let took = self.cancel_took_us.unwrap_or_default() as f64 / 1_000.0;
@@ -300,6 +303,7 @@ impl Evidence {
                 )
             },
             (
+                // The broken stream has no HTTP status; the overloaded model answers with 529.
                 self.retracted == 1 && self.retries == [None, Some(529)],
                 "a broken stream and an overloaded provider were recovered in plain sight".to_owned(),
             ),

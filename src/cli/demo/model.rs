@@ -1,7 +1,7 @@
-//! The demo's model: a loopback HTTP server that speaks Anthropic's streaming format by a script.
+//! The demo's model: a loopback HTTP server that speaks Anthropic's streaming format from a script.
 //!
-//! It looks at the messages it is sent, as a model does, and misbehaves on cue. One task, which ends with
-//! the value that owns it.
+//! It reacts to the messages in the request, as a model does, and fails on cue. It runs as one task, which ends when
+//! its owner drops it.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,40 +17,38 @@ use tokio::net::{TcpListener, TcpStream};
 use super::scratch::{FILE, RIGHT, WRONG};
 use crate::base::spawn::{AbortOnDrop, spawn};
 
-/// Between two pieces of text.
+/// The pause between two pieces of text.
 const PIECE: Duration = Duration::from_millis(24);
-/// No request is longer.
+/// The largest accepted request, in bytes.
 const MAX_REQUEST: usize = 4 << 20;
 
-/// What it has seen.
+/// Counters of what the model received.
 #[derive(Debug, Default)]
 pub(super) struct SeenRequests {
-    /// Requests.
     pub(super) requests: AtomicU32,
-    /// Answers that the other side closed while they streamed.
+    /// Answers that the client closed while they streamed.
     pub(super) hung_up: AtomicU32,
-    /// Tries of the step that goes wrong twice.
+    /// Attempts of the step that fails twice.
     tries: AtomicU32,
 }
 
-/// The running server.
+/// The running model server.
 pub(super) struct DemoModel {
-    /// Where it listens.
+    /// The port on 127.0.0.1.
     pub(super) port: u16,
-    /// What it has seen.
     pub(super) seen: Arc<SeenRequests>,
     _task: AbortOnDrop<Infallible>,
 }
 
-/// What it answers.
+/// A scripted answer.
 struct Reply {
     events: Vec<Value>,
-    /// The connection is dropped after the events, without their end.
+    /// Drops the connection after the events, without a proper end.
     cut: bool,
 }
 
 impl DemoModel {
-    /// Listens on a free port of this machine alone.
+    /// Listens on a free port of the loopback interface.
     pub(super) async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -65,6 +63,7 @@ impl DemoModel {
 }
 
 async fn serve_connections(listener: TcpListener, seen: Arc<SeenRequests>) -> Infallible {
+    // Not one task per connection: all connections must end with this value's owner.
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! { biased;
@@ -124,7 +123,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &SeenRequests)
         let text = format!("event: {name}\ndata: {event}\n\n");
         let chunk = format!("{:x}\r\n{text}\r\n", text.len());
         let sent = stream.write_all(chunk.as_bytes()).await;
-        // Who hangs up says so by closing; a model sends nothing that would be noticed sooner.
+        // A client that hangs up closes its side, so a read notices it. Writes alone might fail only later.
         let mut byte = [0];
         let pause = if name == "content_block_delta" {
             PIECE
@@ -146,7 +145,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: Reply, seen: &SeenRequests)
     stream.shutdown().await
 }
 
-/// What the model says to this request.
+/// Chooses the answer to this request.
 fn script_reply(request: &Value, seen: &SeenRequests) -> Result<Reply, (&'static str, Value)> {
     let blocks: Vec<&Value> = request["messages"]
         .as_array()
@@ -169,7 +168,7 @@ fn script_reply(request: &Value, seen: &SeenRequests) -> Result<Reply, (&'static
         [_] => match seen.tries.fetch_add(1, Ordering::Relaxed) {
             0 => {
                 let mut reply = build_reply(FOUND, None);
-                // The end is missing: what came is worth nothing.
+                // The answer breaks off in the middle, so the agent must retract the text.
                 reply.events.truncate(reply.events.len() / 3);
                 reply.cut = true;
                 Ok(reply)
@@ -209,7 +208,7 @@ the discount is a percentage, and there it is used as an amount.";
 const STORY: &str = "Once upon a time there was a shopping cart that wanted to see the world. It rolled past \
 the shelves, past the tills, and out of the door. ";
 
-/// The events of an answer: a text in pieces, perhaps a call.
+/// Builds the events of an answer: text in pieces, and optionally a tool call.
 fn build_reply(text: &str, call: Option<(&str, Value)>) -> Reply {
     let mut events = vec![
         json!({"type": "message_start", "message": {"id": "msg_demo", "type": "message", "role": "assistant",
@@ -240,7 +239,7 @@ fn build_reply(text: &str, call: Option<(&str, Value)>) -> Reply {
     Reply { events, cut: false }
 }
 
-/// Two words at a time.
+/// Splits the text into pieces of two words.
 fn split_into_pieces(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_inclusive(' ').collect();
     words.chunks(2).map(<[&str]>::concat).collect()

@@ -1,4 +1,6 @@
-//! The demo's own world: a workspace and a home that exist only while it runs.
+//! The demo's own files: a workspace and a home folder that exist only while the demo runs.
+//!
+//! Keeps the demo away from the person's configuration, sessions and keys.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,11 +10,12 @@ use std::path::{Path, PathBuf};
 use crate::base::random;
 use crate::config::Env;
 
-/// The file that the demo mends.
+/// The file that the demo repairs.
 pub(super) const FILE: &str = "cart.py";
 
-/// What is wrong in it, and what is right.
+/// The faulty line of the file.
 pub(super) const WRONG: &str = "    return result - discount\n";
+/// The correct line of the file.
 pub(super) const RIGHT: &str = "    return result * (1 - discount / 100)\n";
 
 const CART: &str = "\"\"\"A small shopping cart.\"\"\"\n\n\ndef total(prices, discount=0):\n    \
@@ -21,14 +24,14 @@ result += price\n    return result - discount\n";
 
 const README: &str = "# Shop\n\n`total([10, 20], discount=10)` should be 27.\n";
 
-/// A temporary folder that goes with this value.
+/// A temporary folder. Dropping this value removes it.
 #[derive(Debug)]
 pub(super) struct Scratch {
     root: PathBuf,
 }
 
 impl Scratch {
-    /// Makes the folders and files.
+    /// Creates the folders and files.
     pub(super) fn new() -> io::Result<Self> {
         let name = format!("agentls-demo-{}", random::random_token(10));
         let root = std::env::temp_dir().join(name);
@@ -36,7 +39,7 @@ impl Scratch {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&root)?;
         let scratch = Self {
-            // On some systems the temporary folder is a link, and paths are told as they really are.
+            // The temporary folder may be a link, while the server reports resolved paths.
             root: root.canonicalize().unwrap_or(root),
         };
         for folder in ["shop", "home", "config/agentls", "data", "state"] {
@@ -47,17 +50,17 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The folder the agent works in.
+    /// Returns the folder that the agent works in.
     pub(super) fn workspace_path(&self) -> PathBuf {
         self.root.join("shop")
     }
 
-    /// The file that is mended.
+    /// Returns the file that the agent repairs.
     pub(super) fn file_path(&self) -> PathBuf {
         self.workspace_path().join(FILE)
     }
 
-    /// The configuration: a provider like any other, whose address is a model of ours.
+    /// Writes a configuration whose provider is the demo's own model.
     pub(super) fn write_config(&self, port: u16) -> io::Result<()> {
         let config = format!(
             "[provider.demo]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\n\
@@ -69,7 +72,7 @@ impl Scratch {
         fs::write(self.root.join("config/agentls/config.toml"), config)
     }
 
-    /// An environment that knows nothing of the person's.
+    /// Builds an environment without the person's variables, except `PATH` and `LANG`.
     pub(super) fn build_env(&self, env: &Env) -> Vec<(OsString, OsString)> {
         let mut vars: Vec<(OsString, OsString)> = [
             ("HOME", "home"),
@@ -84,7 +87,7 @@ impl Scratch {
         vars
     }
 
-    /// A path as it is told.
+    /// Returns the folder as the demo displays it.
     pub(super) fn path(&self) -> &Path {
         &self.root
     }

@@ -1,5 +1,6 @@
-//! What `agentls doctor` finds of the machine: programs, folders, keys, editors. It changes nothing: a folder that it
-//! makes to see whether that can be done is removed again.
+//! Checks of `agentls doctor` on this machine: programs, folders, keys, editors.
+//!
+//! Leaves no trace: it removes each file and folder that it creates to test whether that is possible.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,10 +16,11 @@ use crate::base::private::NO_FOLLOW;
 use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
 use crate::workspace::process::find_own_program;
 
+/// The hint for a missing program.
 const NO_PROGRAM: &str = "install it in an absolute PATH folder outside the workspace";
 
 impl Doctor<'_> {
-    /// The programs that the server starts by itself.
+    /// Checks the programs that the server starts by itself.
     pub(super) fn check_programs(&mut self, folder: &Path) {
         for (name, state, without) in [
             ("bash", CheckState::Fail, "the agent cannot run commands"),
@@ -29,6 +31,7 @@ impl Doctor<'_> {
             ),
         ] {
             let path = self.source.env.get("PATH").map(OsStr::new);
+            // The server never runs a program from inside the workspace, so the search excludes the folder.
             match find_own_program(name, path, &[folder.to_path_buf()]) {
                 Some(path) => self.report_check(CheckState::Ok, name, &self.path(&path), None),
                 None => self.report_check(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
@@ -36,7 +39,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Which keys are set, and what uses them.
+    /// Reports which keys are set, what uses them, and which variables commands do not receive.
     pub(super) fn check_keys(&mut self, settings: &Settings) {
         let env = &self.source.env;
         let is_set = |name: &&str| env.non_empty(name).is_some();
@@ -62,6 +65,7 @@ impl Doctor<'_> {
         let withheld: Vec<String> = settings
             .secret_env_names(env)
             .into_iter()
+            // A variable's name may contain anything, so names that could act on a terminal are not listed.
             .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
             .collect();
         if !withheld.is_empty() {
@@ -76,7 +80,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Keys that are set while prompts go to another provider, or to none.
+    /// Returns the keys that are set although prompts go to another provider, or to none.
     fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<(CheckState, String, String)> {
         let env = &self.source.env;
         let chosen = match select_default(settings, env, &crate::cli::doctor_models::default_model) {
@@ -95,7 +99,7 @@ impl Doctor<'_> {
             let own = providers_of_key(variable).next().unwrap_or_default();
             let todo = format!("to use it, set --provider {own} or [agent.default] provider = \"{own}\"");
             Some(match &chosen {
-                // Other keys are normal for who uses several providers.
+                // Unused keys are normal for a person with several providers.
                 Some(name) if name != own => (
                     CheckState::Info,
                     format!("{variable} is set, but prompts go to {name}"),
@@ -116,7 +120,7 @@ impl Doctor<'_> {
         unused.filter_map(describe).collect()
     }
 
-    /// Whether sessions can be stored and the log can be written.
+    /// Checks whether sessions can be stored and the log can be written.
     pub(super) fn check_folders(&mut self) {
         let Some(places) = &self.source.places else {
             let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
@@ -207,7 +211,7 @@ fn list_entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     read.filter_map(Result::ok).map(|entry| entry.path())
 }
 
-/// Makes the folder where it is missing, writes a file in it, and removes both.
+/// Creates the folder if it is missing, writes a file into it, and removes both.
 fn try_writing(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|part| !part.exists()).collect();
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -219,17 +223,18 @@ fn try_writing(folder: &Path) -> io::Result<()> {
             .custom_flags(NO_FOLLOW)
             .open(&file);
         let written = opened.and_then(|mut file| file.write_all(b"agentls").and_then(|()| file.sync_data()));
-        // Also what was written in part.
+        // Also removes a partly written file.
         let removed = fs::remove_file(&file);
         written.and(removed)
     });
+    // From the innermost; `remove_dir` keeps a folder that something else filled in the meantime.
     for part in missing {
         let _ = fs::remove_dir(part);
     }
     written
 }
 
-/// A file of the folder that may not be written.
+/// Returns a file of the folder that this user may not write, if there is one.
 fn unwritable_file(folder: &Path) -> Option<PathBuf> {
     list_entries(folder).find(|entry| access(entry, Access::WRITE_OK).is_err())
 }

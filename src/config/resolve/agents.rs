@@ -1,4 +1,6 @@
-//! One agent's settings from its table and the default agent's. Knows nothing of files and their places.
+//! Merges one agent's table with the default agent's settings.
+//!
+//! Knows nothing about files and their locations; `resolve` adds `prompt_file` and `route`, which need them.
 
 use super::super::file::{
     AgentTable, EffortName, EscalationName, LimitPolicyName, ModeName, PolicyName, Reflection, StringOrList,
@@ -7,11 +9,12 @@ use super::super::settings::{AgentSettings, FailurePolicy, OutputEscalation, Rea
 use super::{REFLECTION, duration_from_secs};
 use crate::domain::{Cost, Mode};
 
+/// Merges an agent's own values over those of `base`, the default agent.
 pub(super) fn merge_agent_table(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
     AgentSettings {
         name: name.to_owned(),
         names_model: table.provider.is_some() || table.model.is_some(),
-        // Another provider's model name would mean nothing to this one.
+        // A model name of another provider means nothing here.
         model: match &table.provider {
             Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
             _ => table.model.or_else(|| base.model.clone()),
@@ -31,6 +34,7 @@ pub(super) fn merge_agent_table(name: &str, table: AgentTable, base: &AgentSetti
                 EffortName::Medium => Some(ReasoningEffort::Medium),
                 EffortName::High => Some(ReasoningEffort::High),
             }),
+        // Not inherited: it says what this agent is for.
         description: table.description,
         system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
         prompt_file: None,

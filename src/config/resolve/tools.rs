@@ -1,4 +1,6 @@
-//! Tools: their time, what of the machine they may reach, and those of the person's own.
+//! Resolves the tool settings: time limits, pauses, reachable hosts, and the person's own tools.
+//!
+//! `command_tools` knows what an own tool may look like; this module only decides whether its table is usable.
 
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use super::super::settings::{OnCancel, ToolSettings};
 use super::super::tree::path_of;
 use super::{Resolver, duration_from_secs};
 
-/// How long a cancelled command may go on with `on_cancel = "finish"`, unless configured (R-CANCEL).
+/// How long a canceled command may continue with `on_cancel = "finish"`, unless configured (R-CANCEL).
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Resolver<'_> {
@@ -78,7 +80,7 @@ impl Resolver<'_> {
         tools
     }
 
-    /// A tool of the person's own; one that cannot be read whole must not run as something else.
+    /// Resolves one of the person's own tools. One that cannot be read completely must not run as something else.
     fn command_tool(&mut self, name: &str, table: &ToolTable) -> Option<CommandToolSettings> {
         if name == "default" || self.inputs.tools.iter().any(|there| there == name) {
             self.report_error(
@@ -96,7 +98,7 @@ impl Resolver<'_> {
             .ok()
     }
 
-    /// Hosts as they stand in addresses.
+    /// Returns the hosts in the form that addresses have, and reports the others.
     fn private_hosts(&mut self, hosts: Vec<String>) -> Vec<String> {
         let (good, bad): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host_of(host).is_some());
         for host in bad {
@@ -109,14 +111,14 @@ impl Resolver<'_> {
     }
 }
 
-/// `host` or `host:port` as addresses have it.
+/// Returns `host` or `host:port` in the form that addresses have; `None` if it is not a host.
 fn host_of(written: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{written}/")).ok()?;
-    // A star is an ordinary letter there, and whoever writes one means something else.
+    // URLs allow a star as an ordinary character, but a person who writes one means a pattern.
     let plain =
         !written.contains('*') && url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     let host = url.host_str().filter(|_| plain && url.username().is_empty())?;
-    // 80 is what `http` leaves out.
+    // The parser drops 80, the default port of `http`; but here no port would mean all ports.
     match (url.port(), written.ends_with(":80")) {
         (Some(port), _) => Some(format!("{host}:{port}")),
         (None, true) => Some(format!("{host}:80")),
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_as_addresses_have_them() {
+    fn hosts_are_normalized_like_in_urls() {
         for (written, host) in [
             ("localhost", Some("localhost")),
             ("LocalHost:3000", Some("localhost:3000")),

@@ -1,4 +1,4 @@
-//! The configuration as a whole: layers in, settings and diagnostics out.
+//! Tests of the whole configuration: layers in, settings and diagnostics out.
 
 mod redirects;
 mod rules;
@@ -45,7 +45,7 @@ const EXAMPLE: &str = r#"
     format = "json"
 "#;
 
-/// Layers for a test; what is not said is absent.
+/// Layers for a test; fields that are not set are absent.
 #[derive(Default)]
 struct TestLayers<'a> {
     user: &'a str,
@@ -109,7 +109,7 @@ impl TestLayers<'_> {
     }
 }
 
-/// What a caller says is the default model of a provider.
+/// The default model of a provider, as the caller of the selection supplies it.
 fn default_model(provider: &str) -> Option<String> {
     let has_one = ["anthropic", "openai", "openrouter", "deepseek"].contains(&provider);
     has_one.then(|| format!("{provider}s-usual"))
@@ -128,7 +128,7 @@ fn lines(loaded: &LoadedConfig) -> Vec<String> {
 }
 
 #[test]
-fn the_example_of_the_specification_loads_unchanged() {
+fn specification_example_loads_unchanged() {
     let keys = [
         ("ANTHROPIC_API_KEY", "sk-ant-1"),
         ("OPENROUTER_API_KEY", "sk-or-1"),
@@ -169,7 +169,7 @@ fn the_example_of_the_specification_loads_unchanged() {
     );
     assert_eq!(settings.logging.format, LogFormat::Json);
 
-    // Without the variables it loads too, and says which are missing.
+    // It also loads without the variables, and reports which are missing.
     let without = user(EXAMPLE);
     assert!(
         without
@@ -186,7 +186,7 @@ fn the_example_of_the_specification_loads_unchanged() {
 }
 
 #[test]
-fn nothing_given_gives_the_stated_defaults() {
+fn empty_configuration_has_the_documented_defaults() {
     let loaded = user("");
     assert!(loaded.diagnostics.is_empty() && !loaded.trusted);
     let settings = &loaded.settings;
@@ -196,7 +196,7 @@ fn nothing_given_gives_the_stated_defaults() {
     assert_eq!(settings.logging.to_filter_directives(), "warn,agentls=info");
     assert!(settings.providers.values().all(|provider| !provider.configured));
 
-    // What the schema says is what is done.
+    // The defaults in the schema are the ones in effect.
     let schema = export_json_schema();
     let stated = |path: &str| schema.pointer(path).cloned().unwrap_or_default();
     let (provider, agent) = (
@@ -234,7 +234,7 @@ fn nothing_given_gives_the_stated_defaults() {
 }
 
 #[test]
-fn later_layers_go_before_earlier_ones() {
+fn later_layers_override_earlier_ones() {
     let agent = |model: &str| format!("[agent.default]\nmodel = '{model}'");
     let (workspace, local) = (agent("workspace"), agent("local"));
     let user = agent("user") + "\n[logging]\nfilter = 'error'";
@@ -260,7 +260,7 @@ fn later_layers_go_before_earlier_ones() {
         match step {
             0 => given.flags = Flags::default(),
             1 => {
-                // A level of the environment goes before a filter in a file.
+                // A level from the environment overrides a filter from a file.
                 assert_eq!(
                     loaded.settings.logging.to_filter_directives(),
                     "warn,agentls=debug"
@@ -276,7 +276,7 @@ fn later_layers_go_before_earlier_ones() {
 }
 
 #[test]
-fn a_broken_address_is_never_replaced_by_the_usual_one() {
+fn broken_address_is_never_replaced_by_the_preset() {
     for text in [
         "[provider.openai]\nbase_url = 7",
         "[provider.openai]\nbase_url = 'nonsense'",
@@ -297,7 +297,7 @@ fn a_broken_address_is_never_replaced_by_the_usual_one() {
             matches!(choice, DefaultChoice::NotConfigured { .. }),
             "{text}: {choice:?}"
         );
-        // A later layer mends it.
+        // A later layer repairs it.
         let mended = TestLayers {
             options: Some(
                 json!({"provider": {"openai": {"kind": "openai", "base_url": "http://localhost:1"}}}),
@@ -309,7 +309,7 @@ fn a_broken_address_is_never_replaced_by_the_usual_one() {
 }
 
 #[test]
-fn a_mode_that_cannot_be_read_is_no_loose_one() {
+fn unreadable_mode_is_never_looser() {
     for (user, workspace, mode) in [
         (
             "[agent.default]\nmode = 'full'",
@@ -340,7 +340,7 @@ fn a_mode_that_cannot_be_read_is_no_loose_one() {
 }
 
 #[test]
-fn trust_is_told_and_obeyed() {
+fn trust_decides_what_a_folders_settings_may_do() {
     let workspace = "[agent.default]\nmode = 'full'\nmodel = 'theirs'\n[provider.anthropic]\nbase_url = 'https://evil.example'\n";
     for (given, trusted) in [
         (
@@ -390,7 +390,7 @@ fn trust_is_told_and_obeyed() {
         let url = settings.providers["anthropic"].base_url.as_str();
         assert_eq!(url, "https://api.anthropic.com");
     }
-    // It cannot make a provider unusable, either, nor trust itself.
+    // The folder cannot make a provider unusable or trust itself either.
     let loaded = TestLayers {
         workspace: "trusted = ['/w']\n[provider.openai]\nbase_url = 3",
         ..TestLayers::default()
@@ -408,7 +408,7 @@ fn trust_is_told_and_obeyed() {
 }
 
 #[test]
-fn options_take_no_keys_and_may_be_anything() {
+fn options_accept_no_keys_and_survive_any_json() {
     let given = TestLayers {
         options: Some(json!({"provider": {"openai": {"api_key": "sk-secret-1", "model": "m"}}})),
         ..TestLayers::default()
@@ -439,7 +439,7 @@ fn options_take_no_keys_and_may_be_anything() {
 }
 
 #[test]
-fn secrets_are_known_and_never_told() {
+fn secrets_are_known_and_never_shown() {
     let text = "[provider.work]\nkind = 'openai'\nbase_url = 'https://u'\napi_key = '${WORK_KEY}'\n\
                 [provider.work.headers]\nx-team = '${TEAM_TOKEN}'\n[agent.default]\nmode = '${WORK_KEY}'\n\
                 [logging]\nfile = '${HOME}/log'\n[tool.bash]\npass_env = ['GROQ_API_KEY']\n\
@@ -498,7 +498,7 @@ fn secrets_are_known_and_never_told() {
 }
 
 #[test]
-fn a_key_that_is_named_and_missing_is_not_replaced() {
+fn missing_named_key_is_not_replaced() {
     let env = [("OPENAI_API_KEY", "sk-private")];
     let text = "[provider.openai]\napi_key = '${COMPANY_KEY}'";
     let given = TestLayers {
@@ -515,7 +515,7 @@ fn a_key_that_is_named_and_missing_is_not_replaced() {
 }
 
 #[test]
-fn reads_files_of_user_and_root() {
+fn user_and_root_files_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     std::fs::create_dir_all(root.join(".agentls")).unwrap();
@@ -577,7 +577,7 @@ fn reads_files_of_user_and_root() {
     );
 }
 
-/// Diagnostics of files always say where.
+/// Asserts that diagnostics of files always have a location.
 fn assert_located(loaded: &LoadedConfig) {
     for problem in &loaded.diagnostics {
         assert!(!problem.file.is_empty() && !problem.message.is_empty());
@@ -590,12 +590,12 @@ fn assert_located(loaded: &LoadedConfig) {
 
 proptest! {
     #[test]
-    fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_break_loading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         check_bytes(bytes);
     }
 
     #[test]
-    fn no_mutation_of_a_good_file_breaks_it(at in 0..EXAMPLE.len(), len in 0..40usize, new in "[\\PC\n\"'\\[\\]=.${}#]{0,6}") {
+    fn mutated_file_never_breaks_loading(at in 0..EXAMPLE.len(), len in 0..40usize, new in "[\\PC\n\"'\\[\\]=.${}#]{0,6}") {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
         let end = (at + len).min(bytes.len());
         bytes.splice(at..end, new.bytes());
@@ -603,7 +603,7 @@ proptest! {
     }
 
     #[test]
-    fn no_values_break_it(values in proptest::collection::vec((0..KEYS.len(), 0..VALUES.len()), 0..12)) {
+    fn arbitrary_values_never_break_loading(values in proptest::collection::vec((0..KEYS.len(), 0..VALUES.len()), 0..12)) {
         let text: String = values.iter().map(|(key, value)| format!("{} = {}\n", KEYS[*key], VALUES[*value])).collect();
         check_bytes(text.into_bytes());
     }
@@ -693,7 +693,7 @@ fn check_bytes(bytes: Vec<u8>) {
 }
 
 #[test]
-fn the_editors_options_trust_no_folder_by_its_path() {
+fn editor_options_trust_no_folder_by_path() {
     let workspace = "[agent.default]\nmode = 'full'\n";
     for value in [
         json!(["/w"]),
@@ -735,7 +735,7 @@ fn the_editors_options_trust_no_folder_by_its_path() {
 }
 
 #[test]
-fn what_the_editor_says_later_lies_over_its_options() {
+fn later_editor_settings_override_options() {
     let options = json!({
         "approvals": {"deny": ["bash(rm*)"], "require_approval": ["grep"]},
         "agent": {"default": {"max_iterations": 7, "mode": "plan"}},
@@ -775,7 +775,7 @@ fn what_the_editor_says_later_lies_over_its_options() {
 
 #[cfg(unix)]
 #[test]
-fn a_trusted_folder_may_be_spelled_with_a_link() {
+fn trusted_folder_may_be_spelled_with_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
     let (root, link) = (base.join("root"), base.join("link"));

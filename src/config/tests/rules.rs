@@ -1,9 +1,9 @@
-//! The rules under `[approvals]`: how layers join them, and what becomes of a rule that cannot be read.
+//! Tests of the rules under `[approvals]`: how layers join them, and what happens to an unreadable rule.
 
 use super::*;
 
 #[test]
-fn lists_of_rules_are_joined() {
+fn rule_lists_of_layers_are_joined() {
     let loaded = TestLayers {
         user: "[approvals]\ndeny = 'bash(rm *)'\nallow = ['read_file']",
         workspace: "[approvals]\ndeny = ['bash(rm *)', 'web_fetch']\nallow = 'grep'\nrequire_approval = ['x(']",
@@ -27,9 +27,9 @@ fn lists_of_rules_are_joined() {
     );
 }
 
-/// Whatever keeps a rule that denies or asks from being read is remembered: it must not vanish.
+/// A rule that denies or asks must not vanish: whatever makes it unreadable is remembered.
 #[test]
-fn rules_that_deny_do_not_vanish() {
+fn unreadable_deny_rules_are_remembered() {
     for (text, unreadable) in [
         (
             "[approvals]\ndeny = ['bsh(touch*)']",
@@ -101,7 +101,7 @@ fn rules_that_deny_do_not_vanish() {
         assert_eq!(loaded.settings.approvals.unreadable, [""; 0], "{text}");
         assert!(loaded.settings.approvals.allow.is_empty(), "{text}");
     }
-    // An untrusted folder's own variables are not put in, and its rule is missed.
+    // Variables of an untrusted folder are not expanded, so its rule counts as missing.
     let loaded = TestLayers {
         workspace: "[approvals]\ndeny = ['bash(${X})']",
         env: &[("X", "rm *")],
@@ -112,7 +112,7 @@ fn rules_that_deny_do_not_vanish() {
 }
 
 #[test]
-fn a_star_at_a_word_is_explained() {
+fn star_at_the_end_of_a_word_is_explained() {
     let loaded = TestLayers {
         user: "[approvals]\nallow = ['bash(git status*)']\ndeny = ['bash(rm*)']",
         ..TestLayers::default()

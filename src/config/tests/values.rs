@@ -1,4 +1,4 @@
-//! Single settings: what they become, what is said of bad ones, and which provider is chosen.
+//! Tests of single settings: their values, the reports about bad ones, and the selection of a provider.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::*;
 use crate::domain::Mode;
 
 #[test]
-fn a_bad_value_costs_only_itself() {
+fn bad_value_costs_only_itself() {
     for (text, want) in [
         (
             "[provider.x]\nbase_url = 'u'\nmodel = 'm'",
@@ -89,7 +89,7 @@ fn a_bad_value_costs_only_itself() {
 }
 
 #[test]
-fn a_cycle_is_told_and_broken() {
+fn fallback_cycle_is_reported_and_broken() {
     let loaded = user(
         "[provider.anthropic]\nfallback = ['openai']\n[provider.openai]\nfallback = ['openrouter', 'groq']\n\
          [provider.openrouter]\nfallback = 'anthropic'\n",
@@ -107,7 +107,7 @@ fn a_cycle_is_told_and_broken() {
 }
 
 #[test]
-fn a_chain_of_three_known_by_name() {
+fn fallback_chain_of_three_presets_resolves() {
     let loaded = user(
         "[provider.anthropic]\napi_key = 'a'\nfallback = 'openrouter'\nfallback_model = 'small'\n\
          [provider.openrouter]\napi_key = 'b'\nfallback = 'eachlabs'\ncircuit_cooldown_s = 0.5\n\
@@ -154,7 +154,7 @@ fn a_chain_of_three_known_by_name() {
 }
 
 #[test]
-fn chooses_a_provider() {
+fn provider_is_selected_by_configuration_then_key() {
     let configured = |provider: &str, model: Option<&str>| DefaultChoice::Configured {
         provider: provider.to_owned(),
         model: model.map(str::to_owned),
@@ -263,7 +263,7 @@ fn chooses_a_provider() {
 }
 
 #[test]
-fn another_provider_does_not_get_the_old_ones_model() {
+fn model_of_the_previous_provider_is_dropped() {
     let loaded = TestLayers {
         user: "[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.b]\nprovider = 'groq'\n[agent.c]\nmode = 'plan'",
         env: &[("AGENTLS_PROVIDER", "ollama")],
@@ -282,7 +282,7 @@ fn another_provider_does_not_get_the_old_ones_model() {
 }
 
 #[test]
-fn openai_speaks_the_responses_api_unless_it_has_its_own_address_or_kind() {
+fn openai_uses_the_responses_api_without_own_address_or_kind() {
     for (table, kind) in [
         ("api_key = 'sk-1'", ProviderKind::Responses),
         (
@@ -310,7 +310,7 @@ fn openai_speaks_the_responses_api_unless_it_has_its_own_address_or_kind() {
 }
 
 #[test]
-fn every_number_of_a_provider_counts() {
+fn every_number_of_a_provider_is_applied() {
     let loaded = user(
         "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\nbackoff_jitter = 0\nmax_timeout_retries = 4\n\
          max_retry_after_s = 0.5\nconnect_timeout_s = 0.25\nevent_gap_timeout_s = 2\n\
@@ -374,7 +374,7 @@ fn every_number_of_a_provider_counts() {
 }
 
 #[test]
-fn numbers_out_of_their_range_are_refused_by_their_place() {
+fn out_of_range_numbers_are_refused_with_their_location() {
     for line in [
         "[provider.ollama]\nmax_timeout_retries = 101",
         "[provider.ollama]\nbackoff_jitter = 1.5",
@@ -402,7 +402,7 @@ fn numbers_out_of_their_range_are_refused_by_their_place() {
 }
 
 #[test]
-fn proxies_come_from_config_before_environment() {
+fn configured_proxy_overrides_the_environment() {
     let env = [
         ("HTTPS_PROXY", "http://env:1"),
         ("HTTP_PROXY", "http://not:1"),
