@@ -610,7 +610,6 @@ impl Default for ServerSettings {
 
 /// A log level, from none to most verbose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum LogLevel {
     Off,
     Error,
