@@ -36,6 +36,7 @@ struct Open {
 }
 
 impl RollingFile {
+    /// Creates the log at `path`, which a reload may change at any time.
     pub(super) fn new(path: Arc<Mutex<PathBuf>>) -> Self {
         Self {
             path,
@@ -66,6 +67,7 @@ impl RollingFile {
             match open(&path, day) {
                 Ok(file) => self.open = Some(Open { file, path, day }),
                 Err(error) => {
+                    // At most one message for each RETRY_MS, not one for each line.
                     _ = writeln!(
                         io::stderr(),
                         "agentls: cannot write the log {}: {error}",

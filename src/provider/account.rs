@@ -43,6 +43,7 @@ impl Account {
             model: model.to_owned(),
             message: self.redact_message(&failure.message),
             status: failure.status,
+            // The provider chooses this text too, so it may echo a key.
             request_id: failure.request_id.map(|id| self.redact_message(&id)),
             retry_after: failure.retry_after,
             user_action: failure.user_action.map(|action| self.redact_message(&action)),
@@ -72,6 +73,7 @@ impl Account {
     /// Returns what to check when the key is refused.
     pub(crate) fn key_hint(&self) -> String {
         let host = self.base.host_str().unwrap_or_default();
+        // Only the vendor's own host takes the vendor's variable; another server has its own key.
         let variable = match self.kind {
             ApiKind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
             ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openrouter.ai") => {
@@ -130,6 +132,7 @@ fn redact_key_shapes(text: &str) -> String {
 pub(crate) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => {
+            // A trailing dot only marks the name as complete.
             let name = name.trim_end_matches('.');
             name == "localhost"
                 || name.ends_with(".localhost")
@@ -140,6 +143,7 @@ pub(crate) fn is_local(url: &Url) -> bool {
                 || !name.contains('.')
         }
         Some(url::Host::Ipv4(ip)) => is_near(ip),
+        // `::ffff:10.0.0.1` is the same host as `10.0.0.1`.
         Some(url::Host::Ipv6(ip)) => match ip.to_ipv4_mapped() {
             Some(ip) => is_near(ip),
             None => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),

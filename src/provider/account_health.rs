@@ -289,6 +289,7 @@ impl Accounts {
         let standing = known
             .entry(key)
             .or_insert_with(|| Arc::new(AccountHealth::with_board(name, policy, self.board.clone())));
+        // A reload may have changed the policy of an account that exists already.
         standing.update_and_notify(|inner| inner.circuit.set_policy(policy, clock::now()));
         standing.clone()
     }
@@ -322,6 +323,8 @@ impl Accounts {
             .filter(|standing| standing.name == name)
             .cloned()
             .collect();
+        // The map is unlocked by now: a reset wakes watchers, which read it. `fold` instead of `any`, because every
+        // circuit must close, not only the first open one.
         let mut done = of_name.iter().map(|standing| standing.reset());
         let first = done.next()?;
         Some(done.fold(first, |any, one| any | one))

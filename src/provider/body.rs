@@ -52,6 +52,7 @@ impl BodyPieces {
     pub(crate) fn without_keys(mut self, redactor: &Redactor) -> Self {
         self.flush();
         for piece in &mut self.pieces {
+            // A piece without a key stays shared with the cached encoding.
             if let Some(clean) = redactor.redact_bytes(piece) {
                 self.len = self.len - piece.len() + clean.len();
                 *piece = clean.into();

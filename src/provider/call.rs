@@ -78,6 +78,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         model,
     } = call;
     let client = http.get_or_build_client().await?;
+    // Redaction may change the length, so it comes before `Content-Length`.
     let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = client.post(url).headers(headers).body(body.into_stream());
@@ -187,6 +188,7 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
+            // Decoded events go out first: an error or the end came after them.
             if let Some(event) = this.out.take() {
                 if matches!(event, StreamEvent::Stop(_))
                     && let Some(body) = this.body.take()
@@ -197,6 +199,7 @@ impl Stream for Events {
                 return Poll::Ready(Some(Ok(event)));
             }
             if let Some(wrong) = this.wrong.take() {
+                // Closes the connection before the caller handles the error.
                 this.body = None;
                 return Poll::Ready(Some(Err(this.build_provider_error(wrong))));
             }
@@ -223,6 +226,7 @@ impl Events {
                 Err(wrong) => Err(wrong),
             },
             None => self.decoder.finish_stream(&mut self.out),
+            // A connection that breaks after a complete answer does no harm.
             Some(Err(_)) if self.decoder.may_end() => self.decoder.finish_stream(&mut self.out),
             Some(Err(error)) => Err(DecodeError::broken_stream(if is_early_end(&error) {
                 "the connection ended in the middle of the answer".to_owned()
@@ -259,12 +263,14 @@ impl Events {
                 self.closes_at = Some(clock::now() + limit);
                 self.patience.restart(limit);
             }
+            // A flood of events never lets the timer fire, so the deadline is checked here too.
             Some(at) if clock::now() >= at => self.lose_patience(),
             Some(_) => {}
         }
     }
 
     fn lose_patience(&mut self) {
+        // The answer is complete except for its closing event, so the silence is not a failure.
         if self.decoder.may_end() {
             self.wrong = self.decoder.finish_stream(&mut self.out).err();
             return;

@@ -49,6 +49,7 @@ use crate::domain::{Cost, Message, Role, Usage};
 /// How much of a prompt a recording keeps, in characters: enough to recognize it.
 const KNOWN_BY: usize = 200;
 
+// Unknown fields are refused throughout, so that a typo in a handwritten cassette is an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cassette {
@@ -83,6 +84,7 @@ pub(super) struct Recorded {
 /// The beginning of every recorded line.
 pub(super) const RECORDED: &str = "{\"recorded\":";
 
+/// The conditions under which an exchange matches a request; an absent one matches always.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CassetteMatch {
@@ -94,6 +96,7 @@ pub(super) struct CassetteMatch {
     pub(super) model: Option<String>,
 }
 
+/// One entry of `events`; see the module's documentation for the combinations.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CassetteEvent {
@@ -125,6 +128,7 @@ pub(super) struct CassetteEvent {
     pub(super) chunk: Option<usize>,
 }
 
+/// A tool call in a cassette.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CassetteTool {
@@ -137,6 +141,7 @@ pub(super) struct CassetteTool {
     pub(super) unfinished: bool,
 }
 
+/// The usage of a call: tokens, and the cost in US dollars if the provider reported one.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RecordedTokens {
@@ -148,6 +153,7 @@ pub(super) struct RecordedTokens {
     cost: Option<f64>,
 }
 
+/// An error in a cassette, handwritten or recorded.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Failed {
@@ -251,6 +257,7 @@ impl CassetteMatch {
         }
     }
 
+    /// Reports whether the exchange answers `request`.
     pub(super) fn matches_request(&self, request: &ModelRequest) -> bool {
         let (prompt, step) = last_prompt_and_step(request);
         self.prompt
@@ -263,6 +270,7 @@ impl CassetteMatch {
 
 /// Returns the last prompt of a request, and the number of steps after it.
 fn last_prompt_and_step(request: &ModelRequest) -> (String, usize) {
+    // Hidden user messages are the agent's own, not prompts.
     let is_prompt = |message: &Message| message.role == Role::User && !message.hidden;
     let messages = request.messages.iter().map(|item| &item.message);
     let steps = messages.clone().rev().take_while(|message| !is_prompt(message));

@@ -36,6 +36,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Creates a failure with only a fault and a message.
     pub(crate) fn new(fault: ProviderFault, message: impl Into<String>) -> Self {
         Self {
             fault,
@@ -90,6 +91,7 @@ pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     let fault = match refusal.status {
         // Some gateways send errors with status 200.
         200..300 if told.is_error => fault_of(None, &told, refusal.headers),
+        // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
         status => fault_of(Some(status), &told, refusal.headers),
     };
@@ -259,6 +261,7 @@ impl ErrorWords {
 
 /// Returns the title of a web page.
 fn page_title(page: &str) -> Option<String> {
+    // ASCII lower case keeps the byte offsets, so they are valid in the original text.
     let lower = page.to_ascii_lowercase();
     let from = lower.find("<title>")? + "<title>".len();
     let to = from + lower[from..].find("</title>")?;
@@ -289,6 +292,7 @@ fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Prov
             limit: told.window.or_else(|| limit_in(&told.text)),
         };
     }
+    // Before the status: a used-up quota often comes with 429, but waiting would not help (R-PROV-2).
     if quota_exhausted(status, told) {
         return ProviderFault::QuotaExhausted {
             reset_at: reset_at(&told.text, headers),

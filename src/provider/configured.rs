@@ -10,6 +10,7 @@ use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, Ret
 /// Returns the specification of `provider`, which must be one of the providers in `settings`.
 pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
     let network = &settings.network;
+    // `HTTPS_PROXY` and `HTTP_PROXY` apply by the scheme of the target, not of the proxy.
     let proxy = if provider.base_url.starts_with("https:") {
         network.https_proxy.as_ref()
     } else {

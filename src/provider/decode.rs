@@ -34,6 +34,7 @@ pub(crate) enum DecodeError {
 }
 
 impl DecodeError {
+    /// Creates the failure of a malformed or truncated stream.
     pub(crate) fn broken_stream(what: impl Into<String>) -> Self {
         Self::Failed(ProviderFault::BrokenStream, what.into())
     }
@@ -44,6 +45,7 @@ impl DecodeError {
 pub(crate) struct EventQueue(VecDeque<StreamEvent>);
 
 impl EventQueue {
+    /// Takes the oldest event.
     pub(crate) fn take(&mut self) -> Option<StreamEvent> {
         self.0.pop_front()
     }
@@ -102,6 +104,7 @@ pub(crate) struct StreamDecoder {
 }
 
 impl StreamDecoder {
+    /// Creates the decoder of one answer.
     pub(crate) fn new(api: impl ApiDecoder + 'static) -> Self {
         Self {
             sse: SseDecoder::default(),
@@ -151,10 +154,12 @@ impl StreamDecoder {
         })
     }
 
+    /// See [`ApiDecoder::has_stopped`].
     pub(crate) fn has_stopped(&self) -> bool {
         self.api.has_stopped()
     }
 
+    /// See [`ApiDecoder::may_end`].
     pub(crate) fn may_end(&self) -> bool {
         self.api.may_end()
     }
@@ -180,10 +185,12 @@ pub(crate) struct ToolInput {
 }
 
 impl ToolInput {
+    /// Appends a piece.
     pub(crate) fn push(&mut self, piece: &str) {
         self.json.push_str(piece);
     }
 
+    /// Reports whether nothing but white space has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.json.trim().is_empty()
     }

@@ -106,5 +106,6 @@ impl Provider for WatchedProvider {
 }
 
 fn record_health(last: &AtomicU8, ok: bool) {
+    // Relaxed: the value is only displayed, and no other memory depends on it.
     last.store(if ok { 1 } else { 2 }, Ordering::Relaxed);
 }

@@ -55,6 +55,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
+    /// Creates the client's holder without building the client.
     pub(crate) fn new(account: Arc<Account>, settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             account,
@@ -66,15 +67,21 @@ impl Http {
 
     /// Returns the client. Reading the system's root certificates takes some milliseconds, so it happens once, on a
     /// blocking thread.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the certificates or the proxy's address are unusable.
     pub(crate) async fn get_or_build_client(&self) -> Result<reqwest::Client, Failure> {
         let build = async {
             let (account, settings) = (self.account.clone(), self.settings.clone());
             if account.base.scheme() == "http" && settings.proxy.is_none() {
+                // Nothing slow to load without TLS.
                 return build(&account, &settings);
             }
             let built = tokio::task::spawn_blocking(move || build(&account, &settings)).await;
             built.unwrap_or_else(|error| Err(Failure::new(ProviderFault::Local, error.to_string())))
         };
+        // A failed build is not kept, so a corrected `ca_file` works at the next call.
         self.client.get_or_try_init(|| build).await.cloned()
     }
 
@@ -117,6 +124,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
         let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|error| {
             Failure::new(
                 ProviderFault::Local,
+                // The proxy's address may contain a password.
                 format!("proxy is not usable: {}", error.without_url()),
             )
             .with_user_action("check [network] proxy")
@@ -164,6 +172,7 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
         };
         let message = format!("TLS connection to {host} failed: {why}");
         let action = match tls {
+            // The server answered the handshake in plain text.
             rustls::Error::InvalidMessage(_) => {
                 format!(
                     "does it support https? check [provider.{}] base_url",

@@ -91,6 +91,7 @@ pub fn lookup_model(model: &str) -> ModelInfo {
         .iter()
         .filter(|row| {
             name.strip_prefix(row.name)
+                // The dash matters: `gpt-50` is not a sibling of `gpt-5`.
                 .is_some_and(|rest| rest.starts_with('-'))
         })
         .max_by_key(|row| row.name.len());
@@ -156,6 +157,8 @@ pub enum PriceSource {
 /// table.
 pub(crate) fn plain_name(model: &str) -> String {
     let lower = model.to_ascii_lowercase();
+    // Gateways add a vendor (`openai/`), Bedrock a region (`us.anthropic.`), Vertex a date (`@20250805`), OpenRouter
+    // and Ollama a variant (`:beta`, `:8b`), and users a window (`[1m]`).
     let name = lower.rsplit('/').next().unwrap_or(&lower);
     let name = name.rsplit_once("anthropic.").map_or(name, |(_, name)| name);
     let name = name.split(['[', '@']).next().unwrap_or(name);

@@ -87,6 +87,7 @@ pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnaps
     let reading = |resource: Resource, [limit, remaining, reset]: &[String; 3]| {
         Some(RateLimitSnapshot {
             resource,
+            // A limit of 0 would make the remaining share undefined.
             limit: parse_amount(told(limit)?).filter(|limit| *limit > 0.0)?,
             remaining: parse_amount(told(remaining)?)?,
             reset: reset_in(told(reset)?, now_ms)?,
@@ -189,6 +190,7 @@ struct Gauge {
     resource: Resource,
     limit: f64,
     remaining: f64,
+    /// On the monotonic clock, so that a change of the wall time cannot stretch a wait.
     reset_at: Instant,
     /// The longest reset seen so far.
     window: Duration,

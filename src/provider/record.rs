@@ -41,6 +41,7 @@ pub(super) struct RecordingProvider {
 }
 
 impl RecordingProvider {
+    /// Wraps `inner`, which records to `path` from now on. The file is created with the first line.
     pub(super) fn new(inner: Arc<dyn Provider>, kind: ApiKind, path: PathBuf, redactor: Redactor) -> Self {
         Self {
             kind,
@@ -336,6 +337,7 @@ impl Tape {
         match written {
             Ok(()) => self.failed.store(false, Ordering::Relaxed),
             Err(error) => {
+                // One warning for a row of failures; the next success arms it again.
                 if !self.failed.swap(true, Ordering::Relaxed) {
                     let path = self.path.display();
                     tracing::warn!(%error, "cannot record calls to {path}");
@@ -391,6 +393,7 @@ fn repair_torn_line(file: &mut File) -> io::Result<()> {
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     let is_ours = super::cassette::is_torn(&String::from_utf8_lossy(&tail[line..]));
+    // If the tail contains no line start, where the line begins is unknown, so nothing is removed.
     if is_ours && (from == 0 || line > 0) {
         file.set_len(from + line as u64)
     } else {

@@ -128,6 +128,7 @@ impl CallLimits {
         }
     }
 
+    /// Returns the connect limit, which does not depend on the call.
     pub(super) fn connect_or_default(self) -> Duration {
         self.connect.unwrap_or(Duration::from_secs(10))
     }
@@ -279,6 +280,7 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
 
 fn to_sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
+    // Debug output of a sensitive header shows no value (I15).
     value.set_sensitive(true);
     Some(value)
 }

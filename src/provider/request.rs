@@ -117,6 +117,7 @@ impl RequestShape {
     /// The number of variants.
     const COUNT: usize = 10;
 
+    /// The slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
         match self {
             Self::Anthropic => 0,
@@ -139,6 +140,7 @@ pub struct HistoryItem {
     pub message: Message,
     /// Whether it contains reasoning or calls; only those have an origin to compare.
     has_origin: bool,
+    /// One slot for each shape, so that switching between providers does not encode the history again.
     encoded: [OnceLock<Bytes>; RequestShape::COUNT],
     tokens: OnceLock<u64>,
 }

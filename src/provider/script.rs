@@ -176,6 +176,7 @@ fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<Scrip
             beats.push_step(Ok(tokens.to_usage_event()));
         } else if let Some(failure) = event.to_failure(account, model) {
             beats.push_step(Err(failure));
+            // Nothing may follow an error or a stop, so later events are ignored.
             return beats.list;
         } else if let Some(stop) = event.to_stop_reason() {
             beats.push_step(Ok(StreamEvent::Stop(stop)));

@@ -296,6 +296,7 @@ impl MessagesDecoder {
                     input.push(&json);
                     out.push(StreamEvent::ToolInput { index, json });
                 }
+                // Incomplete input waits for the end of the answer, which shows whether it was cut.
                 if input.is_whole() {
                     self.completed.insert(index);
                     out.push(StreamEvent::ToolUseCompleted { index });
@@ -306,6 +307,7 @@ impl MessagesDecoder {
     }
 
     fn finish_answer(&mut self, out: &mut EventQueue) {
+        // Some servers never end their last blocks.
         let open: Vec<u32> = self.blocks.keys().copied().collect();
         for index in open {
             self.block_ended(index, out);

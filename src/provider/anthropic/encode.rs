@@ -267,6 +267,7 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
             .map(|data| encode_image(&data.media_type, &data.data)),
     );
     if content.is_empty() {
+        // The API refuses empty content (R-LOOP-4).
         content.push(json!({"type": "text", "text": "(no output)"}));
     }
     content

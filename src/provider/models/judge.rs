@@ -54,6 +54,7 @@ pub fn check_model_name(
     list: KnownList<'_>,
     today: i64,
 ) -> NameVerdict {
+    // The provider's own list has the last word, even over a retirement date.
     if let KnownList::Names(names) = list
         && names.iter().any(|name| name == model)
     {
@@ -76,6 +77,7 @@ pub fn check_model_name(
     match (list, naming, is_near) {
         (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
         (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
+        // The list of a vendor or a gateway is complete, so a name outside it does not exist.
         (KnownList::Names(_), Naming::Vendor(_) | Naming::Gateway, _) => refuse(),
         (KnownList::NotAsked | KnownList::Missing, _, false) | (KnownList::Names(_), Naming::Free, false) => {
             NameVerdict::Accept

@@ -7,6 +7,7 @@ use super::{ModelInfo, is_digit_after, plain_name};
 use crate::domain::Price;
 use crate::provider::classify::days_since_epoch;
 
+/// One row of the table: the facts about a model under its plain name.
 pub(super) struct ModelRow {
     pub(super) name: &'static str,
     window: u64,
@@ -19,6 +20,7 @@ pub(super) struct ModelRow {
 }
 
 impl ModelRow {
+    /// Converts the row to the facts. Every model in the table can use tools.
     pub(super) fn to_model_info(&self) -> ModelInfo {
         ModelInfo {
             window: self.window,

@@ -126,6 +126,7 @@ impl ChatDecoder {
 
     fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         self.fresh = false;
+        // A piece may repeat its reasoning under several names; only the first is used.
         let thought = non_empty_text(&delta["reasoning_content"])
             .or_else(|| non_empty_text(&delta["reasoning"]))
             .or_else(|| join_entry_texts(&delta["reasoning_details"]));
@@ -140,6 +141,7 @@ impl ChatDecoder {
             let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
             self.decode_tool_call(call, function, out)?;
         }
+        // The deprecated form with a single call.
         if let Some(function) = needed_object(delta, "function_call")? {
             self.decode_tool_call(&json!({"index": 0}), function, out)?;
         }

@@ -37,6 +37,7 @@ pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str)
 
 fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
+        // OpenAI's current models refuse `max_tokens`.
         Flavour::OpenAi => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
     };
@@ -46,6 +47,7 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
         options.push(("stream_options", json!({"include_usage": true})));
     }
     if flavour == Flavour::OpenRouter {
+        // Requests the cost, which overrides our price table (R-PROV-7).
         options.push(("usage", json!({"include": true})));
     }
     if let Some(effort) = request.effort {
@@ -197,12 +199,14 @@ fn encode_assistant_message(message: &Message, dialect: Dialect, own: Option<&Ca
         return Vec::new();
     }
     let content = if text.trim().is_empty() {
+        // Not an empty string: APIs refuse empty content (R-LOOP-4).
         Value::Null
     } else {
         json!(text)
     };
     let mut value = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
+        // These servers require their reasoning only within a tool loop.
         if dialect == Dialect::ReasoningBack
             && own.is_some()
             && let Some(thought) = own_reasoning(message)

@@ -41,8 +41,10 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
+    /// Recognizes the server by its host or its configured name.
     pub(crate) fn from_account(account: &Account) -> Self {
         let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
+        // The name counts too, so that a proxy in front of a vendor keeps the vendor's dialect.
         let is = |name: &str, hosts: &[&str]| {
             account.name.eq_ignore_ascii_case(name) || hosts.iter().any(|end| host.ends_with(end))
         };

@@ -17,6 +17,7 @@ pub(super) struct OpaqueReasoning {
 }
 
 impl OpaqueReasoning {
+    /// Collects the opaque reasoning of one piece.
     pub(super) fn push_delta(&mut self, delta: &Value) {
         for detail in delta[DETAILS].as_array().into_iter().flatten() {
             if !detail.is_object() {

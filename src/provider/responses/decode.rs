@@ -61,6 +61,7 @@ impl EncryptedReasoning {
         serde_json::from_str(signature).ok()
     }
 
+    /// Converts to the text that a signature stores.
     pub(super) fn write(&self) -> String {
         json!(self).to_string()
     }
@@ -75,6 +76,7 @@ pub(super) struct TextPhase {
 }
 
 impl TextPhase {
+    /// Reads a stored phase; `None` for any other opaque reasoning.
     pub(super) fn read(kept: &str) -> Option<Self> {
         serde_json::from_str(kept).ok()
     }
@@ -124,6 +126,7 @@ impl ApiDecoder for ResponsesDecoder {
     }
 
     fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        // Every answer of this API has a final event, so a stream without one is broken.
         Err(DecodeError::broken_stream(
             "the stream ended in the middle of the answer",
         ))
@@ -242,6 +245,7 @@ impl ResponsesDecoder {
         let at = self
             .items
             .resolve_piece(event, &WireItemKind::Message { said: false });
+        // The refusal becomes the stop reason, so the whole item must not add its text again.
         self.items.get(at).kind = WireItemKind::Message { said: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
@@ -392,6 +396,7 @@ impl ResponsesDecoder {
             .input
             .agrees_with(text(item, "arguments").unwrap_or_default())
         {
+            // Which version is right is unknown, so the call fails and is made again.
             return Err(DecodeError::broken_stream(
                 "the pieces of a tool's input are not the whole of it",
             ));

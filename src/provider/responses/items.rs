@@ -48,6 +48,7 @@ pub(super) enum WireItemKind {
 }
 
 impl WireItemKind {
+    /// Creates a reasoning item without text.
     pub(super) fn new_reasoning() -> Self {
         Self::Reasoning {
             said: false,
@@ -61,10 +62,12 @@ impl WireItemKind {
 }
 
 impl WireItems {
+    /// Reports whether no item was mentioned yet.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
+    /// Returns the item at a place that one of the methods below returned.
     pub(super) fn get(&mut self, at: usize) -> &mut WireItem {
         &mut self.items[at]
     }
@@ -76,7 +79,9 @@ impl WireItems {
         let named = self.find(event, &Value::Null);
         let at = match named {
             Some(at) => Some(at).filter(|at| fits(&self.items[*at])),
+            // The event names an item that is not known yet, so it is a new one.
             None if has_name(event) => None,
+            // An unnamed piece belongs to the open item of its kind that began last.
             None => self
                 .items
                 .iter()
@@ -103,6 +108,7 @@ impl WireItems {
                 known.kind.is_like(kind) && !self.is_other_call(known, event, item)
             }),
             None if has_name(event) => None,
+            // An unnamed end closes the open item of its kind that began first.
             None => self
                 .items
                 .iter()
