@@ -28,7 +28,7 @@ pub(crate) struct Account {
     pub(crate) standing: Arc<AccountHealth>,
 }
 
-/// Longer error messages are cut, in characters.
+/// The most characters of an error message; longer ones are cut.
 const MESSAGE: usize = 2_000;
 
 /// Values below this length in bytes are not redacted: they are not secrets, and replacing them garbles messages.

@@ -1,9 +1,9 @@
 //! The health of a provider account: its circuit, its pacer, and its consecutive overloads. All sessions that use
 //! the account share it, across folders and configuration reloads.
 //!
-//! Only failures that are the provider's and may pass by themselves count ([`is_failure`]). No caller holds a slot
-//! or a lock while it waits, so nothing can deadlock (R-PROV-6): a call is admitted or refused, and its outcome is
-//! recorded later. A dropped trial frees its place ([`CallLease`]). Who waits, and how long, is `turn`'s decision.
+//! Only failures that are the provider's and may pass by themselves count ([`is_failure`]). A call is admitted
+//! or refused, and its outcome is recorded later. No caller holds a slot or a lock while it waits, so nothing can
+//! deadlock (R-PROV-6). A dropped trial frees its place ([`CallLease`]). `turn` decides who waits, and how long.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -15,7 +15,7 @@
 //!    {"stop": "tool_use"}]}
 //! ```
 //!
-//! - `when`: `prompt` occurs in the last prompt (in any case), `step` is the number of tool messages after it,
+//! - `when`: `prompt` occurs in the last prompt (in any case). `step` is the number of tool messages after it.
 //!   `model` is the name of the model. Without `when` an exchange matches every call.
 //! - The first match is played. It is used up unless it has `repeat`.
 //! - `text` and `reasoning` may have `chunk` (characters in each piece) and `delay_ms` (wait before each piece).

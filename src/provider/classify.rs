@@ -532,7 +532,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
     retry_after::date_in(text).or_else(|| {
         let header = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
         let reset = header("x-ratelimit-reset")?;
-        // Both seconds and milliseconds since the epoch are in use; a small number is a duration, not a time.
+        // Both seconds and milliseconds since the epoch are in use; a small number is neither.
         match reset {
             1_000_000_000..=9_999_999_999 => Some(reset * 1_000),
             1_000_000_000_000.. => Some(reset),

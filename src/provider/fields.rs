@@ -1,7 +1,7 @@
 //! Reads fields of a provider's events leniently: an optional field can never end an answer.
 //!
 //! A field with an unexpected type counts as absent and is logged at debug level. Only a field whose loss would leave
-//! a hole in the answer (text, a tool's input, their containers) is an error, so that the call is retried.
+//! a hole in the answer is an error, so that the call is retried: text, a tool's input, and their containers.
 //! Knows JSON, not the APIs.
 
 use serde_json::Value;

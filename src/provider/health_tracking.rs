@@ -1,5 +1,5 @@
-//! A provider wrapper that records the outcome of every call: the last one for model lists and status bars, and
-//! each one for the account's circuit.
+//! A provider wrapper that records the outcome of every call. The last one is for model lists and status bars; all
+//! of them feed the account's circuit.
 //!
 //! It changes nothing about a call. Whether a call may be made at all is asked before, at [`AccountHealth`].
 

@@ -55,7 +55,7 @@ impl IdleTimeout {
         }
     }
 
-    /// Call it when nothing came. Ready once the limit is reached; otherwise it wakes the task to look again.
+    /// Counts the wait when nothing came. Ready once the limit is reached; otherwise it wakes the task to look again.
     pub(crate) fn poll_spent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Some((_, slice)) = self.armed else {

@@ -69,7 +69,7 @@ impl ApiKind {
     }
 }
 
-/// Everything that the configuration says about a provider. Its `Debug` output shows no secret.
+/// Everything that the configuration says about a provider. `Debug` shows no key, header value or proxy.
 #[derive(Clone, Debug)]
 pub struct ProviderSpec {
     /// The NAME of `[provider.NAME]`.

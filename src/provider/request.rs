@@ -117,7 +117,7 @@ impl RequestShape {
     /// The number of variants.
     const COUNT: usize = 10;
 
-    /// The slot of this shape in a message's cache; unique and below [`Self::COUNT`].
+    /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
         match self {
             Self::Anthropic => 0,

@@ -82,7 +82,7 @@ impl ApiDecoder for MessagesDecoder {
         }
     }
 
-    /// After a stop reason the answer is complete, even without its last event.
+    /// Ends the answer. After a stop reason it is complete, even without its last event.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.stop.is_some() {
             self.finish_answer(out);

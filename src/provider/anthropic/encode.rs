@@ -160,7 +160,7 @@ fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
 /// Reports whether the request may have a thinking budget. With one, an answer that called tools must begin with its
 /// reasoning when it goes back. If another model gave that answer, its reasoning is lost, and the rest of this tool
 /// loop runs without thinking. A user message directly after tool results (a steer, or a prompt after a cancel) does
-/// not end the loop, because the API joins the two.
+/// not end the loop: the API joins the two.
 fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
     let mut said = false;
     for message in messages.iter().rev().map(|item| &item.message) {

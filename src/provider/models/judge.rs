@@ -141,8 +141,8 @@ fn is_word(word: &str) -> bool {
     word.len() >= 4 && word.bytes().all(|b| b.is_ascii_lowercase())
 }
 
-/// Reports whether a long word in `model` is a misspelling of a word in the table, and every other long word is in the
-/// table or misspelled too: `claude-sonet-9`.
+/// Reports whether `model` looks misspelled, like `claude-sonet-9`. Every long word must be in the table or one edit
+/// away from one that is, and at least one must be misspelled.
 fn is_misspelled(model: &str) -> bool {
     let name = plain_name(model);
     let mut wrong = 0;

@@ -1,7 +1,7 @@
 //! Chat Completions, streaming: OpenAI and the many servers with the same API.
 //!
-//! [`Flavour`] is the only place that tells servers apart; `encode` and `decode` know only the API's shape. See
-//! `call` for the HTTP part.
+//! [`Flavour`] tells servers apart by address or name. `encode` adapts requests to it, and `decode` accepts every
+//! variant. See `call` for the HTTP part.
 
 mod decode;
 mod encode;
