@@ -46,6 +46,7 @@ impl LogGuard {
     ///
     /// Fails if the filter has invalid syntax; nothing changes then.
     pub fn reload_settings(&self, settings: &LoggingSettings) -> Result<(), LogError> {
+        // Checked first, so that an invalid filter changes nothing.
         let filter = build_filter(settings)?;
         // Fails only if the subscriber is gone, and then nothing is logged anyway.
         _ = self.filter.reload(filter);
@@ -79,6 +80,7 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
     };
     let file = Arc::new(Mutex::new(file.clone()));
     let writer = Redacting {
+        // A clone shares its secrets, so keys learned after the start are removed too.
         redactor: redactor.clone(),
         inner: RollingFile::new(file.clone()),
     };

@@ -54,6 +54,7 @@ pub struct CircuitView {
 /// broken connections, and errors inside a stream count. Problems with our request, our key, a quota or this
 /// machine do not. Nor does a throttle: the provider is healthy and says when to return.
 pub fn is_failure(fault: &ProviderFault) -> bool {
+    // Exhaustive, so that a new fault does not compile without a decision here.
     match fault {
         ProviderFault::Overloaded
         | ProviderFault::Server

@@ -284,6 +284,7 @@ impl CassetteTool {
     pub(super) fn from_json(name: String, json: String, unfinished: bool) -> Self {
         let input = serde_json::from_str(&json).unwrap_or(Value::Null);
         let written = input.to_string();
+        // White space and the order of keys may differ, so only an identical text is stored as `input`.
         let same = !input.is_null() && written == json;
         Self {
             name,
@@ -477,6 +478,7 @@ fn fault_of(name: &str, failed: &Failed) -> Option<ProviderFault> {
         ProviderFault::NotTheApi,
         ProviderFault::Local,
     ];
+    // Compares with `fault_name`, so that the two directions cannot disagree.
     all.into_iter().find(|fault| fault_name(fault) == name)
 }
 

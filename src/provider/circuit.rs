@@ -144,6 +144,7 @@ impl Circuit {
     /// Records that a trial has begun to be answered: other calls may proceed, rather than wait for a long answer.
     /// One more failure opens the circuit again.
     pub fn record_answer_start(&mut self) {
+        // In a closed circuit only the end of an answer counts, because the answer may still break off.
         if let CircuitPhase::Trial { .. } = self.state {
             self.failures = self.policy.failures.saturating_sub(1);
             self.state = CircuitPhase::Closed;

@@ -232,6 +232,7 @@ impl ErrorWords {
             retry_after: retry_after::delay_in(body).or_else(|| retry_after::delay_told(&text)),
             text,
             message,
+            // `code` may also be a number of the vendor's own.
             status: status.filter(|status| (400..600).contains(status)),
             window: nested["n_ctx"].as_u64(),
             per_minute: body.contains("PerMinute"),
@@ -620,6 +621,7 @@ fn suggest_user_action(
         ProviderFault::NotFound | ProviderFault::NotTheApi => {
             Some(format!("check [provider.{name}] base_url"))
         }
+        // OpenAI names the endpoint that the model needs.
         ProviderFault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }

@@ -146,6 +146,7 @@ impl StreamDecoder {
         }
         let stray = self.sse.stray_lines();
         self.api.finish_stream(out).map_err(|wrong| {
+            // A gateway's own message explains more than "the stream ended".
             if classify::has_message(stray) {
                 DecodeError::Told(stray.to_owned())
             } else {

@@ -128,6 +128,7 @@ impl ProviderError {
             ProviderFault::TimedOut(_) => Disposition::RetryTimeout,
             ProviderFault::PromptTooLong { .. } => Disposition::Compact,
             ProviderFault::ImageRefused => Disposition::ShrinkImage,
+            // Waiting would not help, but another account may still have quota (R-PROV-2).
             ProviderFault::QuotaExhausted { .. } => Disposition::NextOnRoute,
             ProviderFault::Tls
             | ProviderFault::Unauthorized

@@ -25,6 +25,7 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError
     match serde_json::from_str(data) {
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(Value::Null) => Ok(None),
+        // Text in place of an event can only be an error message.
         Ok(Value::String(words)) => Err(DecodeError::Told(words)),
         // Google wraps its errors in a list.
         Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Told(data.to_owned())),

@@ -66,6 +66,7 @@ impl IdleTimeout {
                 let (now, slice) = (clock::now(), left.min(SLICE));
                 self.sleep.as_mut().reset(now + slice);
                 self.armed = Some((now, slice));
+                // The next round polls the timer, which registers the wake-up.
                 continue;
             };
             std::task::ready!(self.sleep.as_mut().poll(cx));

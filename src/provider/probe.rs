@@ -231,6 +231,7 @@ fn read_list(answer: &Value) -> Option<ModelList> {
             continue;
         }
         if list.names.len() == MAX_NAMES {
+            // Like a single page, a cut list would make existing models look missing.
             return None;
         }
         if is_chat(name, entry) {
@@ -243,6 +244,7 @@ fn read_list(answer: &Value) -> Option<ModelList> {
 
 /// Guesses whether a model can chat, from its name and the usual fields.
 fn is_chat(name: &str, entry: &Value) -> bool {
+    // These match whole words only, so that "live" does not match `olive`.
     const KINDS: [&str; 14] = [
         "tts", "image", "images", "audio", "live", "ocr", "realtime", "video", "sora", "veo", "imagen",
         "dall", "guard", "speech",

@@ -226,6 +226,7 @@ impl Recording {
     /// Hands the line to the writer and waits for it, at most [`WRITTEN_WITHIN`].
     async fn flush_line(&mut self) {
         if let Some(writing) = self.hand_over() {
+            // After the timeout the write continues; only the wait ends.
             let _ = tokio::time::timeout(WRITTEN_WITHIN, writing).await;
         }
     }
@@ -323,6 +324,7 @@ impl Tape {
         if let Some(rest) = rest.as_object_mut() {
             rest.remove("recorded");
         }
+        // Texts are cleaned before they become JSON, where escapes could hide a secret.
         self.clean_value(&mut origin);
         self.clean_value(&mut rest);
         let rest = rest.to_string();

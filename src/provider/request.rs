@@ -184,6 +184,7 @@ pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {
         Block::ToolUse {
             attached: Some(call), ..
         } => &*call.origin == origin,
+        // Texts, images and unsigned reasoning are bound to no origin.
         _ => true,
     })
 }

@@ -24,6 +24,7 @@ use super::stream::{EventStream, StopReason, StreamEvent};
 #[derive(Debug)]
 pub struct Script {
     account: Arc<Account>,
+    /// `None` in place of an exchange that is used up.
     exchanges: Mutex<Vec<Option<Arc<Exchange>>>>,
 }
 

@@ -56,6 +56,7 @@ impl SseDecoder {
             };
             self.after_cr = rest[end] == b'\r';
             if self.line.is_empty() {
+                // A line that lies within one chunk is decoded without a copy.
                 self.take_line(&rest[..end], &mut each);
             } else {
                 self.line.extend_from_slice(&rest[..end]);
@@ -86,6 +87,7 @@ impl SseDecoder {
     }
 
     fn take_line(&mut self, line: &[u8], each: &mut impl FnMut(SseEvent)) {
+        // A byte order mark counts only at the very beginning; later ones are content.
         let line = if std::mem::replace(&mut self.begun, true) {
             line
         } else {
@@ -137,6 +139,7 @@ impl SseDecoder {
     }
 
     fn dispatch_event(&mut self, each: &mut impl FnMut(SseEvent)) {
+        // Taken even without data, so that a name does not stick to the next event.
         let event = std::mem::take(&mut self.event);
         if std::mem::take(&mut self.has_data) {
             each(event);

@@ -237,7 +237,9 @@ pub fn lookup_retirement(model: &str) -> Option<Retirement> {
 pub(super) fn is_closed(model: &str) -> bool {
     let name = plain_name(model);
     let hosted_only = ["claude", "chatgpt-", "gemini", "grok-", "mistral-medium"];
+    // Only numbered GPTs: gpt-oss and gpt-j have open weights.
     let numbered = |family: &str| is_digit_after(&name, family);
+    // Qwen hosts only these; its other models are open.
     let qwen = name.starts_with("qwen") && (name.ends_with("-max") || name.ends_with("-plus"));
     hosted_only.iter().any(|family| name.starts_with(family))
         || numbered("gpt-")

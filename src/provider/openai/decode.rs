@@ -227,7 +227,9 @@ impl ChatDecoder {
         piece: &str,
     ) -> (usize, String) {
         let known = match (number, id) {
+            // From the end: a server that sends index 0 for every call means the latest.
             (Some(number), _) => self.tools.iter().rposition(|tool| tool.number == Some(number)),
+            // A name without an index or id begins a new call.
             (None, "") if !name.is_empty() => None,
             (None, "") => self.tools.len().checked_sub(1),
             (None, id) => self.tools.iter().rposition(|tool| tool.id == id),
@@ -286,6 +288,7 @@ impl ChatDecoder {
         );
         let prompt = optional_number(tokens, "prompt_tokens").or_else(|| total?.checked_sub(output?));
         let cost = parse_cost(&tokens["cost"]).map(Cost::from_usd);
+        // A piece without counts must not reset the usage to zero.
         if prompt.or(output).is_none() && cost.is_none() {
             return;
         }

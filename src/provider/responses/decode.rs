@@ -199,6 +199,7 @@ impl ResponsesDecoder {
             self.push_tool_input(at, early, out);
         }
         let tool = &mut self.tools[at];
+        // The id may arrive after the name, but the attachment must follow the start.
         if let (Some(id), true, false) = (text(item, "call_id"), tool.begun, tool.attached) {
             tool.attached = true;
             out.push(StreamEvent::ToolUseAttached {
