@@ -1,7 +1,8 @@
 //! Reads fields of a provider's events leniently: an optional field can never end an answer.
 //!
-//! A field with an unexpected type counts as absent and is logged at debug level. Only a field whose loss would leave
-//! a hole in the answer is an error, so that the call is retried: text, a tool's input, and their containers.
+//! A field with an unexpected type counts as absent and is logged at debug level. Text, a
+//! tool's input and their containers are the exception: losing one would leave a hole in the answer. A wrong type
+//! there is an error, so that the call is retried.
 //! Knows JSON, not the APIs.
 
 use serde_json::Value;
