@@ -1,5 +1,7 @@
-//! Logging set-up (R-OBS): tracing to a rolling file that its owner alone can read, never to stdout, secrets taken out
-//! on the way. Counters live in `base`, so that all may count.
+//! Sets up logging (R-OBS): tracing goes to a rolling file that only its owner can read, with secrets removed.
+//!
+//! Never writes to stdout, which carries frames only (I11). A slow or full disk costs log lines, never a turn.
+//! Counters are in `base`, so that every module can use them. `rolling` owns the file.
 
 mod rolling;
 
@@ -17,21 +19,20 @@ use crate::config::{LogFormat, LoggingSettings, Redactor};
 
 use rolling::RollingFile;
 
-/// Lines that wait for the disk; what comes on top is dropped, for a slow disk must not slow a turn.
+/// How many lines may wait for the disk. More are dropped, because a slow disk must not slow a turn.
 const WAITING_LINES: usize = 8_192;
 
-/// Why logging could not be set up.
+/// Why logging could not be set up or reconfigured.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter's syntax.
+    /// The filter has invalid syntax.
     #[error("invalid log filter `{0}`; use levels per module such as `info,agentls::provider=debug`")]
     Filter(String),
-    /// Somebody set up logging before.
     #[error("logging is already set up in this process")]
     AlreadySet,
 }
 
-/// Keeps the log going. Dropping it writes what still waits.
+/// Keeps the log open. Dropping it writes the lines that still wait.
 pub struct LogGuard {
     filter: reload::Handle<EnvFilter, Registry>,
     file: Arc<Mutex<PathBuf>>,
@@ -39,10 +40,15 @@ pub struct LogGuard {
 }
 
 impl LogGuard {
-    /// Takes over another level, filter or file. The format stays until the next start.
+    /// Applies another level, filter or file. The format stays until the next start.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the filter has invalid syntax; nothing changes then.
     pub fn reload_settings(&self, settings: &LoggingSettings) -> Result<(), LogError> {
+        // Checked first, so that an invalid filter changes nothing.
         let filter = build_filter(settings)?;
-        // Fails only when the subscriber is gone, and then nobody logs.
+        // Fails only if the subscriber is gone, and then nothing is logged anyway.
         _ = self.filter.reload(filter);
         if let Some(file) = &settings.file {
             self.file
@@ -54,7 +60,11 @@ impl LogGuard {
     }
 }
 
-/// Sets up logging for the whole process. The file is made with the first line; `None` when there is no place for one.
+/// Sets up logging for the whole process. The first line creates the file. Returns `None` if no file is configured.
+///
+/// # Errors
+///
+/// Fails if the filter has invalid syntax, or logging is already set up in this process.
 pub fn init_logging(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<LogGuard>, LogError> {
     let Some((dispatch, guard)) = build(settings, redactor)? else {
         return Ok(None);
@@ -70,10 +80,12 @@ fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Disp
     };
     let file = Arc::new(Mutex::new(file.clone()));
     let writer = Redacting {
+        // A clone shares its secrets, so keys learned after the start are removed too.
         redactor: redactor.clone(),
         inner: RollingFile::new(file.clone()),
     };
     let (writer, worker) = NonBlockingBuilder::default()
+        // A full queue drops lines instead of blocking the caller.
         .lossy(true)
         .buffered_lines_limit(WAITING_LINES)
         .thread_name("agentls-log")
@@ -102,7 +114,8 @@ fn build_filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
     EnvFilter::try_new(&directives).map_err(|_| LogError::Filter(directives))
 }
 
-/// Takes secrets out of each line. The log's own thread calls it, one whole line at a time.
+/// Removes secrets from each line. Only the log's own thread calls it, one whole line at a time, so no secret is
+/// split over two writes.
 struct Redacting<W> {
     redactor: Redactor,
     inner: W,
@@ -133,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_json_lines_without_secrets_for_the_owner_alone() {
+    fn json_log_is_private_and_contains_no_secret() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("state/agentls/agentls.log");
         let redactor = Redactor::default();
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn no_place_no_log() {
+    fn without_a_file_or_level_nothing_is_created() {
         assert!(
             build(&LoggingSettings::default(), &Redactor::default())
                 .unwrap()

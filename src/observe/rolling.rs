@@ -1,8 +1,8 @@
-//! A log file that is begun anew every day (UTC). The old one gets its day's date and is kept for a week. Several
-//! processes may write to one file: each notices the new day by itself, and only one of them moves the file.
+//! A log file that starts over every day (UTC). The old file gets its date as a suffix and is kept for a week.
 //!
-//! tracing-appender's own rolling file is not used: it puts a date into the name the user gave, and its files are
-//! readable by all.
+//! Several processes may write to one file: each notices the new day by itself, and only one of them moves the file.
+//! tracing-appender's rolling file is not used, because it adds a date to the name that the user chose, and everyone
+//! can read its files. Knows no log levels or formats: it writes whole lines.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -20,12 +20,12 @@ const KEEP_DAYS: i64 = 7;
 const RETRY_MS: i64 = 60_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// The file. Opened with the first line; a failure is told on stderr and costs lines, never more.
+/// The log file. The first line opens it. A failure is reported on stderr and costs only log lines.
 pub(super) struct RollingFile {
     path: Arc<Mutex<PathBuf>>,
     now_ms: fn() -> i64,
     open: Option<Open>,
-    /// What could not be opened, and when to try again.
+    /// The path that could not be opened, and when to try again, in ms since the epoch.
     failed: Option<(PathBuf, i64)>,
 }
 
@@ -36,6 +36,7 @@ struct Open {
 }
 
 impl RollingFile {
+    /// Creates the log at `path`, which a reload may change at any time.
     pub(super) fn new(path: Arc<Mutex<PathBuf>>) -> Self {
         Self {
             path,
@@ -45,7 +46,7 @@ impl RollingFile {
         }
     }
 
-    /// Today's file, if it can be had.
+    /// Returns today's file; opens it if the day or the path has changed. `None` if that failed.
     fn open_current_file(&mut self) -> Option<&mut File> {
         let now = (self.now_ms)();
         let day = now.div_euclid(DAY_MS);
@@ -66,6 +67,7 @@ impl RollingFile {
             match open(&path, day) {
                 Ok(file) => self.open = Some(Open { file, path, day }),
                 Err(error) => {
+                    // At most one message for each RETRY_MS, not one for each line.
                     _ = writeln!(
                         io::stderr(),
                         "agentls: cannot write the log {}: {error}",
@@ -82,7 +84,7 @@ impl RollingFile {
 impl Write for RollingFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Some(file) = self.open_current_file() {
-            // One call for the whole line, so that lines of several processes do not mix. A full disk costs lines.
+            // One call writes the whole line, so that lines of several processes do not mix. A full disk costs lines.
             _ = file.write_all(line);
         }
         Ok(line.len())
@@ -98,7 +100,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
     if let Some(folder) = folder {
         match folder.exists() {
             false => make_private(folder)?,
-            // Of a folder that is there only our own is ours to change.
+            // Only our own folder is ours to change; the user may have chosen a shared one.
             #[cfg(unix)]
             true if folder.ends_with(env!("CARGO_PKG_NAME")) => private::restrict_to_owner(folder)?,
             true => {}
@@ -111,7 +113,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
     {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
-        // `/dev/stderr` is a link by design.
+        // `/dev/stderr` is a link by design; any other link could redirect the log.
         if !path.starts_with("/dev") {
             options.custom_flags(private::NO_FOLLOW);
         }
@@ -125,7 +127,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
     })?;
     #[cfg(unix)]
     if file.metadata()?.is_file() {
-        // A file from elsewhere may be open to others. Not ours to change: then it stays as it is.
+        // An existing file may be readable by others. If its mode cannot be changed, it stays as it is.
         _ = file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600));
     }
     Ok(file)
@@ -139,12 +141,13 @@ fn make_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Moves a file of an earlier day to its dated name, and removes what is too old. What fails is left as it is.
+/// Moves a file from an earlier day to its dated name, and removes files that are too old. Ignores failures, because
+/// the log must continue.
 fn set_aside(path: &Path, today: i64) {
     let Some(day) = written_on(path).filter(|day| *day < today) else {
         return;
     };
-    // A link fails where the name exists, so of several processes one moves the file.
+    // A hard link fails if the name exists, so only one of several processes moves the file.
     if fs::hard_link(path, append_date(path, day)).is_ok() {
         _ = fs::remove_file(path);
     }
@@ -163,7 +166,7 @@ fn set_aside(path: &Path, today: i64) {
     }
 }
 
-/// The day of the last write to a regular file.
+/// Returns the day of the last write to a regular file, in days since the epoch.
 fn written_on(path: &Path) -> Option<i64> {
     let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -185,7 +188,7 @@ fn is_date(text: &str) -> bool {
         })
 }
 
-/// The date of a day counted from 1970-01-01.
+/// Formats a day, counted from 1970-01-01, as `YYYY-MM-DD`.
 fn format_date(day: i64) -> String {
     let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let (mut year, mut rest) = (1970, day.max(0));
@@ -212,7 +215,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn dates() {
+    fn days_format_as_dates() {
         for (day, text) in [
             (0, "1970-01-01"),
             (58, "1970-02-28"),
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_day_begins_a_new_file() {
+    fn a_new_day_starts_a_new_file_and_removes_old_ones() {
         static NOW: AtomicI64 = AtomicI64::new(0);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_had_costs_lines_only() {
+    fn an_unwritable_file_costs_only_log_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = RollingFile::new(Arc::new(Mutex::new(dir.path().to_path_buf())));
         log.write_all(b"lost\n").unwrap();

@@ -1,4 +1,7 @@
-//! Whom a call goes to: what failures are called, and what must never be said in one.
+//! The identity of a provider's account: what its error messages name, and which secrets they must not contain.
+//!
+//! Every failure becomes a [`ProviderError`] here, so this is the one place that enforces I15 for error texts.
+//! It classifies nothing: see `classify`. It also decides which hosts count as local.
 
 use std::sync::Arc;
 
@@ -12,31 +15,27 @@ use super::registry::ApiKind;
 use crate::base::text;
 use crate::config::Redactor;
 
-/// A provider's account, as far as messages and limits need to know it.
+/// A provider's account, with what error messages and time limits need.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// The configured name.
     pub(crate) name: String,
-    /// The API it speaks.
     pub(crate) kind: ApiKind,
-    /// Where the API is.
     pub(crate) base: Url,
-    /// What must never be shown: the key, and the values of extra headers.
+    /// Never shown: the key, and the values of extra headers.
     pub(crate) secrets: Vec<SecretString>,
-    /// Knows the keys of all providers: none may go to this one.
+    /// Knows the keys of all providers. None of them may reach this one (I15).
     pub(crate) redactor: Redactor,
-    /// How it stands.
     pub(crate) standing: Arc<AccountHealth>,
 }
 
-/// The longest message that is passed on, in characters.
+/// The most characters of an error message; longer ones are cut.
 const MESSAGE: usize = 2_000;
 
-/// Shorter values are no secrets, and would turn every message into dashes.
+/// Values below this length in bytes are not redacted: they are not secrets, and replacing them garbles messages.
 const SECRET: usize = 6;
 
 impl Account {
-    /// The failure as an error of this account; secrets are taken out of its texts.
+    /// Turns a failure into an error of this account, with all secrets removed from its texts.
     pub(crate) fn build_provider_error(&self, model: &str, failure: Failure) -> ProviderError {
         ProviderError {
             fault: failure.fault,
@@ -44,6 +43,7 @@ impl Account {
             model: model.to_owned(),
             message: self.redact_message(&failure.message),
             status: failure.status,
+            // The provider chooses this text too, so it may echo a key.
             request_id: failure.request_id.map(|id| self.redact_message(&id)),
             retry_after: failure.retry_after,
             user_action: failure.user_action.map(|action| self.redact_message(&action)),
@@ -51,12 +51,12 @@ impl Account {
         }
     }
 
-    /// The host on this machine or in the local network?
+    /// Reports whether the host is on this machine or in the local network.
     pub(crate) fn is_local(&self) -> bool {
         is_local(&self.base)
     }
 
-    /// The host and port, without path, user and query.
+    /// Returns the host, with the port if the URL has one. User, path and query may hold credentials, so they stay out.
     pub(crate) fn host_and_port(&self) -> String {
         let host = self.base.host_str().unwrap_or("?");
         match self.base.port() {
@@ -65,14 +65,15 @@ impl Account {
         }
     }
 
-    /// Ollama, as far as the address or the name tells.
+    /// Guesses from the name and the port whether this is Ollama, whose default port is 11434.
     pub(crate) fn is_ollama(&self) -> bool {
         self.name.eq_ignore_ascii_case("ollama") || self.base.port() == Some(11_434)
     }
 
-    /// What to check when the key is refused.
+    /// Returns what to check when the key is refused.
     pub(crate) fn key_hint(&self) -> String {
         let host = self.base.host_str().unwrap_or_default();
+        // Only the vendor's own host takes the vendor's variable; another server has its own key.
         let variable = match self.kind {
             ApiKind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
             ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openrouter.ai") => {
@@ -89,6 +90,7 @@ impl Account {
     }
 
     fn redact_message(&self, message: &str) -> String {
+        // Control characters go first, so that none can split a secret or reach a terminal.
         let mut clean = text::strip_control_characters(message).into_owned();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
@@ -97,11 +99,13 @@ impl Account {
             }
         }
         let clean = self.redactor.redact_text(&clean);
+        // Cutting comes last: a secret that is cut in half no longer matches.
         text::one_line(&redact_key_shapes(&clean), MESSAGE)
     }
 }
 
-/// Providers repeat a refused key, sometimes starred out: no word that begins like a key stays.
+/// Redacts every word that begins like an API key. Providers echo a refused key, sometimes partly masked, so an
+/// exact match is not enough.
 fn redact_key_shapes(text: &str) -> String {
     const SHAPES: [&str; 6] = ["sk-", "sk_", "gsk_", "xai-", "AIza", "pk-"];
     if !SHAPES.iter().any(|shape| text.contains(shape)) {
@@ -123,19 +127,23 @@ fn redact_key_shapes(text: &str) -> String {
         .collect()
 }
 
-/// On this machine or in the local network, where models are slow to load and connections quick.
+/// Reports whether the host is on this machine or in the local network. Such hosts get a longer first-event limit,
+/// because they load models slowly (R-PROV-2).
 pub(crate) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => {
+            // A trailing dot only marks the name as complete.
             let name = name.trim_end_matches('.');
             name == "localhost"
                 || name.ends_with(".localhost")
                 || name.ends_with(".local")
                 || name.ends_with(".lan")
                 || name.ends_with(".internal")
+                // A bare name resolves only in the local network.
                 || !name.contains('.')
         }
         Some(url::Host::Ipv4(ip)) => is_near(ip),
+        // `::ffff:10.0.0.1` is the same host as `10.0.0.1`.
         Some(url::Host::Ipv6(ip)) => match ip.to_ipv4_mapped() {
             Some(ip) => is_near(ip),
             None => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
@@ -148,7 +156,7 @@ fn is_near(ip: std::net::Ipv4Addr) -> bool {
     ip.is_loopback() || ip.is_private() || ip.is_link_local()
 }
 
-/// On this machine: no proxy may stand between.
+/// Reports whether the host is this machine. Calls to it never use a proxy.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -175,7 +183,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn secrets_are_taken_out_of_messages() {
+    fn secrets_are_redacted_from_messages() {
         let account = build_account("work", ApiKind::OpenAi, "https://user:pass@llm.example.com/v1");
         let message = "bad key 's3cret-canary' (sk-abc***xyz), \"sk-proj-1\" \u{1b}[31m";
         let failure =
@@ -190,7 +198,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn local_addresses_are_known() {
+    fn local_and_loopback_addresses_are_recognized() {
         for (url, local, loopback) in [
             ("http://localhost:11434/v1", true, true),
             ("http://127.0.0.1:1/v1", true, true),
@@ -200,7 +208,7 @@ pub(crate) mod tests {
             ("http://gpu.local", true, false),
             ("http://host.docker.internal:1", true, false),
             ("http://[::ffff:192.168.1.5]/v1", true, false),
-            // No address of a server: what is there is not guessed.
+            // The unspecified address names no particular host, so it does not count as local.
             ("http://0.0.0.0:8000", false, false),
             ("https://[::ffff:8.8.8.8]/v1", false, false),
             ("https://api.openai.com/v1", false, false),
@@ -212,7 +220,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_hint_names_the_variable() {
+    fn key_hint_names_the_environment_variable() {
         let hint = |kind, base| build_account("p", kind, base).key_hint();
         let anthropic = hint(ApiKind::Anthropic, "https://api.anthropic.com");
         assert_eq!(

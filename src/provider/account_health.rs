@@ -1,9 +1,9 @@
-//! How a provider account stands: its circuit, its pacer, and how often it was overloaded in a row; shared by all
-//! sessions that use the account, across folders and reloads.
+//! The health of a provider account: its circuit, its pacer, and its consecutive overloads. All sessions that use
+//! the account share it, across folders and configuration reloads.
 //!
-//! What counts as a failure of the provider: what may pass by itself and is not about us ([`is_failure`]). Nobody
-//! holds anything here while waiting: a call asks, is let through or not, and its outcome is noted. A trial that
-//! is dropped gives its right back ([`CallLease`]).
+//! Only failures that are the provider's and may pass by themselves count ([`is_failure`]). A call is admitted
+//! or refused, and its outcome is recorded later. No caller holds a slot or a lock while it waits, so nothing can
+//! deadlock (R-PROV-6). A dropped trial frees its place ([`CallLease`]). `turn` decides who waits, and how long.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,16 +17,16 @@ use super::pacing::{Pace, Pacer, parse_rate_limits};
 use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
 
-/// So many 529 in a row, and the account's `fallback_model` answers (R-PROV-4).
+/// Consecutive 529 responses after which the account's `fallback_model` answers (R-PROV-4).
 pub const OVERLOADS: u32 = 3;
 
-/// How an account stands.
+/// The circuit, pacer and overload count of one account.
 #[derive(Debug)]
 pub struct AccountHealth {
     name: String,
     inner: Mutex<AccountHealthState>,
     changed: watch::Sender<u64>,
-    /// Of all accounts; woken when a circuit changes.
+    /// Shared by all accounts of the server; bumped when any circuit changes.
     board: watch::Sender<u64>,
 }
 
@@ -34,27 +34,27 @@ pub struct AccountHealth {
 struct AccountHealthState {
     circuit: Circuit,
     pacer: Pacer,
-    /// 529 in a row; any success sets it back.
+    /// Consecutive 529 responses. Any success resets the count.
     overloads: u32,
-    /// The last failure that counted, for people.
+    /// The message of the last failure that counted.
     last_failure: Option<String>,
-    /// When an open circuit lets a trial through, in ms since the epoch: told alike to everybody.
+    /// When an open circuit admits a trial, in ms since the epoch. Converted once, so that all clients see one time.
     until_ms: Option<i64>,
 }
 
-/// A circuit as it is shown.
+/// A circuit's state for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CircuitView {
-    /// How it stands.
     pub state: CircuitState,
-    /// When an open one lets a trial through, in ms since the epoch.
+    /// When an open circuit admits a trial, in ms since the epoch.
     pub until: Option<i64>,
 }
 
-/// Whether a failure is the provider's and may pass by itself: overload, 5xx, time limits, connections that are
-/// refused or break, errors inside a stream. Not: what is wrong with our request or key, a quota, a throttle (the
-/// provider is well and says when), what is wrong on this side.
+/// Reports whether a failure is the provider's and may pass by itself. Overload, 5xx, time limits, refused or
+/// broken connections, and errors inside a stream count. Problems with our request, our key, a quota or this
+/// machine do not. Nor does a throttle: the provider is healthy and says when to return.
 pub fn is_failure(fault: &ProviderFault) -> bool {
+    // Exhaustive, so that a new fault does not compile without a decision here.
     match fault {
         ProviderFault::Overloaded
         | ProviderFault::Server
@@ -78,7 +78,7 @@ pub fn is_failure(fault: &ProviderFault) -> bool {
 }
 
 impl AccountHealth {
-    /// Of an account of which nothing is known.
+    /// Creates the health of an account that has made no call, outside any [`Accounts`].
     pub fn new(name: &str, policy: CircuitPolicy) -> Arc<Self> {
         Arc::new(Self::with_board(name, policy, watch::Sender::default()))
     }
@@ -98,12 +98,12 @@ impl AccountHealth {
         }
     }
 
-    /// The provider's configured name.
+    /// Returns the provider's configured name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How its circuit stands.
+    /// Returns the state of the circuit for display.
     pub fn circuit_view(&self) -> CircuitView {
         let inner = self.lock();
         CircuitView {
@@ -112,27 +112,31 @@ impl AccountHealth {
         }
     }
 
-    /// Whether an automatic call would be let through now.
+    /// Reports whether an automatic call would be admitted now. Does not start a trial.
     pub fn would_admit(&self) -> bool {
         self.lock().circuit.would_admit(clock::now())
     }
 
-    /// So many further failures in a row open the circuit; 0 when it is not closed.
+    /// Returns how many more consecutive failures open the circuit; 0 when it is not closed.
     pub fn failures_left(&self) -> u32 {
         self.lock().circuit.failures_left()
     }
 
-    /// 529 in a row.
+    /// Returns the number of 529 responses since the last success.
     pub fn consecutive_overloads(&self) -> u32 {
         self.lock().overloads
     }
 
-    /// The last failure that counted, while it stands.
+    /// Returns the message of the last failure that counted, until a success clears it.
     pub fn last_failure(&self) -> Option<String> {
         self.lock().last_failure.clone()
     }
 
-    /// Lets a call through, or says until when not (none: a trial is under way).
+    /// Admits a call if the circuit allows one.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the time of the next trial while the circuit is open, or with `None` while a trial is running.
     pub fn admit_call(self: &Arc<Self>, caller: Caller) -> Result<CallLease, Option<Instant>> {
         let admission = self.update_and_notify(|inner| inner.circuit.admit_call(caller, clock::now()));
         let trial = match admission {
@@ -146,25 +150,26 @@ impl AccountHealth {
         })
     }
 
-    /// Whether, how long and why a call that is due now waits.
+    /// Returns how long a call that is due now waits, and why. `None`: it does not wait.
     pub fn current_pace(&self) -> Option<Pace> {
         self.lock().pacer.current_pace(&self.name, clock::now())
     }
 
-    /// Takes in the headers of a response.
+    /// Feeds the rate-limit headers of a response to the pacer (R-PROV-6).
     pub fn observe_headers(&self, headers: &HeaderMap) {
         let readings = parse_rate_limits(headers, clock::wall_ms());
         if !readings.is_empty() {
+            // The pacer does not change the circuit, so no watcher needs to wake.
             self.lock().pacer.observe_rate_limits(&readings, clock::now());
         }
     }
 
-    /// A call begins to be answered.
+    /// Records that the first event of an answer arrived.
     pub fn record_answer_start(&self) {
         self.update_and_notify(|inner| inner.circuit.record_answer_start());
     }
 
-    /// A call has come to its end.
+    /// Records that an answer is complete.
     pub fn record_success(&self) {
         self.update_and_notify(|inner| {
             inner.circuit.record_success();
@@ -173,7 +178,7 @@ impl AccountHealth {
         });
     }
 
-    /// A call has failed.
+    /// Records a failed call. Ignores failures that [`is_failure`] does not count.
     pub fn record_failure(&self, error: &ProviderError) {
         if !is_failure(&error.fault) {
             return;
@@ -187,7 +192,7 @@ impl AccountHealth {
         });
     }
 
-    /// A person says that it is well again; whether its circuit was not closed.
+    /// Closes the circuit on the user's request. Returns whether it was not closed before.
     pub fn reset(&self) -> bool {
         self.update_and_notify(|inner| {
             inner.overloads = 0;
@@ -196,12 +201,13 @@ impl AccountHealth {
         })
     }
 
-    /// Wakes when the circuit changes.
+    /// Returns a receiver that wakes when this circuit changes.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
     fn update_and_notify<T>(&self, change: impl FnOnce(&mut AccountHealthState) -> T) -> T {
+        // The lock ends before watchers wake, because they lock again to read the new state.
         let (told, differs) = {
             let mut inner = self.lock();
             let before = inner.circuit.state();
@@ -220,19 +226,19 @@ impl AccountHealth {
     }
 
     fn lock(&self) -> MutexGuard<'_, AccountHealthState> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The state is consistent after every statement, so a panic while the lock is held leaves nothing half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A moment of the monotonic clock on the wall's.
+/// Converts a monotonic instant to wall time in ms since the epoch.
 fn wall_of(at: Instant) -> i64 {
     let left = at.saturating_duration_since(clock::now());
     clock::wall_ms().saturating_add_unsigned(left.as_millis() as u64)
 }
 
-/// The right to make one call. A trial that ends without an outcome (a cancel, a failure that does not count)
-/// gives its right back when it is dropped.
+/// Permission to make one call. Dropping a trial that ended without an outcome (a cancel, a failure that does not
+/// count) lets the next call try.
 #[derive(Debug)]
 pub struct CallLease {
     standing: Arc<AccountHealth>,
@@ -240,7 +246,7 @@ pub struct CallLease {
 }
 
 impl CallLease {
-    /// Whether the call is the trial of a circuit.
+    /// Reports whether the call is the trial of an open circuit.
     pub fn is_trial(&self) -> bool {
         self.trial.is_some()
     }
@@ -249,16 +255,18 @@ impl CallLease {
 impl Drop for CallLease {
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
+            // After an outcome the circuit has left this trial, so this changes nothing.
             self.standing
                 .update_and_notify(|inner| inner.circuit.abandon_trial(trial, clock::now()));
         }
     }
 }
 
-/// What makes an account: the provider's name, its address and its key.
+/// What identifies an account: the provider's name, its address, and a hash of its key. The hash keeps the key
+/// itself out of this long-lived map.
 type AccountKey = (String, String, u64);
 
-/// The accounts of a server.
+/// All accounts of one server.
 #[derive(Debug, Default)]
 pub struct Accounts {
     known: Mutex<BTreeMap<AccountKey, Arc<AccountHealth>>>,
@@ -266,7 +274,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account of a provider; the same one as long as name, address and key are.
+    /// Returns the account of a provider: the same one as long as name, address and key do not change.
     pub fn get_or_create(
         &self,
         name: &str,
@@ -282,13 +290,14 @@ impl Accounts {
         let standing = known
             .entry(key)
             .or_insert_with(|| Arc::new(AccountHealth::with_board(name, policy, self.board.clone())));
+        // A reload may have changed the policy of an account that exists already.
         standing.update_and_notify(|inner| inner.circuit.set_policy(policy, clock::now()));
         standing.clone()
     }
 
-    /// The circuits of all accounts that were asked for, by name; of accounts of one name the worst. One whose rest is
-    /// over and that nobody has asked since may be of an address or a key that is configured no more: another of that
-    /// name stands before it.
+    /// Returns the circuit of every known account by provider name; of accounts that share a name, the worst.
+    /// An open circuit whose rest is over ranks last. It may belong to an address or key that is no longer
+    /// configured, so no call would ever close it.
     pub fn circuit_views(&self) -> BTreeMap<String, CircuitView> {
         let mut all: BTreeMap<String, (u8, CircuitView)> = BTreeMap::new();
         for standing in self.lock().values() {
@@ -307,7 +316,7 @@ impl Accounts {
         all.into_iter().map(|(name, (_, view))| (name, view)).collect()
     }
 
-    /// Closes the circuits of a provider; whether one was not closed. None: there is no such account.
+    /// Closes all circuits of a provider. Returns whether one was not closed before; `None`: no such account.
     pub fn reset_circuits(&self, name: &str) -> Option<bool> {
         let of_name: Vec<_> = self
             .lock()
@@ -315,12 +324,14 @@ impl Accounts {
             .filter(|standing| standing.name == name)
             .cloned()
             .collect();
+        // The map is unlocked by now: a reset wakes watchers, which read it. `fold` instead of `any`, because every
+        // circuit must close, not only the first open one.
         let mut done = of_name.iter().map(|standing| standing.reset());
         let first = done.next()?;
         Some(done.fold(first, |any, one| any | one))
     }
 
-    /// Wakes when a circuit changes.
+    /// Returns a receiver that wakes when any circuit changes.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.board.subscribe()
     }
@@ -354,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_that_are_ours_do_not_count() {
+    async fn failures_of_our_own_requests_do_not_count() {
         let standing = standing();
         for _ in 0..9 {
             standing.record_failure(&error(ProviderFault::Unauthorized));
@@ -380,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_trial_gives_its_right_back_and_a_finished_one_does_not() {
+    async fn a_dropped_trial_frees_its_place_and_a_finished_one_does_not() {
         let standing = standing();
         for _ in 0..5 {
             standing.record_failure(&error(ProviderFault::Server));
@@ -399,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_account_is_shared_and_its_changes_wake() {
+    async fn accounts_are_shared_by_key_and_changes_wake_subscribers() {
         let accounts = Accounts::default();
         let policy = CircuitPolicy {
             failures: 1,
@@ -414,7 +425,7 @@ mod tests {
         assert!(board.has_changed().unwrap());
         let shown = || accounts.circuit_views()["p"].state;
         assert_eq!(shown(), CircuitState::Open);
-        // The key was set right since: the account of the wrong one is asked no more.
+        // The key was corrected since, so the account with the wrong key gets no more calls.
         tokio::time::advance(policy.rest).await;
         assert_eq!(
             (shown(), one.circuit_view().state),

@@ -1,5 +1,5 @@
-//! Whatever bytes a server sends: nothing panics, a stream has exactly one end, and how the bytes are cut makes
-//! no difference. Also what a cassette plays.
+//! Property tests over arbitrary bytes: nothing panics, a stream has exactly one end, and chunk boundaries make no
+//! difference. The same holds for what a cassette plays.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::stream::StreamEvent;
 use super::{Provider, ProviderFault, StreamEvent as Event};
 use crate::domain::Message;
 
-/// Bytes that look like a stream, and some that do not.
+/// Generates bytes that look like a stream, and some that do not.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let frames = [
         "data: ",
@@ -45,7 +45,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
 }
 
-/// A value that one of the APIs could send, with numbers and texts that it would not.
+/// Generates a value that one of the APIs could send, with unusual numbers and texts.
 fn json() -> impl Strategy<Value = String> {
     let shapes = [
         r#"{"type":"message_start","message":{"usage":{"input_tokens":N,"output_tokens":N,"cache_read_input_tokens":N}}}"#,
@@ -153,7 +153,7 @@ fn sse(chunks: &[Vec<u8>]) -> Vec<SseEvent> {
     events
 }
 
-/// What comes of a body, and whether it was wrong: as `call` reads it.
+/// Decodes a body like `call` does. Returns its events, and whether it failed.
 fn decode(mut decoder: StreamDecoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, bool) {
     let (mut out, mut events) = (EventQueue::default(), Vec::new());
     let mut wrong = false;
@@ -178,7 +178,8 @@ fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     std::iter::from_fn(|| joined.take()).collect()
 }
 
-/// At most one stop, behind everything; tool calls begin once, go on after that, and are completed once.
+/// Checks that there is at most one stop, that it is the last event, and that each tool call completes at most once.
+/// Returns whether the events end with a stop.
 fn check_order(events: &[StreamEvent]) -> Result<bool, TestCaseError> {
     let stops = events
         .iter()
@@ -196,7 +197,7 @@ fn check_order(events: &[StreamEvent]) -> Result<bool, TestCaseError> {
     Ok(last)
 }
 
-/// Words that error texts are looked through for, between others.
+/// Generates texts with words that error classification looks for.
 fn words() -> impl Strategy<Value = String> {
     let known = [
         "maximum context length is ",
@@ -242,7 +243,7 @@ fn error_body() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An event of a cassette.
+/// Generates an event of a cassette.
 fn beat() -> impl Strategy<Value = String> {
     prop_oneof![
         ("[a-zé]{0,6}", prop::option::of(0..4_usize)).prop_map(|(text, chunk)| match chunk {
@@ -269,7 +270,7 @@ fn beat() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn server_sent_events_do_not_depend_on_cuts(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+    fn chunk_boundaries_do_not_change_server_sent_events(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
         let whole = sse(std::slice::from_ref(&bytes));
         prop_assert_eq!(&sse(&cut(&bytes, &cuts)), &whole);
         let single: Vec<Vec<u8>> = bytes.iter().map(|byte| vec![*byte]).collect();
@@ -277,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_have_one_end(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+    fn any_bytes_decode_to_exactly_one_end(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
         let makes: [fn() -> StreamDecoder; 3] = [
             || StreamDecoder::new(MessagesDecoder::default()),
             || StreamDecoder::new(ChatDecoder::default()),
@@ -292,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn any_refusal_is_judged(
+    fn any_refusal_is_classified_with_a_bounded_message(
         status in prop_oneof![select(vec![200_u16, 302, 400, 401, 402, 403, 404, 413, 429, 500, 529]), any::<u16>()],
         body in error_body(),
         kind in select(vec![ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses]),
@@ -318,7 +319,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cassette_has_one_end(beats in prop::collection::vec(beat(), 0..8)) {
+    fn any_cassette_plays_exactly_one_end(beats in prop::collection::vec(beat(), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let script = Script::parse("demo", &format!(r#"{{"events": [{}]}}"#, beats.join(","))).unwrap();
         let asked = Arc::new(build_request("m", vec![Message::user_text("hello")]));
@@ -339,14 +340,14 @@ proptest! {
                 }
             }
             prop_assert_eq!(check_order(&events)?, wrong == 0);
-            // Used up.
+            // The exchange is used up.
             prop_assert!(script.open_stream(asked.clone()).await.is_err());
             Ok(())
         })?;
     }
 
     #[test]
-    fn any_cassette_is_read_or_refused(text in prop_oneof![words(), json(), error_body()], keep in any::<prop::sample::Index>()) {
+    fn any_cassette_text_parses_or_fails_without_panic(text in prop_oneof![words(), json(), error_body()], keep in any::<prop::sample::Index>()) {
         let _ = Script::parse("demo", &text);
         let good = r#"{"cassette": 1, "exchanges": [{"events": [{"text": "é"}, {"stop": "end_turn"}]}]}"#;
         let kept = keep.index(good.len());

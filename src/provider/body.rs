@@ -1,5 +1,7 @@
-//! A request's body out of pieces that were serialised before: long ones are passed on as they are, so
-//! that a long history is neither serialised nor copied at every step (R-CTX-5).
+//! Builds a request body from pieces that were serialized earlier. Long pieces are shared, so that no step
+//! serializes or copies a long history again (R-CTX-5).
+//!
+//! Knows JSON bytes, not the shape of any API. It also removes configured keys from what goes out (I15).
 
 use std::convert::Infallible;
 
@@ -8,10 +10,10 @@ use serde::Serialize;
 
 use crate::config::Redactor;
 
-/// Shorter pieces are copied together: a write each would cost more.
+/// Pieces below this size in bytes are joined, because one write for each costs more than the copy.
 const COPIED: usize = 4 * 1024;
 
-/// The pieces of a body.
+/// A request body as a list of byte pieces.
 #[derive(Debug, Default)]
 pub(crate) struct BodyPieces {
     pieces: Vec<Bytes>,
@@ -20,7 +22,7 @@ pub(crate) struct BodyPieces {
 }
 
 impl BodyPieces {
-    /// Adds bytes.
+    /// Appends bytes that are JSON already. Shares them without a copy if they are long.
     pub(crate) fn push(&mut self, piece: &Bytes) {
         self.len += piece.len();
         if piece.len() < COPIED {
@@ -31,13 +33,13 @@ impl BodyPieces {
         }
     }
 
-    /// Adds text that is JSON already.
+    /// Appends text that is JSON already.
     pub(crate) fn push_raw(&mut self, text: &str) {
         self.len += text.len();
         self.tail.extend_from_slice(text.as_bytes());
     }
 
-    /// Adds a value as JSON.
+    /// Appends a value as JSON.
     pub(crate) fn push_json(&mut self, value: &impl Serialize) {
         let before = self.tail.len();
         let written = serde_json::to_writer((&mut self.tail).writer(), value);
@@ -45,11 +47,12 @@ impl BodyPieces {
         self.len += self.tail.len() - before;
     }
 
-    /// The same without any key: whatever way one came into a history, it goes to no model (I15). A key is never
-    /// spread over two pieces, each of which holds whole values.
+    /// Removes every configured key, however it came into the history, so that none reaches a model (I15). Each piece
+    /// holds whole values, so a key never spans two pieces.
     pub(crate) fn without_keys(mut self, redactor: &Redactor) -> Self {
         self.flush();
         for piece in &mut self.pieces {
+            // A piece without a key stays shared with the cached encoding.
             if let Some(clean) = redactor.redact_bytes(piece) {
                 self.len = self.len - piece.len() + clean.len();
                 *piece = clean.into();
@@ -58,12 +61,13 @@ impl BodyPieces {
         self
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The body for the client, which sends it with the length that [`BodyPieces::len`] told.
+    /// Converts the pieces to the HTTP client's body. A streamed body has no length of its own, so the caller sets
+    /// `Content-Length` from [`BodyPieces::len`].
     pub(crate) fn into_stream(mut self) -> reqwest::Body {
         self.flush();
         reqwest::Body::wrap_stream(futures::stream::iter(
@@ -71,7 +75,7 @@ impl BodyPieces {
         ))
     }
 
-    /// All of it in one piece.
+    /// Returns the whole body as text.
     #[cfg(test)]
     pub(crate) fn text(mut self) -> String {
         self.flush();
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_order_and_length_and_does_not_copy_what_is_long() {
+    fn body_keeps_order_and_length_and_shares_long_pieces() {
         let long = Bytes::from("x".repeat(COPIED));
         let mut body = BodyPieces::default();
         body.push_raw("[");

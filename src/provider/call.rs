@@ -1,5 +1,8 @@
-//! One streaming call over HTTP: send, judge the response, decode the body under the time limits of
-//! R-PROV-2, and end with exactly one stop or one error.
+//! One streaming call over HTTP: sends the request, checks the response, and decodes the body within the time limits
+//! of R-PROV-2. It ends with exactly one stop or one error.
+//!
+//! Knows no API: the decoder and the finished body come from the folder of each. It never retries, and it does not
+//! interpret failures: see `classify`. Dropping the stream closes the connection (R-PROV-8).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,14 +25,14 @@ use super::stream::{EventStream, StreamEvent};
 use crate::base::clock;
 use crate::base::error_chain::innermost_message;
 
-/// Of a response that is not a stream, this much is read, for this long.
+/// How many bytes of a response that is not a stream are read, and for how long.
 const ERROR_BODY: usize = 256 * 1024;
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 
-/// All was said, but the server neither ends the body nor says that it is done.
+/// How long to wait for the closing event of an answer that is complete otherwise. Some servers never send it.
 const FORMALITY: Duration = Duration::from_secs(5);
 
-/// The time limits of one call.
+/// The time limits of one call (R-PROV-2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamLimits {
     pub(crate) connect: Duration,
@@ -37,7 +40,7 @@ pub(crate) struct StreamLimits {
     pub(crate) gap: Duration,
 }
 
-/// One call, ready to be made.
+/// An encoded call, ready to send.
 pub(crate) struct StreamCall {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
@@ -47,7 +50,12 @@ pub(crate) struct StreamCall {
     pub(crate) model: String,
 }
 
-/// Makes the call. Resolves when the response's head is there.
+/// Makes the call. Resolves when the response headers arrive.
+///
+/// # Errors
+///
+/// Fails if the client cannot be built, no response comes in time, or the response is not an event stream. The
+/// error contains no secret.
 pub(crate) async fn open(
     account: Arc<Account>,
     http: Arc<Http>,
@@ -70,14 +78,17 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         model,
     } = call;
     let client = http.get_or_build_client().await?;
+    // Redaction may change the length, so it comes before `Content-Length`.
     let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = client.post(url).headers(headers).body(body.into_stream());
     let mut patience = IdleTimeout::new(limits.first_event);
+    // Covers connecting too; the connect limit alone is enforced by the HTTP client.
     let Some(sent) = patience.wait(request.send()).await else {
         return Err(timed_out(account, TimeoutPhase::FirstEvent, limits.first_event));
     };
     let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
+    // Refusals carry rate-limit headers as well, so the pacer reads them before the status is checked (R-PROV-6).
     account.standing.observe_headers(response.headers());
     let status = response.status().as_u16();
     if !response.status().is_success() || !is_event_stream(response.headers()) {
@@ -90,6 +101,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         out: EventQueue::default(),
         wrong: None,
         waiting_for: TimeoutPhase::FirstEvent,
+        // The wait for headers counts towards the same limit as the wait for the first event.
         patience,
         closes_at: None,
         limits,
@@ -100,7 +112,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
     })
 }
 
-/// A response without a type is taken at its word: some servers forget it.
+/// Reports whether the response is an event stream. One without a content type counts, because some servers omit it.
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
         return true;
@@ -110,7 +122,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .starts_with("text/event-stream")
 }
 
-/// What a response means that is not the answer.
+/// Reads a response that is not an event stream and classifies it.
 pub(super) async fn read_error_response(
     account: &Account,
     model: &str,
@@ -128,7 +140,7 @@ pub(super) async fn read_error_response(
             }
         }
     };
-    // What has come by then must do.
+    // After a timeout or a broken body, classify what has arrived: the status alone decides most cases.
     let _ = tokio::time::timeout(ERROR_BODY_TIME, read).await;
     let body = String::from_utf8_lossy(&body);
     classify::classify_response(&RefusedResponse {
@@ -140,6 +152,7 @@ pub(super) async fn read_error_response(
     })
 }
 
+/// Returns the failure for a time limit that ended in `phase`.
 pub(super) fn timed_out(account: &Account, phase: TimeoutPhase, limit: Duration) -> Failure {
     let (host, limit) = (account.host_and_port(), limit.as_secs_f64());
     let message = match phase {
@@ -150,17 +163,17 @@ pub(super) fn timed_out(account: &Account, phase: TimeoutPhase, limit: Duration)
     Failure::new(ProviderFault::TimedOut(phase), message)
 }
 
-/// The answer's events. Dropping it drops the body, which closes the connection.
+/// The events of one answer. Dropping it drops the body, which closes the connection.
 struct Events {
-    /// None after the end.
+    /// `None` after the end.
     body: Option<BodyStream>,
     decoder: StreamDecoder,
     out: EventQueue,
-    /// Told after the events that came before it.
+    /// Yielded only after the events in `out`, which came before it.
     wrong: Option<DecodeError>,
     waiting_for: TimeoutPhase,
     patience: IdleTimeout,
-    /// When the answer ends without the closing word, once all was said.
+    /// When to end a complete answer without its closing event. `None` until the answer is complete.
     closes_at: Option<Instant>,
     limits: StreamLimits,
     account: Arc<Account>,
@@ -175,15 +188,18 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
+            // Decoded events go out first: an error or the end came after them.
             if let Some(event) = this.out.take() {
                 if matches!(event, StreamEvent::Stop(_))
                     && let Some(body) = this.body.take()
                 {
+                    // Reads the rest of the body, so that the connection can be reused.
                     this.http.read_on(body);
                 }
                 return Poll::Ready(Some(Ok(event)));
             }
             if let Some(wrong) = this.wrong.take() {
+                // Closes the connection before the caller handles the error.
                 this.body = None;
                 return Poll::Ready(Some(Err(this.build_provider_error(wrong))));
             }
@@ -210,6 +226,7 @@ impl Events {
                 Err(wrong) => Err(wrong),
             },
             None => self.decoder.finish_stream(&mut self.out),
+            // A connection that breaks after a complete answer does no harm.
             Some(Err(_)) if self.decoder.may_end() => self.decoder.finish_stream(&mut self.out),
             Some(Err(error)) => Err(DecodeError::broken_stream(if is_early_end(&error) {
                 "the connection ended in the middle of the answer".to_owned()
@@ -226,6 +243,7 @@ impl Events {
     fn record_progress(&mut self, progress: StreamProgress) {
         let counts = match self.waiting_for {
             TimeoutPhase::FirstEvent | TimeoutPhase::Connect => progress >= StreamProgress::Event,
+            // Pings and empty deltas do not show that a model is still answering (R-PROV-2).
             TimeoutPhase::Gap => progress == StreamProgress::Content,
         };
         if self.decoder.may_end() && !self.decoder.has_stopped() {
@@ -236,7 +254,8 @@ impl Events {
         }
     }
 
-    /// Nothing that still comes, such as a ping, makes the wait longer.
+    /// Starts the wait for the closing event, or ends the answer once that wait is over. The deadline is fixed, because
+    /// pings would extend a wait that restarts.
     fn await_closing_word(&mut self) {
         match self.closes_at {
             None => {
@@ -244,12 +263,14 @@ impl Events {
                 self.closes_at = Some(clock::now() + limit);
                 self.patience.restart(limit);
             }
+            // A flood of events never lets the timer fire, so the deadline is checked here too.
             Some(at) if clock::now() >= at => self.lose_patience(),
             Some(_) => {}
         }
     }
 
     fn lose_patience(&mut self) {
+        // The answer is complete except for its closing event, so the silence is not a failure.
         if self.decoder.may_end() {
             self.wrong = self.decoder.finish_stream(&mut self.out).err();
             return;
@@ -284,7 +305,7 @@ mod tests {
         gap: Duration::from_secs(90),
     };
 
-    /// Seconds to wait, then what comes; after the last the body stands still for ever.
+    /// Builds a body from pairs of seconds to wait and bytes that arrive then. After the last one it stalls forever.
     fn events(decoder: StreamDecoder, script: Vec<(u64, &'static str)>) -> Events {
         let account = Arc::new(build_account("work", ApiKind::Anthropic, "http://localhost"));
         let settings = HttpSettings {
@@ -317,7 +338,7 @@ mod tests {
         events(StreamDecoder::new(MessagesDecoder::default()), script)
     }
 
-    /// The end: seconds until then, and what it was.
+    /// Returns the seconds until the end, and how it ended.
     async fn ending(events: Events) -> (u64, Result<StopReason, ProviderFault>) {
         let start = clock::now();
         let all: Vec<_> = events.collect().await;
@@ -338,7 +359,7 @@ mod tests {
     const STOP: &str = "data: {\"type\":\"message_stop\"}\n\n";
 
     #[tokio::test(start_paused = true)]
-    async fn pings_and_comments_do_not_begin_an_answer() {
+    async fn pings_and_comments_do_not_satisfy_the_first_event_limit() {
         let waiting = Err(ProviderFault::TimedOut(TimeoutPhase::FirstEvent));
         assert_eq!(ending(messages(vec![])).await, (60, waiting.clone()));
         assert_eq!(
@@ -348,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_content_keeps_an_answer_alive() {
+    async fn only_content_restarts_the_gap_limit() {
         let stalled = Err(ProviderFault::TimedOut(TimeoutPhase::Gap));
         let script = vec![(59, START), (50, PING), (20, EMPTY), (19, BLOCK)];
         assert_eq!(ending(messages(script)).await, (149, stalled.clone()));
@@ -359,13 +380,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_readers_own_time_does_not_count() {
+    async fn time_without_a_reader_does_not_count() {
         let mut events = messages(vec![(0, START), (0, BLOCK), (1, TEXT), (3_600, TEXT), (0, STOP)]);
         assert_eq!(
             events.next().await.unwrap().unwrap(),
             StreamEvent::Text("a".into())
         );
-        // The body is not even polled meanwhile; its hour begins after ours.
+        // Nothing polls the body meanwhile, so its hour begins after ours.
         tokio::time::sleep(Duration::from_secs(7_200)).await;
         assert_eq!(
             ending(events).await,
@@ -374,14 +395,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_forgotten_closing_word_is_not_waited_for() {
+    async fn a_missing_done_marker_ends_the_answer_after_five_seconds() {
         let chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
         let events = events(StreamDecoder::new(ChatDecoder::default()), vec![(1, chunk)]);
         assert_eq!(ending(events).await, (6, Ok(StopReason::EndTurn)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pings_do_not_prolong_the_wait_for_a_closing_word() {
+    async fn pings_do_not_extend_the_wait_for_the_closing_event() {
         const SAID: &str =
             "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
         const EMPTY: &str = "data: {\"choices\":[]}\n\n";
@@ -391,14 +412,14 @@ mod tests {
             (StreamDecoder::new(ChatDecoder::default()), SAID, ": ping\n\n"),
             (StreamDecoder::new(MessagesDecoder::default()), delta, PING),
         ] {
-            // Far more of them than the test would wait for.
+            // Far more pings than the wait may last.
             let pings = std::iter::repeat_n((2, ping), 1_000);
             let events = events(decoder, std::iter::once((1, said)).chain(pings).collect());
             let (took, end) = ending(events).await;
             assert_eq!(end, Ok(StopReason::EndTurn));
             assert!((6..=7).contains(&took), "{took}");
         }
-        // Nor does a flood of them that never lets us wait.
+        // A flood that never lets the stream wait does not extend it either.
         let flood = std::iter::once((1, SAID)).chain(std::iter::repeat_n((0, EMPTY), 100_000));
         let mut events = events(StreamDecoder::new(ChatDecoder::default()), flood.collect());
         events.closes_at = Some(clock::now());

@@ -1,7 +1,7 @@
-//! What a cassette is: the format that `script` plays and `record` writes, and its way to and from a provider's events.
+//! The cassette format, which `script` plays and `record` writes, and its conversion to and from stream events.
 //!
-//! A cassette is JSON: one document `{"cassette": 1, "exchanges": […]}`, or lines, each one exchange.
-//! An exchange says what is answered, and may say to what:
+//! A cassette is JSON: one document `{"cassette": 1, "exchanges": […]}`, or one exchange on each line.
+//! An exchange contains an answer, and may name the request that it answers:
 //!
 //! ```json
 //! {"when": {"prompt": "fix the bug", "step": 0, "model": "demo"},
@@ -15,23 +15,23 @@
 //!    {"stop": "tool_use"}]}
 //! ```
 //!
-//! - `when`: `prompt` is contained in the last prompt (any case), `step` is the number of tool messages
-//!   after it, `model` is the model's name. Without `when` an exchange fits every call.
-//! - The first exchange that fits is played. It is used up, unless it says `repeat`.
-//! - `text` and `reasoning` may say `chunk` (characters at once) and `delay_ms` (wait before each piece).
-//! - `error`: `{"status": 529, "message": "Overloaded", "retry_after_ms": 50}` fails as that response
-//!   would: first of all events before the answer, otherwise in its midst. `{"cut": true}` breaks off.
-//! - `stop` may be left out: `tool_use` where there was a tool, else `end_turn`. Also `max_tokens`,
+//! - `when`: `prompt` occurs in the last prompt (in any case). `step` is the number of tool messages after it.
+//!   `model` is the name of the model. Without `when` an exchange matches every call.
+//! - The first match is played. It is used up unless it has `repeat`.
+//! - `text` and `reasoning` may have `chunk` (characters in each piece) and `delay_ms` (wait before each piece).
+//! - `error`: `{"status": 529, "message": "Overloaded", "retry_after_ms": 50}` fails like that response: as the first
+//!   event before the answer, otherwise during it. `{"cut": true}` breaks the answer off.
+//! - `stop` is optional: the default is `tool_use` after a tool, otherwise `end_turn`. Other values: `max_tokens`,
 //!   `refusal` (with the provider's `words`), `pause_turn`, `window_full`.
 //!
-//! Traffic of real providers is recorded (see `record`) as lines of this format too, one for each call. Then an
-//! exchange says in `recorded` when and from whom, which replaying ignores, and an event may also be:
+//! Calls of real providers are recorded (see `record`) in this format too, one line for each call. Such an exchange
+//! has `recorded` with its time and source, which replay ignores. Its events may also be:
 //!
-//! - `reasoning` with its `signature` (a signature alone is one of reasoning that was not shown), `redacted` reasoning;
-//! - `tool` with its input as `json` where that is no JSON or is written otherwise than `input` would be, and
-//!   `unfinished` where it was cut;
-//! - `error` with the `fault` that it was judged as, and all that was known of it: replayed as it was;
-//! - `{"cancelled": true}`: the call was broken off on this side. Replayed as a cut.
+//! - `reasoning` with its `signature` (a signature alone belongs to reasoning that was not shown), or `redacted`;
+//! - `tool` with its input as `json` if that is invalid JSON or `input` would be written differently, and with
+//!   `unfinished` if it was cut;
+//! - `error` with its classified `fault` and every known detail: replayed unchanged;
+//! - `{"cancelled": true}`: this side cancelled the call. Replayed as a cut.
 
 use std::time::Duration;
 
@@ -46,9 +46,10 @@ use super::request::ModelRequest;
 use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
-/// How much of a prompt a recording keeps, in characters: enough to know it again.
+/// How much of a prompt a recording keeps, in characters: enough to recognize it.
 const KNOWN_BY: usize = 200;
 
+// Unknown fields are refused throughout, so that a typo in a handwritten cassette is an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cassette {
@@ -56,11 +57,11 @@ struct Cassette {
     exchanges: Vec<Exchange>,
 }
 
-/// What is answered, and to what.
+/// An answer, and the request that it matches.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Exchange {
-    /// Where it comes from; of no meaning for playing it. First, so that a line of ours is known by its start.
+    /// The source of a recording; replay ignores it. The first field, so that our lines are recognized by their start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<Recorded>,
     #[serde(default)]
@@ -70,7 +71,7 @@ pub(super) struct Exchange {
     pub(super) events: Vec<CassetteEvent>,
 }
 
-/// Where an exchange comes from.
+/// The source of a recorded exchange.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Recorded {
     /// Milliseconds since the epoch.
@@ -80,9 +81,10 @@ pub(super) struct Recorded {
     pub(super) model: String,
 }
 
-/// How a line of a recording begins.
+/// The beginning of every recorded line.
 pub(super) const RECORDED: &str = "{\"recorded\":";
 
+/// The conditions under which an exchange matches a request; an absent one matches always.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CassetteMatch {
@@ -94,6 +96,7 @@ pub(super) struct CassetteMatch {
     pub(super) model: Option<String>,
 }
 
+/// One entry of `events`; see the module's documentation for the combinations.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CassetteEvent {
@@ -125,6 +128,7 @@ pub(super) struct CassetteEvent {
     pub(super) chunk: Option<usize>,
 }
 
+/// A tool call in a cassette.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CassetteTool {
@@ -137,6 +141,7 @@ pub(super) struct CassetteTool {
     pub(super) unfinished: bool,
 }
 
+/// The usage of a call: tokens, and the cost in US dollars if the provider reported one.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RecordedTokens {
@@ -148,6 +153,7 @@ pub(super) struct RecordedTokens {
     cost: Option<f64>,
 }
 
+/// An error in a cassette, handwritten or recorded.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Failed {
@@ -158,13 +164,13 @@ pub(super) struct Failed {
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// What it was judged as; none: it is judged by its status and message.
+    /// The classified fault. Without it, `status` and `message` are classified.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-    /// The window that an overflow named, in tokens.
+    /// The limit that an error named, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// When a quota is filled again, in ms since the epoch.
+    /// When a quota refills, in ms since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_at_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +187,11 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// The exchanges of a cassette. The error says what is wrong with it.
+/// Parses the exchanges of a cassette.
+///
+/// # Errors
+///
+/// Fails with a description if the text is empty, malformed, or of an unsupported version.
 pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
     let whole = serde_json::from_str::<Cassette>(text);
     match whole {
@@ -193,6 +203,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
             return Err(format!("version {cassette} is not supported, only 1 is"));
         }
         Err(error)
+            // Recognizable as a document, so reading it as lines would only hide the real error.
             if serde_json::from_str::<Value>(text).is_ok_and(|value| value.get("cassette").is_some()) =>
         {
             return Err(error.to_string());
@@ -208,7 +219,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
     for (at, line) in lines {
         match serde_json::from_str(line) {
             Ok(exchange) => exchanges.push(exchange),
-            // What a killed server was writing.
+            // A server was killed while it wrote this line.
             Err(_) if at + 1 == last && is_torn(text) => {}
             Err(error) => return Err(format!("line {}: {error}", at + 1)),
         }
@@ -220,7 +231,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
     }
 }
 
-/// Whether a text ends in the midst of a recorded line.
+/// Reports whether a text ends in the middle of a recorded line.
 pub(super) fn is_torn(text: &str) -> bool {
     let tail = text.rsplit('\n').next().unwrap_or_default();
     let starts = !tail.is_empty() && (tail.starts_with(RECORDED) || RECORDED.starts_with(tail));
@@ -228,8 +239,8 @@ pub(super) fn is_torn(text: &str) -> bool {
 }
 
 impl CassetteMatch {
-    /// What a request is known by.
-    /// `clean` takes secrets out: of a prompt that holds one, what stands before it is kept.
+    /// Returns what identifies a request: the beginning of its prompt, and its step.
+    /// `clean` removes secrets. A prompt is kept only up to the first one, so that no part of a secret is stored.
     pub(super) fn from_request(request: &ModelRequest, clean: impl Fn(&str) -> Option<String>) -> Self {
         let (prompt, step) = last_prompt_and_step(request);
         let without = clean(&prompt).unwrap_or_else(|| prompt.clone());
@@ -246,6 +257,7 @@ impl CassetteMatch {
         }
     }
 
+    /// Reports whether the exchange answers `request`.
     pub(super) fn matches_request(&self, request: &ModelRequest) -> bool {
         let (prompt, step) = last_prompt_and_step(request);
         self.prompt
@@ -256,8 +268,9 @@ impl CassetteMatch {
     }
 }
 
-/// The last prompt of a request, and how many steps came after it.
+/// Returns the last prompt of a request, and the number of steps after it.
 fn last_prompt_and_step(request: &ModelRequest) -> (String, usize) {
+    // Hidden user messages are the agent's own, not prompts.
     let is_prompt = |message: &Message| message.role == Role::User && !message.hidden;
     let messages = request.messages.iter().map(|item| &item.message);
     let steps = messages.clone().rev().take_while(|message| !is_prompt(message));
@@ -267,10 +280,11 @@ fn last_prompt_and_step(request: &ModelRequest) -> (String, usize) {
 }
 
 impl CassetteTool {
-    /// A call whose input came as `json`.
+    /// Records a call whose input arrived as `json`. Keeps the text itself if `input` would not reproduce it exactly.
     pub(super) fn from_json(name: String, json: String, unfinished: bool) -> Self {
         let input = serde_json::from_str(&json).unwrap_or(Value::Null);
         let written = input.to_string();
+        // White space and the order of keys may differ, so only an identical text is stored as `input`.
         let same = !input.is_null() && written == json;
         Self {
             name,
@@ -280,7 +294,7 @@ impl CassetteTool {
         }
     }
 
-    /// Its input as it is sent.
+    /// Returns the input as it was sent.
     pub(super) fn input_json(&self) -> String {
         self.json.clone().unwrap_or_else(|| self.input.to_string())
     }
@@ -351,7 +365,7 @@ impl CassetteEvent {
         }
     }
 
-    /// The end that it is, if it is one.
+    /// Returns the stop reason if this is a `stop`.
     pub(super) fn to_stop_reason(&self) -> Option<StopReason> {
         Some(match self.stop.as_deref()? {
             "tool_use" => StopReason::ToolUse,
@@ -363,7 +377,7 @@ impl CassetteEvent {
         })
     }
 
-    /// The failure that it is, if it is one.
+    /// Returns the failure if this is an `error`, a `cut` or a cancel.
     pub(super) fn to_failure(&self, account: &Account, model: &str) -> Option<Failure> {
         if let Some(failed) = &self.error {
             return Some(failed.to_failure(account, model));
@@ -394,7 +408,7 @@ impl Failed {
         }
     }
 
-    /// Judged as a response with that status would be.
+    /// Classifies the error like a response with its status.
     fn classify_as_response(&self, account: &Account, model: &str) -> Failure {
         let mut headers = HeaderMap::new();
         if let Some(ms) = self.retry_after_ms {
@@ -436,7 +450,7 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
     }
 }
 
-/// The fault of that name; none for one that is not known.
+/// Returns the fault with this name; `None` for an unknown one.
 fn fault_of(name: &str, failed: &Failed) -> Option<ProviderFault> {
     let all = [
         ProviderFault::Throttled,
@@ -464,6 +478,7 @@ fn fault_of(name: &str, failed: &Failed) -> Option<ProviderFault> {
         ProviderFault::NotTheApi,
         ProviderFault::Local,
     ];
+    // Compares with `fault_name`, so that the two directions cannot disagree.
     all.into_iter().find(|fault| fault_name(fault) == name)
 }
 
@@ -472,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cassettes_are_lines_too_and_their_errors_are_found() {
+    fn cassettes_parse_as_lines_and_errors_name_their_line() {
         let lines = "{\"events\": [{\"text\": \"a\"}]}\n\n{\"events\": []}\n";
         assert_eq!(parse(lines).unwrap().len(), 2);
         for (text, expected) in [
@@ -493,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_of_a_recording_is_passed_over() {
+    fn a_torn_last_line_of_a_recording_is_skipped() {
         let whole = "{\"recorded\":{\"at_ms\":1,\"provider\":\"p\",\"kind\":\"k\",\"model\":\"m\"},\"when\":{},\"events\":[]}";
         for cut in 1..whole.len() {
             let text = format!("{whole}\n{}", &whole[..cut]);
@@ -507,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_a_name_of_its_own() {
+    fn fault_names_round_trip() {
         let failed = Failed {
             limit: Some(7),
             reset_at_ms: Some(8),
@@ -526,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_stay_as_they_were_written() {
+    fn tool_inputs_round_trip_byte_for_byte() {
         for json in ["{\"a\":1}", "{ \"a\": 1 }", "{\"a\":", "", "null", "7"] {
             assert_eq!(
                 CassetteTool::from_json("t".into(), json.into(), false).input_json(),

@@ -1,20 +1,20 @@
-//! The circuit breaker (R-PROV-5): a pure state machine, the clock is passed in.
+//! The circuit breaker (R-PROV-5): a pure state machine whose caller passes the clock in.
 //!
-//! So many failures in a row open it; while it is open nothing is called; after its rest one call passes as a
-//! trial, whose outcome closes it or opens it again. A person may try at any time. What counts as a failure is
-//! its owner's matter: see `standing` for providers.
+//! Consecutive failures open it. While it is open, no automatic call is made. After its rest one call passes as a
+//! trial, whose outcome closes the circuit or opens it again. A person may try at any time.
+//! The owner decides what counts as a failure: see `account_health` for providers.
 
 use std::time::Duration;
 
 use crate::base::clock::Instant;
 use crate::domain::CircuitState;
 
-/// When a circuit opens, and for how long.
+/// When a circuit opens, and for how long (R-PROV-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitPolicy {
-    /// Failures in a row that open it. Default 5.
+    /// Consecutive failures that open it. Default 5.
     pub failures: u32,
-    /// How long nothing is called. Default 30 s.
+    /// How long it stays open before a trial. Default 30 s.
     pub rest: Duration,
 }
 
@@ -27,25 +27,24 @@ impl Default for CircuitPolicy {
     }
 }
 
-/// Who wants to call.
+/// Who asks to make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// A person's new prompt, with nowhere else to go: it is itself the trial.
+    /// A person's new prompt with no other provider to go to. It is itself the trial.
     Person,
-    /// Everything else.
+    /// Every other caller, including automatic retries.
     Machine,
 }
 
-/// Whether a call may be made.
+/// The circuit's answer to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may.
+    /// The call may proceed.
     Pass,
-    /// It may, as a trial of that number.
+    /// The call may proceed as the trial with this number.
     Trial(u64),
-    /// It may not.
     Refused {
-        /// When a trial is due; none while one is under way.
+        /// When a trial is due; `None` while one is running.
         until: Option<Instant>,
     },
 }
@@ -57,18 +56,19 @@ enum CircuitPhase {
     Trial { number: u64 },
 }
 
-/// A circuit.
+/// The breaker of one account or other peer.
 #[derive(Clone, Debug)]
 pub struct Circuit {
     policy: CircuitPolicy,
     state: CircuitPhase,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
+    /// Trials so far; numbers them, so that an abandoned one cannot end a later one.
     trials: u64,
 }
 
 impl Circuit {
-    /// A closed one.
+    /// Creates a closed circuit.
     pub fn new(policy: CircuitPolicy) -> Self {
         Self {
             policy,
@@ -78,7 +78,7 @@ impl Circuit {
         }
     }
 
-    /// The policy changes; the state stays, and no rest is longer than the new one.
+    /// Replaces the policy. The state stays, but a running rest is cut to the new length.
     pub fn set_policy(&mut self, policy: CircuitPolicy, now: Instant) {
         self.policy = policy;
         if let CircuitPhase::Open { until } = &mut self.state {
@@ -86,7 +86,7 @@ impl Circuit {
         }
     }
 
-    /// How it stands, and when an open one lets a trial through.
+    /// Returns the state, and when an open circuit admits a trial.
     pub fn state(&self) -> (CircuitState, Option<Instant>) {
         match self.state {
             CircuitPhase::Closed => (CircuitState::Closed, None),
@@ -95,12 +95,12 @@ impl Circuit {
         }
     }
 
-    /// Failures in a row so far.
+    /// Returns the number of consecutive failures so far.
     pub fn failure_count(&self) -> u32 {
         self.failures
     }
 
-    /// So many further failures in a row open it; 0 when it is not closed.
+    /// Returns how many more consecutive failures open it; 0 when it is not closed.
     pub fn failures_left(&self) -> u32 {
         match self.state {
             CircuitPhase::Closed => self.policy.failures.saturating_sub(self.failures),
@@ -108,7 +108,7 @@ impl Circuit {
         }
     }
 
-    /// Whether a machine's call would be let through now.
+    /// Reports whether an automatic call would be admitted now. Does not start a trial.
     pub fn would_admit(&self, now: Instant) -> bool {
         match self.state {
             CircuitPhase::Closed => true,
@@ -117,8 +117,8 @@ impl Circuit {
         }
     }
 
-    /// Asks whether a call may be made. A trial must be followed by [`Self::record_success`], [`Self::record_failure`] or
-    /// [`Self::abandon_trial`].
+    /// Admits or refuses a call. The caller must follow a trial with [`Self::record_success`],
+    /// [`Self::record_failure`] or [`Self::abandon_trial`]; otherwise the circuit stays half open.
     pub fn admit_call(&mut self, caller: Caller, now: Instant) -> Admission {
         match (self.state, caller) {
             (CircuitPhase::Closed, _) => Admission::Pass,
@@ -126,7 +126,7 @@ impl Circuit {
                 Admission::Refused { until: Some(until) }
             }
             (CircuitPhase::Trial { .. }, Caller::Machine) => Admission::Refused { until: None },
-            // A person is never refused without a call; a later trial takes the place of an earlier one.
+            // A person is never refused without a call (R-PROV-5). A later trial replaces an earlier one.
             (CircuitPhase::Open { .. } | CircuitPhase::Trial { .. }, _) => {
                 self.trials += 1;
                 self.state = CircuitPhase::Trial { number: self.trials };
@@ -135,27 +135,28 @@ impl Circuit {
         }
     }
 
-    /// A call has come to its end, whichever: what was called works.
+    /// Records a completed call and closes the circuit, for any call: each one shows that the peer works.
     pub fn record_success(&mut self) {
         self.failures = 0;
         self.state = CircuitPhase::Closed;
     }
 
-    /// A trial has begun to be answered: others may call again. Should it break after all, that one failure
-    /// opens the circuit again.
+    /// Records that a trial has begun to be answered: other calls may proceed, rather than wait for a long answer.
+    /// One more failure opens the circuit again.
     pub fn record_answer_start(&mut self) {
+        // In a closed circuit only the end of an answer counts, because the answer may still break off.
         if let CircuitPhase::Trial { .. } = self.state {
             self.failures = self.policy.failures.saturating_sub(1);
             self.state = CircuitPhase::Closed;
         }
     }
 
-    /// A call has failed.
+    /// Records a failed call. Opens the circuit if the call was a trial or the last of the allowed failures.
     pub fn record_failure(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         let opens = match self.state {
             CircuitPhase::Closed => self.failures >= self.policy.failures,
-            // A call that was begun before it opened: it says nothing new.
+            // The call began before the circuit opened, so it says nothing new and must not extend the rest.
             CircuitPhase::Open { .. } => false,
             CircuitPhase::Trial { .. } => true,
         };
@@ -166,15 +167,15 @@ impl Circuit {
         }
     }
 
-    /// A trial was given up without an outcome (a cancel, a failure that is not the other side's): the next call
-    /// may try.
+    /// Ends a trial without an outcome (a cancel, or a failure that is not the peer's), so that the next call may try.
+    /// Does nothing if that trial has had its outcome or was replaced.
     pub fn abandon_trial(&mut self, trial: u64, now: Instant) {
         if self.state == (CircuitPhase::Trial { number: trial }) {
             self.state = CircuitPhase::Open { until: now };
         }
     }
 
-    /// A person says that it is well again; whether it was not closed.
+    /// Closes the circuit on a person's request. Returns whether it was not closed before.
     pub fn reset(&mut self) -> bool {
         let was_closed = self.state == CircuitPhase::Closed;
         self.record_success();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fifth_failure_in_a_row_opens_it() {
+    fn the_fifth_consecutive_failure_opens_the_circuit() {
         let now = clock::now();
         let mut circuit = Circuit::new(CircuitPolicy::default());
         for left in [5, 4, 3, 2] {
@@ -222,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn after_its_rest_one_call_tries() {
+    fn one_trial_passes_after_the_rest_and_decides_the_state() {
         let now = clock::now();
         let later = now + 30 * SECOND;
         type Outcome = fn(&mut Circuit, Instant);
-        // (what becomes of the trial, the state after it, until)
+        // (name, outcome of the trial, the state after it, until)
         let cases: [(&str, Outcome, _, _); 3] = [
             (
                 "succeeds",
@@ -265,12 +266,12 @@ mod tests {
     }
 
     #[test]
-    fn a_person_may_try_at_once_and_again() {
+    fn a_person_may_try_while_the_circuit_is_open_or_half_open() {
         let now = clock::now();
         let mut circuit = open(now);
         assert_eq!(circuit.admit_call(Caller::Person, now), Admission::Trial(1));
         assert_eq!(circuit.admit_call(Caller::Person, now), Admission::Trial(2));
-        // The first is not waited for any more.
+        // The second trial replaced the first, whose end no longer matters.
         circuit.abandon_trial(1, now);
         assert_eq!(circuit.state().0, CircuitState::HalfOpen);
         circuit.abandon_trial(2, now);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_breaks_in_the_middle_opens_it_again_at_once() {
+    fn a_trial_that_breaks_after_its_start_reopens_the_circuit() {
         let now = clock::now();
         let mut circuit = open(now);
         circuit.admit_call(Caller::Person, now);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_before_it_opened_neither_lengthens_its_rest_nor_decides_for_the_trial() {
+    fn a_late_failure_does_not_extend_the_rest_and_a_late_success_closes() {
         let now = clock::now();
         let mut circuit = open(now);
         circuit.record_failure(now + 20 * SECOND);
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_tells_whether_it_mattered() {
+    fn reset_reports_whether_the_circuit_was_not_closed() {
         let now = clock::now();
         assert!(open(now).reset());
         let mut circuit = Circuit::new(CircuitPolicy::default());
@@ -309,9 +310,9 @@ mod tests {
     }
 
     proptest! {
-        /// However calls come and go: a machine never calls while it rests, and a rest always ends.
+        /// For any sequence of calls, no machine calls during a rest, and every rest ends.
         #[test]
-        fn it_rests_and_its_rest_ends(steps in prop::collection::vec((0_u8..6, 0_u64..40), 0..80)) {
+        fn machines_never_call_during_a_rest_and_every_rest_ends(steps in prop::collection::vec((0_u8..6, 0_u64..40), 0..80)) {
             let mut now = clock::now();
             let mut circuit = Circuit::new(CircuitPolicy::default());
             let mut trial = 0;

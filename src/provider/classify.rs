@@ -1,9 +1,9 @@
-//! The one place that looks at what providers say when something failed: status, headers and body in,
-//! a [`Failure`] out. Nothing else decides on a message's text.
+//! Interprets what providers say about failures: status, headers and body in, a [`Failure`] out. No other code
+//! decides by the text of a message.
 //!
-//! Texts are those that the APIs and servers are known to send; matching is on lower-case words, and
-//! the order of the questions matters: what names the length of the prompt is asked first, because its
-//! status differs from server to server.
+//! Knows the texts that APIs and servers are known to send, and matches them in lower case. The order of the checks
+//! matters: a prompt that is too long comes first, because its status differs between servers. It decides no
+//! retries: see `error` and `retry`. `tests/e2e/faults/cases.rs` pins every case.
 
 mod output_limit;
 mod retry_after;
@@ -23,7 +23,7 @@ use super::models::{KnownList, current_day, suggest_model_names};
 use super::registry::naming_at;
 use crate::base::{clock, text};
 
-/// A failed call, before it is known whose it was. May hold secrets: see [`Account::build_provider_error`].
+/// A failed call without its account. May contain secrets until [`Account::build_provider_error`] redacts them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) fault: ProviderFault,
@@ -36,6 +36,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Creates a failure with only a fault and a message.
     pub(crate) fn new(fault: ProviderFault, message: impl Into<String>) -> Self {
         Self {
             fault,
@@ -48,19 +49,19 @@ impl Failure {
         }
     }
 
-    /// The stream is not what it should be, or ended before its stop event.
+    /// Creates the failure of a stream that is malformed or ended before its stop event.
     pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
         Self::new(ProviderFault::BrokenStream, message)
     }
 
-    /// Adds what the person can do.
+    /// Adds what the user can do.
     pub(crate) fn with_user_action(mut self, action: impl Into<String>) -> Self {
         self.user_action = Some(action.into());
         self
     }
 }
 
-/// A response that is not the answer that was asked for.
+/// A response that is not an event stream.
 pub(crate) struct RefusedResponse<'a> {
     pub(crate) account: &'a Account,
     pub(crate) model: &'a str,
@@ -69,7 +70,7 @@ pub(crate) struct RefusedResponse<'a> {
     pub(crate) body: &'a str,
 }
 
-/// The provider's id of a request.
+/// Returns the id that the provider gave a request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     [
         "request-id",
@@ -83,12 +84,14 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// What a response with an error status, or a body that is not a stream, means.
+/// Classifies a response with an error status, or with a body that is not a stream.
 pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     let told = ErrorWords::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
+        // Some gateways send errors with status 200.
         200..300 if told.is_error => fault_of(None, &told, refusal.headers),
+        // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
         status => fault_of(Some(status), &told, refusal.headers),
     };
@@ -108,17 +111,17 @@ pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     }
 }
 
-/// The provider's own word on whether the request may be made again.
+/// Returns the provider's own advice on whether to retry.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
     headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Whether text in a stream reads as an error with words of its own.
+/// Reports whether text in a stream contains an error message.
 pub(crate) fn has_message(data: &str) -> bool {
     !ErrorWords::read(data).message.is_empty()
 }
 
-/// What an error inside a stream means; `data` is the whole event.
+/// Classifies an error inside a stream; `data` is the whole event.
 pub(crate) fn classify_stream_error(account: &Account, model: &str, data: &str) -> Failure {
     let told = ErrorWords::read(data);
     let fault = fault_of(told.status, &told, &HeaderMap::new());
@@ -143,6 +146,7 @@ fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
     let header = |name: &str| refusal.headers.get(name).and_then(|value| value.to_str().ok());
     match (refusal.status, header("location"), header("content-type")) {
         (300..400, Some(to), _) => {
+            // The query of a login page may contain a token, so it stays out of the message.
             let to = to.split(['?', '#']).next().unwrap_or(to);
             format!("{host} redirects to {to} instead of answering")
         }
@@ -151,20 +155,20 @@ fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
     }
 }
 
-/// What a body tells, in whichever of the usual forms.
+/// The contents of an error body, in any of the usual forms.
 #[derive(Debug, Default)]
 struct ErrorWords {
     is_error: bool,
-    /// The code and the type, in lower case, with a space between.
+    /// Code, type and status words in lower case, separated by spaces.
     code: String,
     message: String,
-    /// The message and what a gateway passes on from behind it, in lower case.
+    /// The message, and the upstream error that a gateway passes on, in lower case.
     text: String,
-    /// A status inside the body.
+    /// A status in the body.
     status: Option<u16>,
-    /// A window in a field of its own (llama.cpp).
+    /// The context window in a separate field (llama.cpp).
     window: Option<u64>,
-    /// What is used up is filled again within a minute (Google says "quota" of that too).
+    /// The limit refills within a minute. Google calls that a quota too.
     per_minute: bool,
     /// A wait in the body (Google, OpenAI).
     retry_after: Option<Duration>,
@@ -177,7 +181,7 @@ impl ErrorWords {
             return Self::from_plain_text(body);
         };
         let value = match value {
-            // Google's compatible API wraps its error into a list.
+            // Google's compatible API wraps its error in a list.
             Value::Array(mut items) if !items.is_empty() => items.swap_remove(0),
             value => value,
         };
@@ -208,13 +212,13 @@ impl ErrorWords {
         let known = |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok());
         let status = known(&nested["code"]).or_else(|| known(&nested["status"]));
         let is_error = !error.is_null() || value["object"] == "error" || value["type"] == "error";
-        // "Provider returned error" says nothing: what it passes on does.
+        // "Provider returned error" says nothing; the upstream error does.
         let message = if message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
             format!("{message}: {}", text::one_line(&behind, 500))
         } else {
             message
         };
-        // Words in an unknown place are better than none.
+        // An error in an unknown form is better than none.
         let says_anything = value.as_object().is_some_and(|fields| !fields.is_empty());
         let message = if message.is_empty() && says_anything {
             text::one_line(body, 500)
@@ -228,6 +232,7 @@ impl ErrorWords {
             retry_after: retry_after::delay_in(body).or_else(|| retry_after::delay_told(&text)),
             text,
             message,
+            // `code` may also be a number of the vendor's own.
             status: status.filter(|status| (400..600).contains(status)),
             window: nested["n_ctx"].as_u64(),
             per_minute: body.contains("PerMinute"),
@@ -255,15 +260,16 @@ impl ErrorWords {
     }
 }
 
-/// The title of a web page.
+/// Returns the title of a web page.
 fn page_title(page: &str) -> Option<String> {
+    // ASCII lower case keeps the byte offsets, so they are valid in the original text.
     let lower = page.to_ascii_lowercase();
     let from = lower.find("<title>")? + "<title>".len();
     let to = from + lower[from..].find("</title>")?;
     Some(text::one_line(page.get(from..to)?, 200))
 }
 
-/// A text in whatever shape: a string, or strings somewhere in a list (FastAPI).
+/// Returns a text in any shape: a string, or strings somewhere in a list (FastAPI).
 fn extract_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
@@ -279,6 +285,7 @@ fn extract_text(value: &Value) -> Option<String> {
     }
 }
 
+/// Chooses the fault. Checks by text come before the status, because one status covers several faults.
 fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> ProviderFault {
     let throttled = status == Some(429);
     if too_long(told, throttled) {
@@ -286,6 +293,7 @@ fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Prov
             limit: told.window.or_else(|| limit_in(&told.text)),
         };
     }
+    // Before the status: a used-up quota often comes with 429, but waiting would not help (R-PROV-2).
     if quota_exhausted(status, told) {
         return ProviderFault::QuotaExhausted {
             reset_at: reset_at(&told.text, headers),
@@ -298,6 +306,7 @@ fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Prov
         return ProviderFault::ContentPolicy;
     }
     if status == Some(413) {
+        // After the image check: some servers send 413 for an image that is too large.
         return ProviderFault::PromptTooLong { limit: None };
     }
     if told.contains_any(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529)
@@ -320,7 +329,7 @@ fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Prov
     }
 }
 
-/// Errors inside a stream have no status, but a code.
+/// Chooses the fault by code, for errors inside a stream that have no status.
 fn fault_of_code(code: &str) -> ProviderFault {
     let has = |any: &[&str]| any.iter().any(|word| code.contains(word));
     if has(&["rate_limit", "too_many_requests", "resource_exhausted", "throttl"]) {
@@ -374,7 +383,7 @@ fn too_long(told: &ErrorWords, throttled: bool) -> bool {
         "context the overflows",
         "exceeded model token limit",
     ];
-    // What throttles speaks of tokens too; only the texts above tell that no wait would help.
+    // Throttling errors mention tokens too. Only the texts above mean that waiting would not help.
     let by_code = !throttled && CODES.iter().any(|code| told.code.contains(code));
     by_code
         || TEXTS.iter().any(|words| told.text.contains(words))
@@ -382,8 +391,8 @@ fn too_long(told: &ErrorWords, throttled: bool) -> bool {
         || (!throttled && length_refused(&told.text))
 }
 
-/// Some length of the prompt and a complaint about it, in whichever words: `total length 5000 of the messages is too
-/// long`. Not the length of a tool's name, and not what is allowed per minute.
+/// Reports whether a text complains about the length of the prompt in any words: `total length 5000 of the messages
+/// is too long`. Excludes the length of a tool's name and limits per minute.
 fn length_refused(text: &str) -> bool {
     const LENGTHS: [&str; 6] = [
         "total length",
@@ -405,7 +414,7 @@ fn length_refused(text: &str) -> bool {
     names(&LENGTHS) && names(&COMPLAINTS) && !names(&["per min", "per day", "tool name", "function name"])
 }
 
-/// A wrong key that comes with status 400 (Google, xAI), or inside a stream.
+/// Reports whether the text refuses the key. Google and xAI do so with status 400, others inside a stream.
 fn key_refused(told: &ErrorWords) -> bool {
     const TEXTS: [&str; 18] = [
         "api key not valid",
@@ -430,13 +439,14 @@ fn key_refused(told: &ErrorWords) -> bool {
     told.contains_any(&TEXTS)
 }
 
-/// `inputs tokens + max_new_tokens must be <= 4097`.
+/// Recognizes Hugging Face's error: `inputs tokens + max_new_tokens must be <= 4097`.
 fn hugging_face(text: &str) -> bool {
     text.contains("tokens") && text.contains("must be <=")
 }
 
-/// The window that an overflow's text names.
+/// Returns the context window that an overflow error names (R-CTX-3).
 fn limit_in(text: &str) -> Option<u64> {
+    // From specific to general, because the first match wins.
     const BEFORE: [&str; 19] = [
         "maximum context length is",
         "maximum context length of",
@@ -468,7 +478,8 @@ fn limit_in(text: &str) -> Option<u64> {
     })
 }
 
-/// The number that `text` begins with, after at most a few signs that are no digits.
+/// Returns the number at the beginning of `text`, after at most three other characters. Values that cannot be a
+/// context window count as absent.
 fn leading_number(text: &str) -> Option<u64> {
     let start = text.bytes().take(4).position(|b| b.is_ascii_digit())?;
     let digits: String = text[start..]
@@ -511,17 +522,18 @@ fn quota_exhausted(status: Option<u16>, told: &ErrorWords) -> bool {
     ];
     match status {
         Some(402) => true,
+        // A limit per minute passes by itself, so it is a throttle.
         None | Some(400 | 403 | 429) => told.contains_any(&TEXTS) && !told.per_minute,
         Some(_) => false,
     }
 }
 
-/// When a quota is filled again: `… regain access on 2026-12-01 at 00:00 UTC`, or a header.
+/// Returns when a quota refills, from a text (`… regain access on 2026-12-01 at 00:00 UTC`) or a header.
 fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
     retry_after::date_in(text).or_else(|| {
         let header = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
         let reset = header("x-ratelimit-reset")?;
-        // Seconds and milliseconds since the epoch are both in use; small numbers are neither.
+        // Both seconds and milliseconds since the epoch are in use; a small number is neither.
         match reset {
             1_000_000_000..=9_999_999_999 => Some(reset * 1_000),
             1_000_000_000_000.. => Some(reset),
@@ -575,7 +587,7 @@ fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
     status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.contains_any(&TEXTS)
 }
 
-/// How to choose a model that the provider has, with those that were perhaps meant.
+/// Suggests how to choose another model, with similar names that the provider may have.
 fn other_model(account: &Account, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
     let meant = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
@@ -590,7 +602,7 @@ fn other_model(account: &Account, model: &str) -> String {
     )
 }
 
-/// What the person can do.
+/// Returns what the user can do about a fault.
 fn suggest_user_action(
     fault: &ProviderFault,
     account: &Account,
@@ -609,6 +621,7 @@ fn suggest_user_action(
         ProviderFault::NotFound | ProviderFault::NotTheApi => {
             Some(format!("check [provider.{name}] base_url"))
         }
+        // OpenAI names the endpoint that the model needs.
         ProviderFault::InvalidRequest if told.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }

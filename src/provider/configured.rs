@@ -1,13 +1,16 @@
-//! From settings to what a provider is built from.
+//! Converts settings to the [`ProviderSpec`] from which `registry` builds a provider.
+//!
+//! The only file of this module that knows the configuration's schema. It decides no defaults: `config` does.
 
 use super::models::ModelOverride;
 use super::registry::{ApiKind, CallLimits, ProviderSpec};
 use super::retry::RetryPolicy;
 use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, RetryProfile, Settings};
 
-/// The specification of `provider`, one of the providers of `settings`.
+/// Returns the specification of `provider`, which must be one of the providers in `settings`.
 pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
     let network = &settings.network;
+    // `HTTPS_PROXY` and `HTTP_PROXY` apply by the scheme of the target, not of the proxy.
     let proxy = if provider.base_url.starts_with("https:") {
         network.https_proxy.as_ref()
     } else {
@@ -47,7 +50,7 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings) -> ProviderS
     }
 }
 
-/// Knows every secret of the configuration.
+/// Builds a redactor for every secret in the configuration: a key of one provider must not reach another (I15).
 fn build_redactor(settings: &Settings) -> Redactor {
     let redactor = Redactor::default();
     redactor.learn_all(settings);

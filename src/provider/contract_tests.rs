@@ -1,6 +1,7 @@
-//! One suite over all decoders (quality §2): streams in the APIs' real formats, cut at every byte and fed
-//! byte by byte, give the same events; cut off at any byte they give one clean error, and no tool call
-//! whose input is not whole is ever completed.
+//! One suite over all decoders, with streams in the APIs' real formats.
+//!
+//! Split at every byte, or fed byte by byte, a stream gives the same events. Cut off at any byte, it gives one clean
+//! error. No tool call with incomplete input is ever completed.
 
 mod findings;
 mod mutation;
@@ -48,9 +49,9 @@ fn run<'a>(
     (events, result.err())
 }
 
-/// How pieces fall depends on how the bytes came: joined, they do not.
+/// Adds an event and joins pieces of one kind, because their boundaries depend on the chunks of bytes.
 fn join(events: &mut Vec<StreamEvent>, event: StreamEvent) {
-    // Compared apart, in `findings`.
+    // `findings` compares attachments.
     if matches!(event, StreamEvent::ToolUseAttached { .. }) {
         return;
     }
@@ -87,7 +88,7 @@ fn check(name: &str, make: Make, stream: &str, expected: &[StreamEvent]) {
     }
 }
 
-/// What comes of the beginning of a stream is the beginning of its events, and the rest is an error.
+/// Checks a stream that was cut off: its events are the beginning of the expected ones, and it ends with an error.
 fn check_cut_off(name: &str, make: Make, bytes: &[u8], expected: &[StreamEvent]) {
     let (events, wrong) = run(make, [bytes]);
     let stopped = matches!(events.last(), Some(StreamEvent::Stop(_)));
@@ -180,7 +181,7 @@ fn anthropic(events: &str) -> String {
 }
 
 #[test]
-fn messages_with_thinking_text_and_tools() {
+fn messages_decode_thinking_text_and_tools() {
     let stream = anthropic(
         r#"event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
@@ -275,7 +276,7 @@ data: {"type":"message_stop"}
         name: "list".into(),
     });
     expected.push(usage(25, 89, 3, 7));
-    // Whether an empty input is whole is known only at the end.
+    // Only the end of the answer shows whether an empty input is complete.
     expected.push(StreamEvent::ToolInput {
         index: 5,
         json: "{}".into(),
@@ -286,7 +287,7 @@ data: {"type":"message_stop"}
 }
 
 #[test]
-fn messages_end_in_many_ways() {
+fn messages_decode_every_stop_reason() {
     let block = r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}
 
 "#;
@@ -294,7 +295,7 @@ fn messages_end_in_many_ways() {
         let end = format!(
             "data: {{\"type\":\"message_delta\",\"delta\":{delta},\"usage\":{{\"output_tokens\":2}}}}\n\n"
         );
-        // Some gateways begin twice, and some end with OpenAI's word.
+        // Some gateways send the start twice, and some end with OpenAI's marker.
         anthropic(&format!(
             "{AGAIN}{block}{end}data: {{\"type\":\"message_stop\"}}\n\ndata: [DONE]\n\n"
         ))
@@ -328,7 +329,7 @@ fn messages_end_in_many_ways() {
 }
 
 #[test]
-fn a_tool_call_cut_at_the_output_limit_is_not_completed() {
+fn messages_tool_call_cut_at_the_output_limit_is_not_completed() {
     for partial in ["{\\\"path\\\": \\\"sr", ""] {
         let stream = anthropic(&format!(
             r#"data: {{"type":"content_block_start","index":0,"content_block":{{"type":"tool_use","id":"t","name":"w","input":{{}}}}}}
@@ -356,7 +357,7 @@ data: {{"type":"message_stop"}}
 }
 
 #[test]
-fn messages_that_go_wrong() {
+fn malformed_messages_streams_end_with_an_error() {
     let told = |events: &str| run(messages, [anthropic(events).as_bytes()]).1;
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     assert_eq!(
@@ -403,7 +404,7 @@ const USAGE: &str = r#"data: {"id":"c","choices":[],"usage":{"prompt_tokens":35,
 const DONE: &str = "data: [DONE]\n\n";
 
 #[test]
-fn chat_with_text_tools_and_usage() {
+fn chat_decodes_text_tools_and_usage() {
     let stream = deltas(
         &[
             r#"{"role":"assistant","content":"","refusal":null}"#,
@@ -436,7 +437,7 @@ fn chat_with_text_tools_and_usage() {
 }
 
 #[test]
-fn chat_reasons_under_many_names() {
+fn chat_decodes_reasoning_under_every_field_name() {
     for first in [
         r#"{"reasoning_content":"hm"}"#,
         r#"{"reasoning":"hm"}"#,
@@ -447,7 +448,7 @@ fn chat_reasons_under_many_names() {
     ] {
         let stream = deltas(&[first, r#"{"content":"yes","reasoning_content":null}"#], "stop") + DONE;
         let mut expected = vec![thought("hm"), text("yes"), stop(StopReason::EndTurn)];
-        // Whoever gave them wants them back as they are.
+        // The server that gave these details requires them back unchanged.
         let delta: serde_json::Value = serde_json::from_str(first).unwrap();
         if let Some(details) = delta.get("reasoning_details") {
             let kept = serde_json::json!({"reasoning_details": details}).to_string();
@@ -458,10 +459,10 @@ fn chat_reasons_under_many_names() {
 }
 
 #[test]
-fn chat_calls_tools_in_many_ways() {
+fn chat_decodes_every_variant_of_tool_calls() {
     let call = r#"{"function":{"name":"a","arguments":"{\"x\":1}"}"#;
     let two: &[&[&str]] = &[
-        // Numbers, ids, or neither; whole calls or pieces.
+        // Indexes, ids, or neither; whole calls or pieces.
         &[&format!(
             r#"{{"tool_calls":[{call},"index":0}},{{"index":1,"function":{{"name":"b","arguments":"{{}}"}}}}]}}"#
         )],
@@ -472,23 +473,23 @@ fn chat_calls_tools_in_many_ways() {
             &format!(r#"{{"tool_calls":[{call},"id":"1"}}]}}"#),
             r#"{"tool_calls":[{"id":"2","function":{"name":"b","arguments":"{}"}}]}"#,
         ],
-        // Every call has the number 0.
+        // Every call has index 0.
         &[
             &format!(r#"{{"tool_calls":[{call},"index":0,"id":"1"}}]}}"#),
             r#"{"tool_calls":[{"index":0,"id":"2","function":{"name":"b","arguments":"{}"}}]}"#,
         ],
-        // Arguments as an object.
+        // The arguments are an object.
         &[
             r#"{"tool_calls":[{"index":0,"function":{"name":"a","arguments":{"x":1}}},{"index":1,"function":{"name":"b","arguments":{}}}]}"#,
         ],
-        // The name again in every piece, and pieces without a number.
+        // Every piece repeats the name, and pieces have no index.
         &[
             r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{\"x\""}}]}"#,
             r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":":1}"}}]}"#,
             r#"{"tool_calls":[{"id":"2","function":{"name":"b","arguments":""}}]}"#,
             r#"{"tool_calls":[{"function":{"arguments":"{}"}}]}"#,
         ],
-        // Input before the name.
+        // The input arrives before the name.
         &[
             r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"name":"a","arguments":":1}"}}]}"#,
@@ -525,7 +526,7 @@ fn chat_calls_tools_in_many_ways() {
 }
 
 #[test]
-fn chat_ends_in_many_ways() {
+fn chat_decodes_every_finish_reason() {
     for (finish, reason) in [
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
@@ -533,7 +534,7 @@ fn chat_ends_in_many_ways() {
         ("tool_calls", StopReason::EndTurn),
         ("something_new", StopReason::EndTurn),
     ] {
-        // With and without the closing word, and with the usage in the last piece.
+        // With and without the closing marker, and with the usage in the last piece.
         for end in [DONE, ""] {
             let stream = deltas(&[r#"{"content":"a"}"#], finish) + end;
             check(finish, chat, &stream, &[text("a"), stop(reason.clone())]);
@@ -555,7 +556,7 @@ fn chat_ends_in_many_ways() {
 }
 
 #[test]
-fn chat_counts_tokens_in_many_ways() {
+fn chat_decodes_usage_in_every_format() {
     let with = |usage: &str| {
         let stream = deltas(&[r#"{"content":"a"}"#], "stop")
             + &format!("data: {{\"choices\":[],\"usage\":{usage}}}\n\n")
@@ -585,7 +586,7 @@ fn chat_counts_tokens_in_many_ways() {
 }
 
 #[test]
-fn chat_cut_at_the_output_limit() {
+fn chat_tool_call_cut_at_the_output_limit_is_not_completed() {
     let calls = r#"{"tool_calls":[{"index":0,"function":{"name":"a","arguments":"{}"}},{"index":1,"function":{"name":"b","arguments":"{\"x\":"}}]}"#;
     let (events, wrong) = run(chat, [(deltas(&[calls], "length") + DONE).as_bytes()]);
     assert_eq!(wrong, None);
@@ -597,7 +598,7 @@ fn chat_cut_at_the_output_limit() {
 }
 
 #[test]
-fn chat_that_goes_wrong() {
+fn malformed_chat_streams_end_with_an_error() {
     let begun = chunk(r#"{"content":"a"}"#, "null");
     let wrong = |rest: &str| run(chat, [format!("{begun}{rest}").as_bytes()]).1;
     for told in [
@@ -624,7 +625,7 @@ fn chat_that_goes_wrong() {
         wrong(&overloaded),
         Some(DecodeError::Failed(ProviderFault::Overloaded, _))
     ));
-    // A closing word without a reason: fine after text, not after half a tool call, not after nothing.
+    // A closing marker without a reason is valid after text, but not after half a tool call or after nothing.
     assert_eq!(wrong(DONE), None);
     let half = chunk(
         r#"{"tool_calls":[{"index":0,"function":{"name":"a","arguments":"{"}}]}"#,

@@ -1,5 +1,7 @@
-//! From bytes to events: the common part. An API's decoder gets whole SSE events and knows nothing of
-//! sockets, so that recorded streams can be tested cut at every byte.
+//! Decodes bytes into stream events: the part that all APIs share.
+//!
+//! An API's decoder gets whole SSE events and knows no sockets or clocks, so tests can cut recorded streams at every
+//! byte. A tool call whose input was cut is never completed, so it never runs.
 
 use std::collections::VecDeque;
 
@@ -8,13 +10,13 @@ use super::error::ProviderFault;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::{StopReason, StreamEvent};
 
-/// Pieces of one kind that came together are joined up to this many bytes.
+/// Adjacent pieces of one kind are joined up to this many bytes.
 const JOINED: usize = 64 * 1024;
 
-/// What a piece of the stream was, for the time limits (R-PROV-2).
+/// What a chunk of the stream contained, for the time limits (R-PROV-2). Ordered: the most important part counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StreamProgress {
-    /// Nothing, a comment or a ping.
+    /// No event, a comment, or a ping.
     Nothing,
     /// An event without content.
     Event,
@@ -22,31 +24,33 @@ pub(crate) enum StreamProgress {
     Content,
 }
 
-/// What is wrong with a stream.
+/// Why decoding stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// The provider sent an error: the event's data, yet to be classified.
+    /// The provider sent an error; contains the event's data, not classified yet.
     Told(String),
-    /// It is not what it should be.
+    /// The stream is malformed or ended early.
     Failed(ProviderFault, String),
 }
 
 impl DecodeError {
+    /// Creates the failure of a malformed or truncated stream.
     pub(crate) fn broken_stream(what: impl Into<String>) -> Self {
         Self::Failed(ProviderFault::BrokenStream, what.into())
     }
 }
 
-/// The events so far that nobody has taken yet.
+/// The decoded events that the reader has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue(VecDeque<StreamEvent>);
 
 impl EventQueue {
+    /// Takes the oldest event.
     pub(crate) fn take(&mut self) -> Option<StreamEvent> {
         self.0.pop_front()
     }
 
-    /// Adds an event. What arrived together is joined: it saves everyone behind us work.
+    /// Adds an event. Joins it to the last one of the same kind, which saves every later stage work.
     pub(crate) fn push(&mut self, event: StreamEvent) {
         match (self.0.back_mut(), &event) {
             (Some(StreamEvent::Text(so_far)), StreamEvent::Text(more))
@@ -67,31 +71,40 @@ impl EventQueue {
     }
 }
 
-/// An API's way to say things.
+/// The decoder of one API.
 pub(crate) trait ApiDecoder: Send {
-    /// Takes the next event of the stream.
+    /// Decodes the next event of the stream into `out`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the event is an error of the provider, or malformed where that would leave a hole in the answer.
     fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue)
     -> Result<StreamProgress, DecodeError>;
 
-    /// The body has ended in order.
+    /// Ends the answer after the body has ended regularly.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the answer is not complete.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
 
-    /// [`StreamEvent::Stop`] was pushed; nothing more is wanted.
+    /// Reports whether [`StreamEvent::Stop`] was pushed. Everything after it is ignored.
     fn has_stopped(&self) -> bool;
 
-    /// All was said; only a closing formality is missing that some servers forget.
+    /// Reports whether the answer is complete except for a closing event, which some servers never send.
     fn may_end(&self) -> bool {
         false
     }
 }
 
-/// SSE and an API's decoder together.
+/// The SSE decoder and an API's decoder together.
 pub(crate) struct StreamDecoder {
     sse: SseDecoder,
     api: Box<dyn ApiDecoder>,
 }
 
 impl StreamDecoder {
+    /// Creates the decoder of one answer.
     pub(crate) fn new(api: impl ApiDecoder + 'static) -> Self {
         Self {
             sse: SseDecoder::default(),
@@ -99,11 +112,16 @@ impl StreamDecoder {
         }
     }
 
-    /// Takes the next bytes of the body.
+    /// Decodes the next bytes of the body into `out`. Events before an error stay in `out`.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`ApiDecoder::decode_event`], or if an event is too large.
     pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(StreamProgress::Nothing);
         let pushed = sse.push(chunk, |event| feed_event(api.as_mut(), &event, out, &mut result));
+        // An earlier error explains more, and after the stop nothing can break the answer.
         if let Err(too_large) = pushed
             && result.is_ok()
             && !api.has_stopped()
@@ -113,7 +131,11 @@ impl StreamDecoder {
         result
     }
 
-    /// The body has ended in order.
+    /// Ends the answer after the body has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the answer is not complete; with the message of a gateway if the body ended with one.
     pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(StreamProgress::Nothing);
@@ -124,6 +146,7 @@ impl StreamDecoder {
         }
         let stray = self.sse.stray_lines();
         self.api.finish_stream(out).map_err(|wrong| {
+            // A gateway's own message explains more than "the stream ended".
             if classify::has_message(stray) {
                 DecodeError::Told(stray.to_owned())
             } else {
@@ -132,15 +155,18 @@ impl StreamDecoder {
         })
     }
 
+    /// See [`ApiDecoder::has_stopped`].
     pub(crate) fn has_stopped(&self) -> bool {
         self.api.has_stopped()
     }
 
+    /// See [`ApiDecoder::may_end`].
     pub(crate) fn may_end(&self) -> bool {
         self.api.may_end()
     }
 }
 
+/// Passes an event to the decoder unless the stream has failed or stopped before.
 fn feed_event(
     api: &mut dyn ApiDecoder,
     event: &SseEvent,
@@ -153,22 +179,25 @@ fn feed_event(
     }
 }
 
-/// The input of a tool call as it comes in, with the question whether it is whole.
+/// The input of a tool call as it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct ToolInput {
     json: String,
 }
 
 impl ToolInput {
+    /// Appends a piece.
     pub(crate) fn push(&mut self, piece: &str) {
         self.json.push_str(piece);
     }
 
+    /// Reports whether nothing but white space has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.json.trim().is_empty()
     }
 
-    /// Whether it is what the server later sent as the whole. Some send nothing or an empty object there.
+    /// Reports whether the pieces match the whole input that the server sent later. Some servers send nothing or an
+    /// empty object there, which matches anything.
     pub(crate) fn agrees_with(&self, whole: &str) -> bool {
         let parse = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
         match parse(whole) {
@@ -177,14 +206,14 @@ impl ToolInput {
         }
     }
 
-    /// It is a whole JSON value. An empty input is not: it may be whole or cut before its first byte.
+    /// Reports whether the input is a complete JSON value. An empty input is not: it may be cut before its first byte.
     pub(crate) fn is_whole(&self) -> bool {
         serde_json::from_str::<serde::de::IgnoredAny>(&self.json).is_ok()
     }
 }
 
-/// Ends the tool calls of an answer. Those whose input is not whole are completed only if the answer was
-/// not cut (then the model itself wrote no valid JSON, and is told so by whoever runs tools).
+/// Ends the tool calls of an answer. A call with incomplete input is completed only if the answer was not cut. In
+/// that case the model itself wrote invalid JSON, and the tool runner reports that to it.
 pub(crate) fn complete_tools<'t>(
     tools: impl Iterator<Item = (u32, &'t ToolInput)>,
     stop: &StopReason,
@@ -202,6 +231,7 @@ pub(crate) fn complete_tools<'t>(
             continue;
         }
         if input.is_empty() {
+            // A tool without parameters may come with no input at all; every API requires an object.
             out.push(StreamEvent::ToolInput {
                 index,
                 json: "{}".to_owned(),

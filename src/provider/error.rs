@@ -1,84 +1,83 @@
-//! What may go wrong with a call, by what the caller can do about it (R-PROV-2, architecture §4).
+//! The error of a failed call, grouped by what the caller can do about it (R-PROV-2).
+//!
+//! `classify` chooses the [`ProviderFault`]; this file only maps it to a [`Disposition`] and to the error that
+//! clients see. Decisions read the fault, never the message.
 
 use std::time::Duration;
 
 use crate::domain::{AgentError, ErrorClass, ErrorCode};
 
-/// A failed call. Exactly one per call.
+/// A failed call. A call produces at most one.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 #[error("{provider} API error: {message}")]
 pub struct ProviderError {
-    /// What went wrong.
     pub fault: ProviderFault,
-    /// The provider's configured name.
+    /// The configured name of the provider.
     pub provider: String,
-    /// The model that was asked.
     pub model: String,
-    /// What went wrong, for people; never holds a secret.
+    /// A description for the user. Never contains a secret (I15).
     pub message: String,
-    /// The HTTP status.
     pub status: Option<u16>,
-    /// The provider's id of the request.
+    /// The id that the provider gave the request, for its support.
     pub request_id: Option<String>,
-    /// How long the provider asks to wait (`retry-after-ms`, `Retry-After`), when it is readable and sane.
+    /// The wait that the provider asks for (`retry-after-ms`, `Retry-After`), if it is readable and at most 30 days.
     pub retry_after: Option<Duration>,
-    /// What the person can do.
+    /// What the user can do about it.
     pub user_action: Option<String>,
-    /// Whether the provider wants the same request again, where it says so (`x-should-retry`).
+    /// Whether the provider asks for the same request again, if it says so (`x-should-retry`).
     pub should_retry: Option<bool>,
 }
 
-/// The kinds of failure.
+/// What went wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderFault {
     /// 429 without a used-up quota, 408, 409.
     Throttled,
-    /// 529 and its like.
+    /// 529 and equivalent errors.
     Overloaded,
-    /// Every other 5xx.
+    /// Any other 5xx.
     Server,
-    /// A time limit of ours (R-PROV-2).
+    /// One of our own time limits (R-PROV-2).
     TimedOut(TimeoutPhase),
-    /// Refused, reset, not resolved, closed before an answer.
+    /// Refused, reset, not resolved, or closed before an answer.
     Connection,
-    /// The certificate was not accepted; the message names the issuer.
+    /// The certificate was rejected; the message names its issuer.
     Tls,
-    /// The stream ended before its stop event, or was not what it should be.
+    /// The stream ended before its stop event, or was malformed.
     BrokenStream,
-    /// The provider sent an error inside the stream that is none of the others.
+    /// The provider sent an error inside the stream that fits no other fault.
     ErrorEvent,
-    /// The prompt does not fit; the real limit in tokens, where the provider names it.
+    /// The prompt does not fit into the context window.
     PromptTooLong {
-        /// The window, in tokens.
+        /// The window in tokens, if the provider names it.
         limit: Option<u64>,
     },
-    /// The output limit of the request is more than the model has; the model's own, where the provider names it.
+    /// The request asks for more output than the model allows.
     OutputLimit {
-        /// Tokens of one answer.
+        /// The model's own limit in tokens, if the provider names it.
         limit: Option<u32>,
     },
-    /// A picture was refused.
     ImageRefused,
-    /// 401 and 403: the key.
+    /// 401 and 403: the key was refused.
     Unauthorized,
-    /// The quota or credit is used up; when it is filled again, in ms since the epoch.
+    /// The quota or credit is used up.
     QuotaExhausted {
-        /// When it is filled again.
+        /// When the quota refills, in ms since the epoch.
         reset_at: Option<i64>,
     },
     /// The model or the address does not exist.
     NotFound,
-    /// Declined for its content before an answer began.
+    /// Rejected because of its content before an answer began.
     ContentPolicy,
     /// Any other 4xx.
     InvalidRequest,
-    /// What answered is not the API (an HTML page with 200, say).
+    /// Something other than the API answered, such as a web page with status 200.
     NotTheApi,
-    /// Something on this side: a cassette that cannot be read, a key command that failed.
+    /// A problem on this machine: an unreadable cassette, or a key command that failed.
     Local,
 }
 
-/// The phase in which a time limit was reached.
+/// The phase of a call in which a time limit was reached. The values are defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeoutPhase {
     /// Connecting (10 s).
@@ -89,34 +88,35 @@ pub enum TimeoutPhase {
     Gap,
 }
 
-/// What the caller does about a failure.
+/// What the caller does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The same request again, after a wait.
+    /// Send the same request again after a wait.
     Retry,
-    /// The same request again, within `max_timeout_retries`: a time limit was reached.
+    /// Send the same request again, at most `max_timeout_retries` times: a time limit was reached.
     RetryTimeout,
-    /// Make the history smaller, then again.
+    /// Compact the history, then send it again.
     Compact,
-    /// Shrink or leave out the picture, then again.
+    /// Shrink or remove the image, then send it again.
     ShrinkImage,
-    /// The next provider of the route, without retrying; if there is none it has failed.
+    /// Go to the next provider of the route without a retry; without one, fail.
     NextOnRoute,
-    /// It has failed.
+    /// Fail the call.
     Fail,
 }
 
 impl ProviderError {
-    /// What to do. The provider's own word on retries wins over what its status usually means.
+    /// Returns what to do. The provider's own advice on retries overrides what its status usually means.
     pub fn disposition(&self) -> Disposition {
         match (self.should_retry, self.usual_disposition()) {
+            // Compaction and the route stay: the advice covers repeating the same request only.
             (Some(false), Disposition::Retry | Disposition::RetryTimeout) => Disposition::NextOnRoute,
             (Some(true), Disposition::Fail) => Disposition::Retry,
             (_, usual) => usual,
         }
     }
 
-    /// One exhaustive match, no look at the text.
+    /// Maps the fault in one exhaustive match, so that a new fault does not compile without a decision here.
     fn usual_disposition(&self) -> Disposition {
         match self.fault {
             ProviderFault::Throttled
@@ -128,6 +128,7 @@ impl ProviderError {
             ProviderFault::TimedOut(_) => Disposition::RetryTimeout,
             ProviderFault::PromptTooLong { .. } => Disposition::Compact,
             ProviderFault::ImageRefused => Disposition::ShrinkImage,
+            // Waiting would not help, but another account may still have quota (R-PROV-2).
             ProviderFault::QuotaExhausted { .. } => Disposition::NextOnRoute,
             ProviderFault::Tls
             | ProviderFault::Unauthorized
@@ -140,7 +141,7 @@ impl ProviderError {
         }
     }
 
-    /// As clients see it.
+    /// Converts the error to the one that clients see.
     pub fn to_agent_error(&self) -> AgentError {
         let (code, reset_at) = match self.fault {
             ProviderFault::QuotaExhausted { reset_at } => (ErrorCode::QuotaExhausted, reset_at),

@@ -1,8 +1,9 @@
-//! Reads a provider's events leniently: a field that is not needed can never end an answer.
+//! Reads fields of a provider's events leniently: an optional field can never end an answer.
 //!
-//! A field of an unexpected type counts as absent and is logged at debug level. Only a field whose loss would leave a
-//! hole in the answer (text, a tool's input, the containers of both) is an error, so that the call is made again
-//! instead. Knows JSON, not the APIs.
+//! A field with an unexpected type counts as absent and is logged at debug level. Text, a
+//! tool's input and their containers are the exception: losing one would leave a hole in the answer. A wrong type
+//! there is an error, so that the call is retried.
+//! Knows JSON, not the APIs.
 
 use serde_json::Value;
 
@@ -10,10 +11,10 @@ use super::decode::DecodeError;
 use super::sse::SseEvent;
 use crate::base::text::one_line;
 
-/// So much of a malformed event is quoted, in characters.
+/// How much of a malformed event an error quotes, in characters.
 const EXCERPT: usize = 300;
 
-/// The event's JSON object. None if the event carries nothing. Errors in whatever shape keep their words.
+/// Parses the JSON object of an event; `None` if the event carries nothing. An error in any shape keeps its message.
 pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError> {
     let data = event.data.trim();
     if event.name == "error" {
@@ -25,13 +26,15 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError
     match serde_json::from_str(data) {
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(Value::Null) => Ok(None),
+        // Text in place of an event can only be an error message.
         Ok(Value::String(words)) => Err(DecodeError::Told(words)),
-        // Google wraps its errors into a list.
+        // Google wraps its errors in a list.
         Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Told(data.to_owned())),
         Ok(_) => Err(malformed_event_error(data, "not an object")),
         Err(error) if data.starts_with(['{', '[', '"']) => {
             Err(malformed_event_error(data, &error.to_string()))
         }
+        // Plain text instead of JSON is usually a gateway's error message, so `classify` interprets it.
         Err(_) => Err(DecodeError::Told(data.to_owned())),
     }
 }
@@ -43,7 +46,7 @@ fn malformed_event_error(data: &str, why: &str) -> DecodeError {
     ))
 }
 
-/// The event's kind: its `type`, else the name that SSE gives it.
+/// Returns the kind of an event: its `type`, otherwise its SSE name.
 pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, DecodeError> {
     match text(value, "type") {
         Some(kind) => Ok(kind),
@@ -53,13 +56,13 @@ pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str,
     }
 }
 
-/// A text that is not needed.
+/// Returns an optional text.
 pub(super) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
     let value = &object[field];
     value.as_str().or_else(|| ignore_unexpected_type(value, field))
 }
 
-/// A number that is not needed. Some servers write whole numbers as floats.
+/// Returns an optional number. Some servers write whole numbers as floats.
 pub(super) fn optional_number(object: &Value, field: &str) -> Option<u64> {
     let value = &object[field];
     let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
@@ -69,7 +72,7 @@ pub(super) fn optional_number(object: &Value, field: &str) -> Option<u64> {
         .or_else(|| ignore_unexpected_type(value, field))
 }
 
-/// A list that is not needed.
+/// Returns an optional list; empty if absent.
 pub(super) fn optional_list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
     let value = &object[field];
     value
@@ -78,7 +81,7 @@ pub(super) fn optional_list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// A text without which the answer would have a hole. Nothing where the field is null or absent.
+/// Returns a text without which the answer would have a hole; empty if the field is null or absent.
 pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str, DecodeError> {
     match &object[field] {
         Value::String(text) => Ok(text),
@@ -87,7 +90,7 @@ pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str,
     }
 }
 
-/// A piece of a tool's input. Some servers send the whole object instead of its text.
+/// Returns a piece of a tool's input. Some servers send the whole object instead of its text.
 pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, DecodeError> {
     match &object[field] {
         whole @ Value::Object(_) => Ok(whole.to_string()),
@@ -95,7 +98,7 @@ pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, Decode
     }
 }
 
-/// An object that holds what the answer is made of. None where the field is null or absent.
+/// Returns an object that contains parts of the answer; `None` if the field is null or absent.
 pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option<&'v Value>, DecodeError> {
     match &object[field] {
         value @ Value::Object(_) => Ok(Some(value)),
@@ -104,7 +107,7 @@ pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option
     }
 }
 
-/// A list of such objects. One alone counts as a list of one.
+/// Returns a list of objects that contain parts of the answer. A single object counts as a list of one.
 pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&'v Value>, DecodeError> {
     let items = match &object[field] {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),

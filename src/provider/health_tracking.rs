@@ -1,5 +1,7 @@
-//! A provider whose calls' outcomes are noted: how the last one went, for lists of models and status bars, and what
-//! they mean for the account's circuit.
+//! A provider wrapper that records the outcome of every call. The last one is for model lists and status bars; all
+//! of them feed the account's circuit.
+//!
+//! It changes nothing about a call. Whether a call may be made at all is asked before, at [`AccountHealth`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -10,18 +12,17 @@ use futures::stream::StreamExt;
 use super::error::ProviderFault;
 use super::{AccountHealth, EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 
-/// How a provider fares.
+/// How the last call of a provider went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Not asked yet.
+    /// No call was made yet.
     Unknown,
-    /// Its last call succeeded, as far as it has got.
+    /// The last call has not failed so far; it may still be streaming.
     Ok,
-    /// Its last call failed.
     Failing,
 }
 
-/// Wraps a provider.
+/// A provider whose outcomes feed its [`Health`] and its account's circuit.
 pub struct WatchedProvider {
     inner: Arc<dyn Provider>,
     last: Arc<AtomicU8>,
@@ -30,7 +31,7 @@ pub struct WatchedProvider {
 }
 
 impl WatchedProvider {
-    /// Nothing was asked yet.
+    /// Wraps `inner`; its health is [`Health::Unknown`] until the first call.
     pub fn new(inner: Arc<dyn Provider>, standing: Arc<AccountHealth>) -> Self {
         Self {
             inner,
@@ -40,7 +41,7 @@ impl WatchedProvider {
         }
     }
 
-    /// How the last call went.
+    /// Returns how the last call went.
     pub fn health(&self) -> Health {
         match self.last.load(Ordering::Relaxed) {
             0 => Health::Unknown,
@@ -49,7 +50,7 @@ impl WatchedProvider {
         }
     }
 
-    /// Whether a call was refused for its key.
+    /// Reports whether any call was ever refused because of its key.
     pub fn key_refused(&self) -> bool {
         self.key_refused.load(Ordering::Relaxed)
     }
@@ -82,6 +83,7 @@ impl Provider for WatchedProvider {
         async move {
             let opened = opened.await;
             record_health(&last, opened.is_ok());
+            // A cancelled call is dropped before this point or stops polling, so it records no outcome.
             let events = opened.inspect_err(|error| {
                 key_refused.fetch_or(error.fault == ProviderFault::Unauthorized, Ordering::Relaxed);
                 standing.record_failure(error);
@@ -90,6 +92,7 @@ impl Provider for WatchedProvider {
             let events = events.inspect(move |event| {
                 record_health(&last, event.is_ok());
                 match event {
+                    // Success counts only at the stop event: a stream that breaks before it is a failure (R-PROV-2).
                     Ok(StreamEvent::Stop(_)) => standing.record_success(),
                     Ok(_) if !std::mem::replace(&mut begun, true) => standing.record_answer_start(),
                     Ok(_) => {}
@@ -103,5 +106,6 @@ impl Provider for WatchedProvider {
 }
 
 fn record_health(last: &AtomicU8, ok: bool) {
+    // Relaxed: the value is only displayed, and no other memory depends on it.
     last.store(if ok { 1 } else { 2 }, Ordering::Relaxed);
 }

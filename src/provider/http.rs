@@ -1,8 +1,8 @@
-//! The HTTP client of one provider account: TLS, proxy, pooled connections, built at the first call.
+//! The HTTP client of one provider account: TLS, proxy and pooled connections, built at the first call (R-PROV-8).
 //!
-//! HTTP/1.1 only: a call has its connection to itself, so that dropping it closes it (R-PROV-8), a
-//! reader that stops presses back on its own stream alone, and no dead shared connection holds up others.
-//! Redirects are not followed: an API does not redirect, and a key must not go elsewhere.
+//! HTTP/1.1 only, so that each call has its own connection. Dropping the call closes it, a slow reader slows only
+//! its own stream, and a dead connection does not block other calls. Redirects are not followed: an API does not
+//! redirect, and a key must not go elsewhere. Knows no API and no response body; see `call` for those.
 
 use std::error::Error;
 use std::io;
@@ -23,29 +23,29 @@ use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};
 
-/// A response's body.
+/// The body of a response, as it arrives.
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// How long a finished answer is read on so that its connection can be used again.
+/// How long to read the rest of a finished answer, so that its connection can be reused.
 const READ_ON: Duration = Duration::from_millis(50);
 
-/// Finished answers that are read on at once.
+/// The most finished answers whose rest is read concurrently. Also the most idle connections in the pool.
 const READERS: usize = 32;
 
 /// How to reach a provider.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSettings {
-    /// A PEM file with further roots.
+    /// A PEM file with additional root certificates.
     pub(crate) ca_file: Option<PathBuf>,
-    /// The proxy, if there is one. Never used for this machine.
+    /// Never used for hosts on this machine.
     pub(crate) proxy: Option<SecretString>,
-    /// The hosts that are reached without it, as in `NO_PROXY`.
+    /// Hosts that bypass the proxy, as in `NO_PROXY`.
     pub(crate) no_proxy: Option<String>,
-    /// The time limit on connecting.
+    /// The time limit for connecting.
     pub(crate) connect: Duration,
 }
 
-/// A client that is built when it is first needed.
+/// The client of one account, built when the first call needs it.
 #[derive(Debug)]
 pub(crate) struct Http {
     account: Arc<Account>,
@@ -55,6 +55,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
+    /// Creates the client's holder without building the client.
     pub(crate) fn new(account: Arc<Account>, settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             account,
@@ -64,28 +65,37 @@ impl Http {
         })
     }
 
-    /// The client. Reading the system's roots takes some milliseconds, so it happens once and aside.
+    /// Returns the client. Reading the system's root certificates takes some milliseconds, so it happens once, on a
+    /// blocking thread.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the certificates or the proxy's address are unusable.
     pub(crate) async fn get_or_build_client(&self) -> Result<reqwest::Client, Failure> {
         let build = async {
             let (account, settings) = (self.account.clone(), self.settings.clone());
             if account.base.scheme() == "http" && settings.proxy.is_none() {
+                // Nothing slow to load without TLS.
                 return build(&account, &settings);
             }
             let built = tokio::task::spawn_blocking(move || build(&account, &settings)).await;
             built.unwrap_or_else(|error| Err(Failure::new(ProviderFault::Local, error.to_string())))
         };
+        // A failed build is not kept, so a corrected `ca_file` works at the next call.
         self.client.get_or_try_init(|| build).await.cloned()
     }
 
-    /// Reads the rest of a finished answer for a moment, so that its connection goes back to the pool
-    /// instead of being closed. The reader ends with this client at the latest.
+    /// Reads the rest of a finished answer for at most [`READ_ON`], so that its connection returns to the pool instead
+    /// of being closed. All readers end with this client.
     pub(crate) fn read_on(&self, mut body: BodyStream) {
         let mut rest = Box::pin(async move { while let Some(Ok(_)) = body.next().await {} });
+        // Usually the end of the body has arrived with the last event, so no task is needed.
         if (&mut rest).now_or_never().is_some() {
             return;
         }
         let mut readers = self.reading_on.lock().unwrap_or_else(PoisonError::into_inner);
         readers.retain(|reader| !reader.is_finished());
+        // Beyond the bound the body is dropped, which only costs its connection.
         if readers.len() < READERS {
             readers.push(spawn(async move {
                 let _ = tokio::time::timeout(READ_ON, rest).await;
@@ -106,7 +116,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
         .pool_idle_timeout(Duration::from_secs(90))
         .pool_max_idle_per_host(READERS)
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
-        // Not what the environment says: the configuration has read it, and knows better.
+        // Ignores the environment here: the configuration has already read it and may override it.
         .no_proxy();
     if let Some(proxy) = &settings.proxy
         && !is_loopback(&account.base)
@@ -114,6 +124,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
         let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|error| {
             Failure::new(
                 ProviderFault::Local,
+                // The proxy's address may contain a password.
                 format!("proxy is not usable: {}", error.without_url()),
             )
             .with_user_action("check [network] proxy")
@@ -133,7 +144,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
 }
 
 fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
-    // Without encryption the roots need not be read.
+    // Without encryption no root certificates are needed. A proxy may itself use TLS.
     let made = if account.base.scheme() == "http" && settings.proxy.is_none() {
         tls::without_roots()
     } else {
@@ -150,17 +161,18 @@ fn build_tls_config(account: &Account, settings: &HttpSettings) -> Result<rustls
     })
 }
 
-/// What it means that a request got no response.
+/// Classifies a request that got no response.
 pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest::Error) -> Failure {
     let host = account.host_and_port();
     if let Some(tls) = find::<rustls::Error>(error) {
-        // Our own verifier's words come in a wrapping that says they were not expected.
+        // rustls presents our verifier's message as an unexpected error, so only the message is taken.
         let why = match tls {
             rustls::Error::General(why) => why.clone(),
             other => other.to_string(),
         };
         let message = format!("TLS connection to {host} failed: {why}");
         let action = match tls {
+            // The server answered the handshake in plain text.
             rustls::Error::InvalidMessage(_) => {
                 format!(
                     "does it support https? check [provider.{}] base_url",
@@ -199,7 +211,7 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
     }
 }
 
-/// Whether a body ended before its end: how a chunk is framed means nothing to a person.
+/// Reports whether a body ended early. The original error describes chunk framing, which means nothing to users.
 pub(super) fn is_early_end(error: &(dyn Error + 'static)) -> bool {
     find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }

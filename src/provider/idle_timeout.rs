@@ -1,7 +1,7 @@
-//! Time limits that count only the time in which we wait for the other side (R-PROV-2).
+//! A timeout that counts only the time in which we wait for the other side (R-PROV-2).
 //!
-//! The limit runs while its owner polls and gets nothing. Time between polls (back pressure, a
-//! suspended machine) counts for at most one slice.
+//! The timeout runs while its owner polls and gets nothing. Time between polls (back pressure, a suspended machine)
+//! counts as at most one [`SLICE`]. It knows no phases and no HTTP: `call` chooses and restarts the limits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::base::clock;
 
-/// The longest stretch between two looks at the clock.
+/// The longest time between two looks at the clock, and so the most that a suspended machine can cost a call.
 const SLICE: Duration = Duration::from_secs(5);
 
-/// A time limit on waiting.
+/// A limit on the time spent waiting for a peer.
 #[derive(Debug)]
 pub(crate) struct IdleTimeout {
     limit: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct IdleTimeout {
 }
 
 impl IdleTimeout {
-    /// A limit of which nothing is spent.
+    /// Creates a timeout of which nothing is spent.
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             limit,
@@ -35,26 +35,27 @@ impl IdleTimeout {
         }
     }
 
-    /// The whole of the limit.
+    /// Returns the whole limit, not the rest of it.
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Begins anew with `limit`.
+    /// Starts over with `limit`.
     pub(crate) fn restart(&mut self, limit: Duration) {
         self.limit = limit;
         self.spent = Duration::ZERO;
         self.armed = None;
     }
 
-    /// Something came, or the owner goes to do something else: the waiting so far is added up.
+    /// Stops the clock and adds up the wait so far. Call it when data arrives or the owner turns to other work.
     pub(crate) fn pause(&mut self) {
         if let Some((since, slice)) = self.armed.take() {
+            // The owner may not have polled for hours; only one slice of that was spent on the peer.
             self.spent += clock::now().saturating_duration_since(since).min(slice);
         }
     }
 
-    /// Nothing came: ready when the limit is reached, else the task is woken when to look again.
+    /// Counts the wait when nothing came. Ready once the limit is reached; otherwise it wakes the task to look again.
     pub(crate) fn poll_spent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Some((_, slice)) = self.armed else {
@@ -65,15 +66,17 @@ impl IdleTimeout {
                 let (now, slice) = (clock::now(), left.min(SLICE));
                 self.sleep.as_mut().reset(now + slice);
                 self.armed = Some((now, slice));
+                // The next round polls the timer, which registers the wake-up.
                 continue;
             };
             std::task::ready!(self.sleep.as_mut().poll(cx));
+            // Counts the slice, not the elapsed time: the clock may have jumped over a suspend.
             self.spent += slice;
             self.armed = None;
         }
     }
 
-    /// Waits for `future`, at most as long as there is patience.
+    /// Waits for `future`; `None` once the limit is reached.
     pub(crate) async fn wait<F: Future>(&mut self, future: F) -> Option<F::Output> {
         let mut future = std::pin::pin!(future);
         let output = std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -92,7 +95,7 @@ mod tests {
     use std::future::{pending, poll_fn};
 
     #[tokio::test(start_paused = true)]
-    async fn ends_after_its_limit() {
+    async fn wait_ends_at_the_limit() {
         let start = clock::now();
         let mut patience = IdleTimeout::new(Duration::from_secs(12));
         assert_eq!(patience.wait(pending::<()>()).await, None);
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_adds_up_until_it_is_restarted() {
+    async fn waiting_adds_up_until_restart() {
         let mut patience = IdleTimeout::new(Duration::from_secs(10));
         assert_eq!(
             patience.wait(tokio::time::sleep(Duration::from_secs(6))).await,
@@ -121,7 +124,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_between_polls_does_not_count() {
         let mut patience = IdleTimeout::new(Duration::from_secs(10));
-        // Polled once, then left alone for an hour: one slice is spent, not more.
+        // Polled once, then left alone for an hour: only one slice is spent.
         let first = poll_fn(|cx| Poll::Ready(patience.poll_spent(cx))).await;
         assert!(first.is_pending());
         tokio::time::advance(Duration::from_secs(3_600)).await;
@@ -129,7 +132,7 @@ mod tests {
         assert_eq!(patience.wait(pending::<()>()).await, None);
         let took = clock::now() - start;
         assert!((5_000..5_100).contains(&took.as_millis()), "{took:?}");
-        // Paused, it does not run at all.
+        // A paused timeout does not run at all.
         patience.restart(Duration::from_secs(10));
         patience.pause();
         tokio::time::advance(Duration::from_secs(3_600)).await;

@@ -1,14 +1,13 @@
-//! LLM APIs as one typed stream; what may go wrong with them, and the arithmetic of trying again.
+//! LLM APIs as one typed stream, their failures as one typed error, and the arithmetic of retries.
 //!
-//! Knows HTTP and the APIs' shapes; knows nothing of turns, tools' meaning, sessions or clients.
-//! A provider never retries by itself: a failed call is one [`ProviderError`], and `turn` decides with
-//! the help of [`retry`], and of [`account_health`] (circuit and pacing), which all users of an account share.
+//! Knows HTTP and the shape of each API. Knows nothing about turns, sessions, clients or what a tool means.
+//! A provider never retries by itself: a failed call is one [`ProviderError`]. `turn` decides what follows, with
+//! [`retry`] and [`account_health`] (circuit and pacing), which all users of an account share.
 //!
-//! In reading order: `request`, `stream` and `error` are the contract; [`registry`] builds a provider
-//! from its settings; `call` makes one call over `http`, with its time limits from `patience`; `sse` and
-//! `decode` turn bytes into events, one folder per API writes and reads its shape; `classify` is the
-//! only place that judges what a provider says when it fails; `script` is a provider without a network, which plays a
-//! `cassette`; `record` makes one.
+//! In reading order: `request`, `stream` and `error` are the contract. [`registry`] builds a provider from its
+//! settings. `call` makes one call over `http` within the limits of `idle_timeout`. `sse` and `decode` turn bytes
+//! into events, and one folder per API encodes and decodes its shape. Only `classify` interprets a provider's
+//! failures. `script` plays a `cassette` without a network; `record` writes one.
 //! No secret leaves this module (I15): see `account`.
 
 mod account;
@@ -61,41 +60,45 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use url::Url;
 
-/// An LLM API with an account. One streaming call; dropping the future or the stream closes the
-/// connection at once (R-PROV-8).
+/// An LLM API with an account. Dropping a call's future or stream closes its connection immediately (R-PROV-8).
 pub trait Provider: Send + Sync + 'static {
-    /// The configured name: `anthropic`, `work`, ….
+    /// Returns the configured name: `anthropic`, `work`, ….
     fn name(&self) -> &str;
 
-    /// Who `model` is here, as its reasoning is marked: what was given under one origin is sent back to the same
-    /// one alone (R-LOOP-4). Holds no secret; it is stored.
+    /// Returns the mark for reasoning by `model`. Reasoning goes back only to the origin that produced it (R-LOOP-4).
+    /// The mark is stored, so it must not contain a secret.
     fn model_origin(&self, model: &str) -> Arc<str> {
         format!("{}/{model}", self.name()).into()
     }
 
-    /// How its account stands; none where nothing is known of that (a cassette).
+    /// Returns the health of the account, or `None` if it is not tracked (a cassette).
     fn account_health(&self) -> Option<&Arc<AccountHealth>> {
         None
     }
 
-    /// What people should be told that is no call's failure (a recording that cannot be written); each once.
+    /// Takes the next warning for the user that belongs to no failed call, such as a recording that cannot be written.
     fn take_pending_notice(&self) -> Option<String> {
         None
     }
 
-    /// Makes the call. The stream yields events, then ends after exactly one [`StreamEvent::Stop`], or
-    /// yields exactly one error and ends.
+    /// Makes the call. The stream ends after exactly one [`StreamEvent::Stop`] or exactly one error.
+    ///
+    /// # Errors
+    ///
+    /// The future fails if no answer begins: no connection, a time limit, or a response that is not an event stream.
+    /// Every later failure is the last item of the stream.
     fn open_stream(
         &self,
         request: Arc<ModelRequest>,
     ) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
 }
 
-/// Where a call goes: `base` with `path` behind it, as far as it does not end with it already. A query
-/// (Azure's `api-version`) stays.
+/// Appends `path` to `base`, except for the part that `base` already ends with. A query (Azure's `api-version`)
+/// stays.
 fn build_endpoint_url(base: &Url, path: &str) -> Url {
     let given = base.path().trim_end_matches('/').to_owned();
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    // A base URL may come with or without `/v1`, or as the full endpoint.
     let full = if given.ends_with(&format!("/{path}")) {
         given
     } else if given.ends_with(&format!("/{first}")) {
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_joined_once() {
+    fn endpoint_path_is_appended_only_once() {
         for (base, path, expected) in [
             (
                 "https://api.anthropic.com",

@@ -1,9 +1,9 @@
-//! What is known of models: window, output limit, prices, abilities (R-PROV-7).
+//! Facts about models: window, output limit, prices and abilities (R-PROV-7).
 //!
-//! Prices are list prices per million tokens, in the band of short prompts where there are several.
-//! What a provider reports as cost wins over them, and the configuration may override every number.
-//! Knows no provider's settings and no network: `table` has the facts, `defaults` chooses what is offered, and `judge`
-//! decides whether a name can be a model.
+//! Prices are list prices in US dollars per million tokens, in the band for short prompts if there are several.
+//! A cost that the provider reports overrides them, and the configuration may override every number.
+//! Knows no provider's settings and no network. `table` has the facts, `defaults` chooses the models to offer, and
+//! `judge` decides whether a name can be a model.
 
 mod defaults;
 mod judge;
@@ -17,13 +17,13 @@ use self::table::{ModelRow, TABLE, is_closed};
 use super::request::Effort;
 use crate::domain::Price;
 
-/// The window of a model of which nothing is known, in tokens (R-CTX-1).
+/// The assumed window of an unknown model, in tokens (R-CTX-1).
 pub const DEFAULT_WINDOW: u64 = 200_000;
 
-/// The output limit of a model of which nothing is known, in tokens.
+/// The assumed output limit of an unknown model, in tokens.
 pub const DEFAULT_MAX_OUTPUT: u32 = 8_192;
 
-/// The price of what costs nothing.
+/// The price of a free model.
 pub(super) const FREE: Price = Price {
     input: 0.0,
     output: 0.0,
@@ -31,44 +31,37 @@ pub(super) const FREE: Price = Price {
     cache_write: 0.0,
 };
 
-/// What is known of a model.
+/// The known or assumed facts about a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelInfo {
-    /// Tokens that fit into a prompt with its answer.
+    /// Tokens that fit into a prompt and its answer together.
     pub window: u64,
-    /// Tokens that it may write in one answer.
+    /// The most tokens in one answer.
     pub max_output: u32,
-    /// Whether `max_output` is known, not assumed.
+    /// Whether `max_output` is known rather than assumed.
     pub knows_max_output: bool,
-    /// What its tokens cost; none when that is not known.
+    /// `None` means unknown, not free (R-PROV-7).
     pub price: Option<Price>,
-    /// It can be asked to think.
+    /// The model can reason.
     pub reasoning: bool,
-    /// It can see pictures.
+    /// The model accepts images.
     pub images: bool,
-    /// It can use tools.
     pub tools: bool,
 }
 
-/// What the configuration says of a model; each set field wins over the table.
+/// Configured facts about a model; each set field overrides the table. See [`ModelInfo`] for the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelOverride {
-    /// Tokens that fit into a prompt with its answer.
     pub window: Option<u64>,
-    /// Tokens that it may write in one answer.
     pub max_output: Option<u32>,
-    /// What its tokens cost.
     pub price: Option<Price>,
-    /// It can be asked to think.
     pub reasoning: Option<bool>,
-    /// It can see pictures.
     pub images: Option<bool>,
-    /// It can use tools.
     pub tools: Option<bool>,
 }
 
 impl ModelOverride {
-    /// `info` with what is set here.
+    /// Returns `info` with the fields that are set here.
     pub fn apply(&self, info: ModelInfo) -> ModelInfo {
         ModelInfo {
             window: self.window.unwrap_or(info.window),
@@ -82,7 +75,7 @@ impl ModelOverride {
     }
 }
 
-/// What the table knows of `model`, with or without a vendor before it and a date behind it.
+/// Returns what the table knows about `model`. The name may have a vendor prefix and a date suffix.
 pub fn lookup_model(model: &str) -> ModelInfo {
     let name = plain_name(model);
     let free = model.ends_with(":free");
@@ -93,11 +86,12 @@ pub fn lookup_model(model: &str) -> ModelInfo {
             ..info
         };
     }
-    // A sibling's abilities are a good guess, its price is not.
+    // A sibling's abilities are a good guess; its price is not.
     let family = TABLE
         .iter()
         .filter(|row| {
             name.strip_prefix(row.name)
+                // The dash matters: `gpt-50` is not a sibling of `gpt-5`.
                 .is_some_and(|rest| rest.starts_with('-'))
         })
         .max_by_key(|row| row.name.len());
@@ -118,14 +112,14 @@ pub fn lookup_model(model: &str) -> ModelInfo {
     }
 }
 
-/// The table's row of exactly this model.
+/// Returns the row of exactly this model.
 fn lookup_row(model: &str) -> Option<&'static ModelRow> {
     let name = plain_name(model);
     TABLE.iter().find(|row| row.name == name)
 }
 
-/// Whether `model` thinks before it answers, when asked with `effort`. Old Claudes cannot, later ones do when
-/// they are asked to, those from 5 on always do; of the others, those that can think always do.
+/// Reports whether `model` reasons before it answers, given `effort`. Old Claude models cannot, those from 3.7 do on
+/// request, and those from 5 always do. Every other model that can reason always does.
 pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
     match claude_version(model) {
         Some((5.., _)) => true,
@@ -134,8 +128,8 @@ pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
     }
 }
 
-/// What is known of `model` where the server is on the person's own machine or network. Models that a vendor keeps to
-/// itself can only be passed on from there, so they keep their price; all others are free.
+/// Returns what is known about `model` on a server in the user's own machine or network. Such a server can only
+/// relay a model with closed weights, so that one keeps its price. All others are free.
 pub fn lookup_local(model: &str) -> ModelInfo {
     let info = lookup_model(model);
     if is_closed(model) {
@@ -148,22 +142,23 @@ pub fn lookup_local(model: &str) -> ModelInfo {
     }
 }
 
-/// Where a model's price comes from, for people.
+/// Where a model's price comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriceSource {
     /// The vendor's list price.
     List,
-    /// The configuration.
     Configured,
-    /// It is free: a local engine runs it, or its name says so.
+    /// The model is free: a local engine runs it, or its name says so.
     Free,
-    /// Nobody knows it.
     Unknown,
 }
 
-/// The model's name without vendor, date, variant and region; for Claude with dashes throughout.
+/// Returns the name of a model without vendor, date, variant and region. Claude's versions get dashes, as in the
+/// table.
 pub(crate) fn plain_name(model: &str) -> String {
     let lower = model.to_ascii_lowercase();
+    // Gateways add a vendor (`openai/`), Bedrock a region (`us.anthropic.`), Vertex a date (`@20250805`), OpenRouter
+    // and Ollama a variant (`:beta`, `:8b`), and users a window (`[1m]`).
     let name = lower.rsplit('/').next().unwrap_or(&lower);
     let name = name.rsplit_once("anthropic.").map_or(name, |(_, name)| name);
     let name = name.split(['[', '@']).next().unwrap_or(name);
@@ -183,13 +178,13 @@ pub(crate) fn plain_name(model: &str) -> String {
     name
 }
 
-/// Whether a digit follows `family` at the beginning of `name`.
+/// Reports whether `name` begins with `family` and a digit.
 fn is_digit_after(name: &str, family: &str) -> bool {
     let rest = name.strip_prefix(family);
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Without `-20250514` or `-2025-05-14` at the end.
+/// Removes a date like `-20250514` or `-2025-05-14` at the end.
 pub fn strip_date(name: &str) -> &str {
     let is_date = |text: &str| {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
@@ -208,7 +203,7 @@ pub fn strip_date(name: &str) -> &str {
     name
 }
 
-/// The version in a Claude model's name: `claude-sonnet-4-5` → (4, 5), `claude-3-7-sonnet` → (3, 7).
+/// Returns the version in the name of a Claude model: `claude-sonnet-4-5` → (4, 5), `claude-3-7-sonnet` → (3, 7).
 pub(crate) fn claude_version(model: &str) -> Option<(u32, u32)> {
     let name = plain_name(model);
     let mut numbers = name
@@ -225,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_specified_prices_are_exact() {
+    fn table_has_the_specified_prices() {
         for (model, input, output) in [
             ("claude-sonnet-4-20250514", 3.0, 15.0),
             ("claude-opus-4-20250514", 15.0, 75.0),
@@ -239,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_in_every_dress() {
+    fn plain_names_drop_vendor_date_variant_and_region() {
         for (model, name) in [
             ("claude-sonnet-4-20250514", "claude-sonnet-4"),
             ("anthropic/claude-sonnet-4", "claude-sonnet-4"),
@@ -264,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_siblings_price_is_not_guessed() {
+    fn an_unlisted_model_gets_no_price_from_its_family() {
         let info = lookup_model("gpt-5-pro");
         assert_eq!((info.price, info.window), (None, 400_000));
         let unknown = lookup_model("made-up");
@@ -308,7 +303,7 @@ mod tests {
                 "{model}"
             );
         }
-        // Its vendor has it alone, so it is not free; what it costs is not known.
+        // Only its vendor has the model, so it is not free, but its price is unknown.
         for model in [
             "claude-sonnet-99",
             "gpt-99",
@@ -321,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_wins() {
+    fn configured_facts_override_the_table() {
         let wins = ModelOverride {
             window: Some(7),
             price: Some(FREE),
@@ -349,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_reachable_once() {
+    fn every_table_row_is_found_by_its_unique_name() {
         for row in TABLE {
             assert_eq!(plain_name(row.name), row.name);
             assert_eq!(

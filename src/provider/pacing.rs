@@ -1,9 +1,9 @@
-//! Pacing (R-PROV-6): what the rate-limit headers say, and how long the next call waits so that what remains
-//! lasts until the reset. Pure; both clocks are passed in.
+//! Pacing (R-PROV-6): reads the rate-limit headers, and computes how long the next call waits so that the remaining
+//! quota lasts until the reset. Pure: the caller passes both clocks in and does the waiting.
 //!
-//! Anthropic: `anthropic-ratelimit-{requests,tokens,…}-{limit,remaining,reset}`. OpenAI and its like:
-//! `x-ratelimit-{limit,remaining,reset}[-requests|-tokens]`. No header names the window of its limit: the longest
-//! reset that was ever seen stands for it.
+//! Anthropic: `anthropic-ratelimit-{requests,tokens,…}-{limit,remaining,reset}`. OpenAI and compatible APIs:
+//! `x-ratelimit-{limit,remaining,reset}[-requests|-tokens]`. No header names the window of its limit, so the longest
+//! reset seen so far stands in for it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,25 +12,24 @@ use reqwest::header::HeaderMap;
 use super::classify::days_since_epoch;
 use crate::base::clock::Instant;
 
-/// The window of a limit until a longer reset was seen.
+/// The assumed window of a limit until a longer reset is seen (R-PROV-6).
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The longest wait at a time.
+/// The longest single wait (R-PROV-6).
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A reset further away is taken for nonsense.
+/// A reset further away counts as absent, as with `Retry-After` (R-PROV-1).
 const LONGEST_RESET: Duration = Duration::from_secs(30 * 86_400);
 
-/// What is limited.
+/// What a rate limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Calls.
     Requests,
-    /// Tokens of prompts and answers.
+    /// Prompt and answer tokens together.
     Tokens,
-    /// Tokens of prompts.
+    /// Prompt tokens.
     InputTokens,
-    /// Tokens of answers.
+    /// Answer tokens.
     OutputTokens,
     /// The provider does not say.
     Unnamed,
@@ -55,7 +54,7 @@ impl Resource {
         }
     }
 
-    /// The names of its headers for limit, remaining and reset.
+    /// Returns the header names for limit, remaining and reset, one triple for each vendor's spelling.
     fn header_names(self) -> Vec<[String; 3]> {
         const PARTS: [&str; 3] = ["limit", "remaining", "reset"];
         let anthropic = |what: &str| PARTS.map(|part| format!("anthropic-ratelimit-{what}-{part}"));
@@ -70,25 +69,25 @@ impl Resource {
     }
 }
 
-/// What one response says about one resource.
+/// What the headers of one response say about one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimitSnapshot {
-    /// What is limited.
     pub resource: Resource,
-    /// How much of it a window has.
+    /// The amount allowed in one window.
     pub limit: f64,
-    /// How much is left.
     pub remaining: f64,
-    /// From now until there is all of it again.
+    /// Time from now until the full limit is available again.
     pub reset: Duration,
 }
 
-/// What the headers say; what is not whole or makes no sense is left out. `now_ms` is the wall time.
+/// Parses the rate-limit headers. Skips a resource whose headers are incomplete or implausible. `now_ms` is wall
+/// time in ms since the epoch.
 pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
     let told = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
     let reading = |resource: Resource, [limit, remaining, reset]: &[String; 3]| {
         Some(RateLimitSnapshot {
             resource,
+            // A limit of 0 would make the remaining share undefined.
             limit: parse_amount(told(limit)?).filter(|limit| *limit > 0.0)?,
             remaining: parse_amount(told(remaining)?)?,
             reset: reset_in(told(reset)?, now_ms)?,
@@ -103,15 +102,17 @@ pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnaps
         .collect()
 }
 
+/// Parses a plain decimal number; a sign or an exponent makes it invalid.
 fn parse_amount(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     plain.then(|| text.parse::<f64>().ok()).flatten()
 }
 
-/// From now until the named time: seconds, an epoch (in s or ms), a date, or a duration (`6m0s`, `20ms`). None for
-/// what is past, unreadable, or over 30 days.
+/// Returns the time from now until a reset, written as seconds, an epoch (in s or ms), a date, or a duration (`6m0s`,
+/// `20ms`). `None` if it is past, unreadable, or over 30 days away.
 pub fn reset_in(text: &str, now_ms: i64) -> Option<Duration> {
     let reset = match parse_amount(text) {
+        // The units cannot be confused: 1e9 s is a date in 2001 as an epoch but 31 years as a wait, far over 30 days.
         Some(number) if number >= 1e11 => duration_until(number, now_ms),
         Some(number) if number >= 1e9 => duration_until(number * 1_000.0, now_ms),
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
@@ -125,7 +126,7 @@ fn duration_until(at_ms: f64, now_ms: i64) -> Option<Duration> {
     (ms >= 0.0 && ms <= LONGEST_RESET.as_millis() as f64).then(|| Duration::from_millis(ms as u64))
 }
 
-/// `1h2m3.5s`, `6m0s`, `20ms`: as Go writes durations.
+/// Parses a duration as Go writes it: `1h2m3.5s`, `6m0s`, `20ms`.
 fn parse_go_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = 0.0;
@@ -134,6 +135,7 @@ fn parse_go_duration(text: &str) -> Option<Duration> {
         let number = parse_amount(&rest[..end])?;
         let unit = &rest[end..];
         let (seconds, len) = [
+            // `ms` comes before `m`, because the first match wins.
             ("ms", 1e-3),
             ("us", 1e-6),
             ("µs", 1e-6),
@@ -153,7 +155,7 @@ fn parse_go_duration(text: &str) -> Option<Duration> {
         .flatten()
 }
 
-/// A date as HTTP or as RFC 3339 writes it, in ms since the epoch.
+/// Parses a date in the form of HTTP or RFC 3339, in ms since the epoch.
 fn date_ms(text: &str) -> Option<f64> {
     if let Ok(at) = httpdate::parse_http_date(text) {
         return Some(at.duration_since(UNIX_EPOCH).ok()?.as_millis() as f64);
@@ -182,23 +184,25 @@ fn date_ms(text: &str) -> Option<f64> {
     Some(minutes * 60_000.0 + seconds * 1_000.0)
 }
 
-/// How one resource of an account stands.
+/// The latest known state of one resource of an account.
 #[derive(Clone, Copy, Debug)]
 struct Gauge {
     resource: Resource,
     limit: f64,
     remaining: f64,
+    /// On the monotonic clock, so that a change of the wall time cannot stretch a wait.
     reset_at: Instant,
-    /// The longest reset that was ever seen.
+    /// The longest reset seen so far.
     window: Duration,
 }
 
 impl Gauge {
-    /// How long a call waits: what remains lasts, at the pace that the limit allows, for its share of the window;
-    /// the reset is further away than that.
+    /// Returns how long a call waits. At the pace that the limit allows, the remaining share lasts that share of the
+    /// window. The call waits for the part of the reset that lies beyond.
     fn wait(&self, now: Instant) -> Duration {
         let left = self.reset_at.saturating_duration_since(now);
         let share = (self.remaining / self.limit).clamp(0.0, 1.0);
+        // Bursts are fine while half remains (R-PROV-6).
         if share >= 0.5 {
             return Duration::ZERO;
         }
@@ -206,23 +210,23 @@ impl Gauge {
     }
 }
 
-/// Why a call waits.
+/// A wait that pacing imposes on the next call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pace {
-    /// How long; at most 5 s.
+    /// At most 5 s; the caller asks again afterwards.
     pub wait: Duration,
-    /// Why, for people.
+    /// The reason, for the user.
     pub why: String,
 }
 
-/// The pacer of one account.
+/// The rate limits of one account, and the waits that follow from them.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
     gauges: Vec<Gauge>,
 }
 
 impl Pacer {
-    /// Takes in what a response said.
+    /// Records the rate limits of a response. The last response wins, except that a window never shrinks.
     pub fn observe_rate_limits(&mut self, readings: &[RateLimitSnapshot], now: Instant) {
         for reading in readings {
             let known = self
@@ -244,7 +248,7 @@ impl Pacer {
         }
     }
 
-    /// Whether, how long and why a call that is due now waits; the longest of what is limited.
+    /// Returns how long a call that is due now waits, and why: the longest wait of all resources. `None`: no wait.
     pub fn current_pace(&self, provider: &str, now: Instant) -> Option<Pace> {
         let waits = self.gauges.iter().map(|gauge| (gauge.wait(now), gauge));
         let (wait, gauge) = waits
@@ -272,7 +276,7 @@ mod tests {
     const NOW: i64 = 1_795_219_200_000;
 
     #[test]
-    fn a_reset_is_read_however_it_is_written() {
+    fn resets_parse_in_every_notation() {
         for (text, ms) in [
             ("12", Some(12_000)),
             ("0", Some(0)),
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_each_kind_are_read() {
+    fn headers_of_every_vendor_are_parsed() {
         let told = headers(&[
             ("anthropic-ratelimit-requests-limit", "50"),
             ("anthropic-ratelimit-requests-remaining", "49"),
@@ -366,7 +370,7 @@ mod tests {
         }
     }
 
-    /// The wait in ms after these responses, each (seconds since the first, remaining of 100, reset in seconds).
+    /// Returns the wait in ms after these responses: (seconds since the first, remaining of 100, reset in seconds).
     fn wait(responses: &[(u64, u32, u64)], asked_at: u64) -> u64 {
         let start = clock::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_so_that_what_remains_lasts() {
+    fn calls_wait_so_that_the_remaining_quota_lasts() {
         for (name, responses, asked_at, ms) in [
             ("nothing is known", &[][..], 0, 0),
             ("half remains", &[(0, 50, 60)], 0, 0),
@@ -395,7 +399,7 @@ mod tests {
             ("time has passed since", &[(0, 40, 27)], 2, 1_000),
             ("nothing remains, the reset is near", &[(0, 0, 2)], 0, 2_000),
             ("the reset has passed", &[(0, 0, 2)], 3, 0),
-            // 300 s were seen once: 40 % of that window last 120 s.
+            // A reset of 300 s was seen once; 40 % of that window lasts 120 s.
             (
                 "a longer window was seen",
                 &[(0, 90, 300), (200, 40, 122)],
@@ -410,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_several_waits_counts_and_says_why() {
+    fn the_longest_of_several_waits_applies_with_its_reason() {
         let now = clock::now();
         let reading = |resource, remaining, reset| RateLimitSnapshot {
             resource,
@@ -436,7 +440,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never longer than 5 s or than the reset, and nothing while half remains.
+        /// A wait never exceeds 5 s or the reset, and is zero while half remains.
         #[test]
         fn waits_are_bounded(limit in 1_u32..1_000_000, remaining in 0_u32..1_000_000, reset in 0_u64..100_000, later in 0_u64..100_000) {
             let now = clock::now();
@@ -453,17 +457,17 @@ mod tests {
             prop_assert!(wait.is_zero() || remaining * 2 < limit);
         }
 
-        /// Whatever a header holds, it is read or left out.
         #[test]
-        fn nothing_in_a_header_is_too_much(text in "[0-9a-zA-Z:+. -]{0,24}|\\PC{0,8}", now_ms in 0_i64..4_000_000_000_000) {
+        /// Any header value either parses within bounds or is ignored; none panics.
+        fn no_header_value_panics_or_exceeds_the_longest_reset(text in "[0-9a-zA-Z:+. -]{0,24}|\\PC{0,8}", now_ms in 0_i64..4_000_000_000_000) {
             if let Some(reset) = reset_in(&text, now_ms) {
                 prop_assert!(reset <= LONGEST_RESET);
             }
         }
 
-        /// A duration comes back from the way Go writes it.
         #[test]
-        fn durations_come_back(h in 0_u64..700, m in 0_u64..60, ms in 0_u64..60_000) {
+        /// A duration in Go's notation parses to the same duration.
+        fn go_durations_round_trip(h in 0_u64..700, m in 0_u64..60, ms in 0_u64..60_000) {
             let text = format!("{h}h{m}m{}s", ms as f64 / 1_000.0);
             let expected = (h * 60 + m) * 60_000 + ms;
             let read = reset_in(&text, NOW).map(|reset| reset.as_millis() as u64);

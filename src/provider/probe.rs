@@ -1,5 +1,7 @@
-//! Asks servers which models they have: a local Ollama is found by that (R-PROV), and the doctor tries an address
-//! and a key by it.
+//! Asks servers for their models: finds a local Ollama (R-PROV), and lets the doctor check an address and a key.
+//!
+//! Spends no tokens and does not affect the circuit. What a server answers is untrusted: lists and names are
+//! bounded, and names with hidden characters are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +22,25 @@ use super::registry::{ApiKind, ProviderSpec, unusable_provider_error};
 use crate::base::text;
 use crate::config::Redactor;
 
-/// The largest list that is read, in bytes: some gateways list hundreds of models with all about them.
+/// The largest list that is read, in bytes. Some gateways list hundreds of models with full descriptions.
 const MAX_LIST: usize = 4 << 20;
 
-/// The most names of a list that are kept.
+/// A list with more names counts as missing.
 const MAX_NAMES: usize = 2_000;
 
-/// The longest name of a model.
+/// Longer model names are skipped, in bytes.
 const MAX_NAME: usize = 200;
 
-/// The models that a provider says it has.
+/// The models that a provider lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelList {
-    /// All of them, in its order.
+    /// All names, in the provider's order.
     pub names: Vec<String>,
-    /// Those of them that can be talked to, as far as that can be told.
+    /// The names of chat models, as far as the list reveals that.
     pub chat: Vec<String>,
 }
 
-/// The models of the server at `base_url`, newest first as it lists them; none when it does not answer
+/// Returns the models of the server at `base_url`, in its order (Ollama: newest first). `None` if it does not answer
 /// within `limit`.
 pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
     let base = url::Url::parse(base_url).ok()?;
@@ -64,10 +66,11 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
     Some(list.names)
 }
 
-/// The provider's own list; none where it has none.
+/// Returns the provider's own list; `None` if it has none.
 ///
 /// # Errors
-/// It does not answer within `limit`, or refuses to.
+///
+/// Fails if the settings are unusable, or the provider refuses or does not answer within `limit`.
 pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<ModelList>, ProviderError> {
     if spec.kind == ApiKind::Script {
         return Ok(None);
@@ -81,19 +84,23 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     answered.map_err(|failure| account.build_provider_error("", failure))
 }
 
-/// What a call has shown.
+/// What a probe has confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// Address and key are right; these models are listed.
+    /// The address and the key work; the provider lists these models.
     Models(ModelList),
-    /// Address and key are right.
+    /// The address and the key work.
     Key,
-    /// The address is right. There is nothing that would try the key for nothing.
+    /// The address works. No free call checks the key.
     Address,
 }
 
-/// Makes the cheapest call that shows whether the address and the key are right: asks for the list of models, or where
-/// that is shown to everybody, about the key itself. No token is paid for.
+/// Makes the cheapest call that checks the address and the key: it requests the list of models. Where that list is
+/// public, it requests the state of the key instead. No tokens are spent.
+///
+/// # Errors
+///
+/// Fails if the settings are unusable, or the provider refuses or does not answer within `limit`.
 pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<ProbeResult, ProviderError> {
     if spec.kind == ApiKind::Script {
         return Ok(ProbeResult::Address);
@@ -112,6 +119,7 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
     })
 }
 
+/// Builds the account of `spec` for one probe.
 fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
     let secrets = spec.api_key.iter().chain(spec.headers.values());
     Ok(Arc::new(Account {
@@ -126,7 +134,7 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
     }))
 }
 
-/// The list at `path`; none where the answer is none.
+/// Fetches the list at `path`; `None` if the answer is not a list.
 async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
     let mut headers = match spec.kind {
@@ -146,7 +154,7 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
     let http = Http::new(account.clone(), settings);
     let mut address = super::build_endpoint_url(&account.base, path);
     if spec.kind == ApiKind::Anthropic {
-        // Its pages have 20 models otherwise.
+        // Anthropic's pages have only 20 models by default.
         address.query_pairs_mut().append_pair("limit", "1000");
     }
     let request = http.get_or_build_client().await?.get(address);
@@ -155,16 +163,16 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
     let status = response.status().as_u16();
     match status {
         200..300 => Ok(read_list_response(response).await),
-        // Not everyone who speaks the API has a list.
+        // Not every server with this API has a list.
         404 | 405 => Ok(None),
         _ => Err(read_error_response(account, "", status, response).await),
     }
 }
 
-/// OpenRouter shows its models to everybody, and tells with this what a key is worth.
+/// The path of OpenRouter's key check. Its list of models is public, so that list proves nothing about a key.
 const OF_KEY: &str = "key";
 
-/// The path of the call.
+/// Returns the path that the probe requests.
 fn choose_probe_path(account: &Account) -> &'static str {
     let is_openai = account.kind != ApiKind::Anthropic;
     if is_openai && Flavour::from_account(account) == Flavour::OpenRouter {
@@ -174,7 +182,7 @@ fn choose_probe_path(account: &Account) -> &'static str {
     }
 }
 
-/// The path of the list.
+/// Returns the path of the list of models.
 fn list_path(account: &Account) -> &'static str {
     match account.kind {
         ApiKind::Anthropic => "v1/models",
@@ -194,7 +202,7 @@ async fn fetch_model_list(http: &Http, address: url::Url) -> Option<ModelList> {
     read_list_response(response.error_for_status().ok()?).await
 }
 
-/// Reads a list; none where the answer is none, is too long, or is only a part of one.
+/// Reads a list. `None` if the answer is not a list, is too long, or is only one page of several.
 async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
@@ -207,7 +215,7 @@ async fn read_list_response(mut response: reqwest::Response) -> Option<ModelList
 }
 
 fn read_list(answer: &Value) -> Option<ModelList> {
-    // What is not in a part may still be there.
+    // A partial list would make existing models look missing.
     if answer["has_more"] == true {
         return None;
     }
@@ -218,10 +226,12 @@ fn read_list(answer: &Value) -> Option<ModelList> {
         // Google puts the kind of the resource before the name.
         let name = id.strip_prefix("models/").unwrap_or(id);
         let is_plain = !name.contains(char::is_whitespace) && text::reveal_hidden_characters(name) == name;
+        // Names reach terminals, so those with control or hidden characters are skipped.
         if name.is_empty() || name.len() > MAX_NAME || !is_plain {
             continue;
         }
         if list.names.len() == MAX_NAMES {
+            // Like a single page, a cut list would make existing models look missing.
             return None;
         }
         if is_chat(name, entry) {
@@ -232,8 +242,9 @@ fn read_list(answer: &Value) -> Option<ModelList> {
     Some(list)
 }
 
-/// Whether a model can be talked to, as far as its name and the usual fields say.
+/// Guesses whether a model can chat, from its name and the usual fields.
 fn is_chat(name: &str, entry: &Value) -> bool {
+    // These match whole words only, so that "live" does not match `olive`.
     const KINDS: [&str; 14] = [
         "tts", "image", "images", "audio", "live", "ocr", "realtime", "video", "sora", "veo", "imagen",
         "dall", "guard", "speech",
@@ -278,7 +289,7 @@ mod tests {
     use crate::provider::account::tests::build_account;
 
     #[test]
-    fn a_list_is_read_in_every_usual_form() {
+    fn model_lists_are_read_in_every_usual_form() {
         let read = |text: &str| read_list(&serde_json::from_str(text).unwrap());
         let names = |text: &str| read(text).map(|list| (list.names.join(" "), list.chat.join(" ")));
         let found = |names: &str, chat: &str| Some((names.to_owned(), chat.to_owned()));
@@ -321,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_everybody_gets_tries_no_key() {
+    fn openrouter_is_probed_by_its_key_not_its_public_list() {
         for (kind, base, path) in [
             (ApiKind::Anthropic, "https://api.anthropic.com", "v1/models"),
             (ApiKind::OpenAi, "https://api.openai.com/v1", "models"),

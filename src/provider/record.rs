@@ -1,9 +1,9 @@
-//! Calls of a provider as lines of a cassette, which `script` plays (R-PROV).
+//! Records the calls of a provider as lines of a cassette, which `script` plays (R-PROV).
 //!
-//! What is written is what came of a call, not its bytes: no header, address or request is in it but the beginning
-//! of the prompt, and known secrets are taken out of every text (I15). A line is written when its call has ended, in
-//! one piece; a call that was broken off has one too. Recording neither breaks nor delays a call: a disk that does
-//! not take a line costs the line and one warning, which the session of the next call that ends is told.
+//! A line contains the events of a call, not its bytes. It has no header or address, and of the request only the
+//! beginning of the prompt. Known secrets are removed from every text (I15). Each call, also a cancelled one, is
+//! written in one piece when it ends. Recording never breaks a call and delays its end by at most
+//! [`WRITTEN_WITHIN`]. If the disk fails, the line is lost and the session of the next call gets one warning.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -27,13 +27,13 @@ use super::{EventStream, ModelRequest, Provider, ProviderError, StreamEvent};
 use crate::base::clock;
 use crate::config::Redactor;
 
-/// How long the end of an answer waits for its line: a disk that stands still must not hold the turn.
+/// How long the end of an answer waits for its line. A stalled disk must not block the turn.
 const WRITTEN_WITHIN: Duration = Duration::from_millis(50);
 
-/// Of a file that does not end with a line end, this much is looked at for a torn line.
+/// How many bytes at the end of a file are searched for a torn line.
 const TAIL: u64 = 64 << 20;
 
-/// A provider whose calls are recorded.
+/// A wrapper that records every call of a provider.
 pub(super) struct RecordingProvider {
     inner: Arc<dyn Provider>,
     kind: ApiKind,
@@ -41,6 +41,7 @@ pub(super) struct RecordingProvider {
 }
 
 impl RecordingProvider {
+    /// Wraps `inner`, which records to `path` from now on. The file is created with the first line.
     pub(super) fn new(inner: Arc<dyn Provider>, kind: ApiKind, path: PathBuf, redactor: Redactor) -> Self {
         Self {
             kind,
@@ -89,6 +90,7 @@ impl Provider for RecordingProvider {
                 Ok(events) => events,
                 Err(error) => {
                     take.record_event(&Err(error.clone()));
+                    // Written before the error is passed on, so that whoever sees the error finds the line.
                     take.flush_line().await;
                     return Err(error);
                 }
@@ -106,12 +108,12 @@ impl Provider for RecordingProvider {
     }
 }
 
-/// One call's line in the making. Dropped before its end, it is the line of a call that was broken off.
+/// The line of a running call. If it is dropped before the end, it is written as a cancelled call.
 struct Recording {
     tape: Arc<Tape>,
-    /// None when it is handed over.
+    /// `None` once it was handed to the writer.
     exchange: Option<Exchange>,
-    /// Calls begun: where in the exchange, and their input so far.
+    /// The tool calls so far, with their place in the exchange and their input.
     tools: Vec<BegunRecording>,
 }
 
@@ -137,7 +139,7 @@ impl Recording {
         }
     }
 
-    /// Takes down what came; whether it was the end.
+    /// Records an item of the stream. Returns whether it was the last.
     fn record_event(&mut self, what: &Result<StreamEvent, ProviderError>) -> bool {
         let Some(Exchange { events, .. }) = &mut self.exchange else {
             return false;
@@ -184,10 +186,10 @@ impl Recording {
                     json: String::new(),
                     unfinished: true,
                 });
-                // Its place; what stands there is written at the end.
+                // Keeps the place; the input is complete only at the end.
                 events.push(CassetteEvent::default());
             }
-            // A cassette plays under ids of its own.
+            // A cassette plays under its own ids.
             Ok(StreamEvent::ToolUseAttached { .. }) => {}
             Ok(StreamEvent::ToolInput { index, json }) => {
                 if let Some(tool) = self.tools.iter_mut().rfind(|tool| tool.index == *index) {
@@ -221,13 +223,15 @@ impl Recording {
         false
     }
 
-    /// Hands the line over, and waits until it is written, for a moment at most.
+    /// Hands the line to the writer and waits for it, at most [`WRITTEN_WITHIN`].
     async fn flush_line(&mut self) {
         if let Some(writing) = self.hand_over() {
+            // After the timeout the write continues; only the wait ends.
             let _ = tokio::time::timeout(WRITTEN_WITHIN, writing).await;
         }
     }
 
+    /// Starts the write on a blocking thread; `None` if that happened before or no runtime is left.
     fn hand_over(&mut self) -> Option<JoinHandle<()>> {
         let mut exchange = self.exchange.take()?;
         for tool in self.tools.drain(..) {
@@ -243,8 +247,8 @@ impl Recording {
     }
 }
 
-/// What was said last. Some servers count after every piece: what a piece goes on with stands before the count, so that
-/// a secret is found whole.
+/// Returns the last event that is not a usage count. Some servers send a count after every piece. Joining pieces
+/// across it keeps a secret in one text, where redaction finds it.
 fn last_said(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent> {
     events.iter_mut().rev().find(|event| event.usage.is_none())
 }
@@ -264,22 +268,22 @@ impl Drop for Recording {
     }
 }
 
-/// The file.
+/// The file of a recording.
 struct Tape {
-    /// The provider.
+    /// The name of the provider.
     name: String,
     path: PathBuf,
     redactor: Redactor,
-    /// The last line could not be written, which was told.
+    /// The last line could not be written, and a warning says so.
     failed: AtomicBool,
-    /// What is to be told.
+    /// The warning for the next session that asks.
     notice: Mutex<Option<String>>,
-    /// Lines of calls that were broken off, on their way to the disk.
+    /// Lines of cancelled calls that are still being written.
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Tape {
-    /// The text without secrets; none when there is none in it.
+    /// Returns the text without secrets; `None` if it contains none.
     fn redact_secrets(&self, text: &str) -> Option<String> {
         match self.redactor.redact_text(text) {
             std::borrow::Cow::Borrowed(_) => None,
@@ -287,7 +291,7 @@ impl Tape {
         }
     }
 
-    /// Takes secrets out of every text.
+    /// Removes secrets from every text, including object keys.
     fn clean_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -314,12 +318,13 @@ impl Tape {
     }
 
     fn encode_line(&self, exchange: &Exchange) -> serde_json::Result<String> {
-        // Its own order of fields: a line is known by how it begins.
+        // `Value` sorts its keys, but a line is recognized by its beginning, so `recorded` is put first by hand.
         let mut origin = serde_json::to_value(&exchange.recorded)?;
         let mut rest = serde_json::to_value(exchange)?;
         if let Some(rest) = rest.as_object_mut() {
             rest.remove("recorded");
         }
+        // Texts are cleaned before they become JSON, where escapes could hide a secret.
         self.clean_value(&mut origin);
         self.clean_value(&mut rest);
         let rest = rest.to_string();
@@ -334,6 +339,7 @@ impl Tape {
         match written {
             Ok(()) => self.failed.store(false, Ordering::Relaxed),
             Err(error) => {
+                // One warning for a row of failures; the next success arms it again.
                 if !self.failed.swap(true, Ordering::Relaxed) {
                     let path = self.path.display();
                     tracing::warn!(%error, "cannot record calls to {path}");
@@ -348,7 +354,7 @@ impl Tape {
     }
 }
 
-/// Adds a whole line or nothing.
+/// Appends a whole line or nothing.
 fn append_line(path: &Path, line: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -357,6 +363,7 @@ fn append_line(path: &Path, line: &[u8]) -> io::Result<()> {
         .create(true)
         .append(true)
         .read(true)
+        // Recordings contain prompts and answers, so only the owner may read them.
         .mode(0o600)
         .open(path)?;
     // Other providers and other servers may write to the same file.
@@ -364,12 +371,12 @@ fn append_line(path: &Path, line: &[u8]) -> io::Result<()> {
     repair_torn_line(&mut file)?;
     let before = file.metadata()?.len();
     file.write_all(line).inspect_err(|_| {
-        // Nothing can be done when that fails too: the line stays torn, and is mended by the next.
+        // If this fails too, the torn line stays until the next write repairs it.
         let _ = file.set_len(before);
     })
 }
 
-/// Takes away the torn line that a killed server left; begins a new line behind what others left without one.
+/// Removes a torn line that a killed server left. Ends any other unfinished line instead, because it is not ours.
 fn repair_torn_line(file: &mut File) -> io::Result<()> {
     let len = file.metadata()?.len();
     let mut last = [b'\n'];
@@ -388,6 +395,7 @@ fn repair_torn_line(file: &mut File) -> io::Result<()> {
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     let is_ours = super::cassette::is_torn(&String::from_utf8_lossy(&tail[line..]));
+    // If the tail contains no line start, where the line begins is unknown, so nothing is removed.
     if is_ours && (from == 0 || line > 0) {
         file.set_len(from + line as u64)
     } else {
@@ -404,7 +412,7 @@ mod tests {
     use crate::provider::request::tests::build_request;
     use crate::provider::{ProviderFault, Script, StopReason, TimeoutPhase};
 
-    /// Answers with what it is told, then stands still where there is no end.
+    /// Yields the given events, then stalls.
     struct ScriptedEvents(Vec<Result<StreamEvent, ProviderError>>);
 
     impl Provider for ScriptedEvents {
@@ -443,7 +451,7 @@ mod tests {
         }
     }
 
-    /// One event more than is to be had is asked for only where there is an end.
+    /// Collects events up to a stop or an error. Polling further would stall.
     async fn events(provider: &dyn Provider, prompt: &str) -> Vec<Result<StreamEvent, ProviderError>> {
         let asked = Arc::new(build_request("m", vec![Message::user_text(prompt)]));
         let mut stream = match provider.open_stream(asked).await {
@@ -505,7 +513,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_recorded_is_played_as_it_was() {
+    async fn recorded_calls_replay_unchanged() {
         let ends = [
             Ok(StreamEvent::Stop(StopReason::MaxTokens)),
             Ok(StreamEvent::Stop(StopReason::Refusal(Some("I won't".into())))),
@@ -526,7 +534,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_broken_off_has_its_line() {
+    async fn a_cancelled_call_is_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
         let given = ScriptedEvents(vec![Ok(StreamEvent::Text("half".into()))]);
@@ -557,7 +565,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn secrets_are_nowhere_even_in_pieces() {
+    async fn recordings_contain_no_secret_even_in_pieces() {
         let dir = tempfile::tempdir().unwrap();
         let (start, rest) = CANARY.split_at(7);
         let piece = |text: &str| Ok(StreamEvent::Text(text.to_owned()));
@@ -607,7 +615,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_count_after_each_piece_takes_no_text_apart() {
+    async fn usage_between_pieces_does_not_split_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
         let counted = |output| StreamEvent::Usage {
@@ -635,7 +643,7 @@ mod tests {
             path.clone(),
             redactor(),
         );
-        // What a prompt is known by is cut, though not through a secret.
+        // The identifying part of a prompt is cut, but never through a secret.
         let prompt = format!("{}{CANARY}", "count ".repeat(32));
         events(&recorded, &prompt).await;
         let tape = std::fs::read_to_string(&path).unwrap();
@@ -656,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_whatever_stood_there() {
+    fn appended_lines_are_whole_whatever_the_file_contained() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
         let line = b"{\"recorded\":{},\"events\":[]}\n";
@@ -666,7 +674,7 @@ mod tests {
             (whole.clone(), format!("{whole}{whole}")),
             (format!("{whole}{{\"recorded\":{{\"at"), format!("{whole}{whole}")),
             ("{\"rec".to_owned(), whole.clone()),
-            // Not ours: left alone.
+            // Not our line, so it stays.
             ("{\n}".to_owned(), format!("{{\n}}\n{whole}")),
             (whole.trim_end().to_owned(), format!("{whole}{whole}")),
         ] {
@@ -677,7 +685,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_takes_nothing_costs_the_line_alone() {
+    async fn a_failing_disk_costs_only_the_line_and_one_warning() {
         let given = || ScriptedEvents(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
         for path in ["/dev/full", "/proc/no/such/place"] {
             let recorded =

@@ -1,7 +1,7 @@
-//! From settings to providers, and the limit on calls at once.
+//! Builds providers from their specifications, and limits concurrent calls.
 //!
-//! One provider is one account: its connections, and by [`AccountHealth`] its pacer and circuit, are shared by all
-//! that use it.
+//! One provider is one account: every user shares its connections and, through [`AccountHealth`], its pacer and
+//! circuit. Building connects to nothing. The configuration's schema stays outside: see `configured`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ use super::script::Script;
 use super::{Provider, classify::Failure};
 use crate::config::{Redactor, long_words};
 
-/// Calls at once over all providers.
+/// Concurrent calls over all providers of a server.
 pub const MAX_CONCURRENT_CALLS: usize = 256;
 
-/// The vendors' own addresses, and how the names of their models begin.
+/// The vendors' own hosts, and the prefixes of their models' names.
 const VENDORS: [(&str, &[&str]); 3] = [
     ("api.anthropic.com", &["claude-"]),
     ("api.openai.com", &["gpt-", "chatgpt-", "o1", "o3", "o4"]),
@@ -42,18 +42,16 @@ const VENDORS: [(&str, &[&str]); 3] = [
 /// Which API a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiKind {
-    /// Anthropic's Messages API.
     Anthropic,
-    /// Chat Completions.
+    /// The Chat Completions API.
     OpenAi,
-    /// OpenAI's Responses API.
     Responses,
-    /// A cassette, replayed in-process.
+    /// A cassette that is replayed in-process.
     Script,
 }
 
 impl ApiKind {
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -63,7 +61,7 @@ impl ApiKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this name in the configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Script]
             .into_iter()
@@ -71,55 +69,53 @@ impl ApiKind {
     }
 }
 
-/// Everything about a provider that the configuration says.
+/// Everything that the configuration says about a provider. `Debug` shows no key, header value or proxy.
 #[derive(Clone, Debug)]
 pub struct ProviderSpec {
-    /// Its name: `[provider.NAME]`.
+    /// The NAME of `[provider.NAME]`.
     pub name: String,
-    /// The API it speaks.
     pub kind: ApiKind,
-    /// Where it is; none for the vendor's own address.
+    /// `None` for the vendor's own address.
     pub base_url: Option<String>,
-    /// The key; local servers need none.
+    /// Local servers usually need no key.
     pub api_key: Option<SecretString>,
-    /// Further headers of every call; they win over ours.
+    /// Extra headers of every call; they override ours.
     pub headers: BTreeMap<String, SecretString>,
-    /// The model when nobody says another.
+    /// The default model.
     pub model: Option<String>,
-    /// How calls are made again.
     pub retry: RetryPolicy,
-    /// The time limits.
     pub limits: CallLimits,
-    /// A PEM file with further roots.
+    /// A PEM file with additional root certificates.
     pub ca_file: Option<PathBuf>,
-    /// The proxy's address, perhaps with a password; none goes without.
+    /// The address of the proxy, which may contain a password. `None`: no proxy.
     pub proxy: Option<SecretString>,
-    /// The hosts that are reached without the proxy, separated by commas, as in `NO_PROXY`.
+    /// Hosts that bypass the proxy, separated by commas as in `NO_PROXY`.
     pub no_proxy: Option<String>,
-    /// What is known better of models, by their full names.
+    /// Corrections to the model table, by full model name.
     pub models: BTreeMap<String, ModelOverride>,
-    /// The file of a [`ApiKind::Script`].
+    /// The file that [`ApiKind::Script`] replays.
     pub cassette: Option<PathBuf>,
-    /// How the account stands; shared by all that use it.
+    /// Shared by every user of the account.
     pub standing: Arc<AccountHealth>,
-    /// Where calls are recorded.
+    /// The file to which calls are recorded, if any.
     pub record: Option<PathBuf>,
-    /// Knows the keys of all providers.
+    /// Knows the keys of all providers, so that none reaches another (I15).
     pub redactor: Redactor,
 }
 
-/// Time limits (R-PROV-2); what is not set follows the circumstances.
+/// Configured time limits (R-PROV-2). An unset limit depends on the host and the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Connecting. Default 10 s.
+    /// For connecting. Default 10 s.
     pub connect: Option<Duration>,
-    /// The response's head and the first event. Default 60 s; 300 s for local addresses and with reasoning.
+    /// For the response headers and the first event. Default 60 s; 300 s for local addresses and with reasoning.
     pub first_event: Option<Duration>,
-    /// From one content event to the next. Default 90 s; 300 s where the API streams no reasoning.
+    /// Between two content events. Default 90 s; 300 s where the API streams no reasoning.
     pub gap: Option<Duration>,
 }
 
 impl CallLimits {
+    /// Returns the limits of one call. `thinks`: the model reasons first; `silent`: it does so without streaming.
     pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> StreamLimits {
         let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
         let gap = if silent { long } else { Duration::from_secs(90) };
@@ -132,13 +128,14 @@ impl CallLimits {
         }
     }
 
+    /// Returns the connect limit, which does not depend on the call.
     pub(super) fn connect_or_default(self) -> Duration {
         self.connect.unwrap_or(Duration::from_secs(10))
     }
 }
 
 impl ProviderSpec {
-    /// A provider of which only name and kind are known.
+    /// Creates a specification with defaults for everything but name and kind.
     pub fn new(name: impl Into<String>, kind: ApiKind) -> Self {
         let name = name.into();
         Self {
@@ -161,14 +158,14 @@ impl ProviderSpec {
         }
     }
 
-    /// What is known of `model` here. What a local engine runs costs nothing; a vendor's model keeps its price, whoever
-    /// passes it on.
+    /// Returns what is known about `model` at this provider. A model that runs on a local engine is free. A vendor's
+    /// model keeps its price even behind a local proxy, so that spending limits hold there.
     pub fn model_info(&self, model: &str) -> ModelInfo {
         let known = self.listed_info(model);
         self.models.get(model).map_or(known, |better| better.apply(known))
     }
 
-    /// Where the price in [`ProviderSpec::model_info`] comes from.
+    /// Returns where the price in [`ProviderSpec::model_info`] comes from.
     pub fn price_source(&self, model: &str) -> PriceSource {
         if self
             .models
@@ -201,12 +198,14 @@ impl ProviderSpec {
         self.resolve_base_url().is_ok_and(|url| is_local(&url))
     }
 
-    /// Who names the models here.
+    /// Returns who names the models of this provider.
     pub fn model_naming(&self) -> Naming {
+        // An invalid address fails in `build`, with a message; until then any name is acceptable.
         self.resolve_base_url()
             .map_or(Naming::Free, |address| naming_at(self.kind, &address))
     }
 
+    /// Returns the configured address, or the default one of the kind.
     pub(super) fn resolve_base_url(&self) -> Result<Url, Failure> {
         let default = match self.kind {
             ApiKind::Anthropic => "https://api.anthropic.com",
@@ -231,12 +230,14 @@ impl ProviderSpec {
         }
     }
 
+    /// Returns the configured extra headers, marked as sensitive.
     pub(super) fn extra_headers(&self) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
             let wrong = || {
                 Failure::new(
                     ProviderFault::Local,
+                    // The value stays out of the message: headers often carry a key.
                     format!("header {name} of provider {} is not valid", self.name),
                 )
                 .with_user_action(format!("check [provider.{}] headers", self.name))
@@ -250,8 +251,10 @@ impl ProviderSpec {
         Ok(headers)
     }
 
+    /// Returns the value of the header that carries the key; `None` without a key.
     pub(super) fn build_key_header(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
         let Some(key) = &self.api_key else { return Ok(None) };
+        // A key from a file or a command may end with a newline, which is invalid in a header.
         let value = to_sensitive_header(&format!("{prefix}{}", key.expose_secret().trim()));
         value.map(Some).ok_or_else(|| {
             Failure::new(
@@ -263,7 +266,7 @@ impl ProviderSpec {
     }
 }
 
-/// Who names the models of a server.
+/// Returns who names the models at an address.
 pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
     let host = address.host_str().unwrap_or_default();
     let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
@@ -277,11 +280,12 @@ pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
 
 fn to_sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
+    // Debug output of a sensitive header shows no value (I15).
     value.set_sensitive(true);
     Some(value)
 }
 
-/// The password in an address, and what its query says: some give their key there.
+/// Returns the secrets in an address: its password, and query values that look like a key.
 fn secrets_in(address: &str) -> Vec<SecretString> {
     let Ok(url) = Url::parse(address) else {
         return Vec::new();
@@ -294,7 +298,7 @@ fn secrets_in(address: &str) -> Vec<SecretString> {
     password.into_iter().chain(keys).map(SecretString::from).collect()
 }
 
-/// Whether what stands under that name in a query is a secret.
+/// Reports whether a query parameter with this name holds a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "sig", "password", "auth"]
@@ -302,10 +306,15 @@ fn is_secret(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
-/// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
+/// Builds the provider without connecting to it.
+///
+/// # Errors
+///
+/// Fails if the settings are unusable: an invalid address, header or key, or a missing or unreadable cassette.
 pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let provider = build_unwrapped_provider(spec)?;
     let redactor = spec.redactor.clone();
+    // Recordings and logs must not contain these values either, so the redactor learns them before any call.
     spec.api_key
         .iter()
         .for_each(|key| redactor.learn_provider_key(key));
@@ -320,14 +329,14 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     )))
 }
 
-/// What is secret in the provider's addresses.
+/// Returns the secrets in the provider's address and in its proxy's address.
 fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
     let addresses = spec.base_url.iter().map(String::as_str);
     let proxy = spec.proxy.iter().map(ExposeSecret::expose_secret);
     addresses.chain(proxy).flat_map(secrets_in)
 }
 
-/// The provider without what is put round it.
+/// Builds the provider without the recording around it.
 fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let model = spec.model.clone().unwrap_or_default();
     let nobody = |failure: Failure| unusable_provider_error(spec, &model, failure);
@@ -345,7 +354,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
         return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
     }
     let given = || spec.api_key.iter().chain(spec.headers.values());
-    // Of `Bearer …` the key alone is repeated.
+    // A provider that echoes `Bearer …` often repeats the key alone, so each long word counts as a secret too.
     let words = given().flat_map(long_words).map(SecretString::from);
     let account = Arc::new(Account {
         name: spec.name.clone(),
@@ -400,6 +409,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     })
 }
 
+/// Builds an error for a provider without an [`Account`]. `failure` must not contain a secret: nothing is redacted.
 pub(super) fn unusable_provider_error(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
     ProviderError {
         fault: failure.fault,
@@ -414,34 +424,34 @@ pub(super) fn unusable_provider_error(spec: &ProviderSpec, model: &str, failure:
     }
 }
 
-/// The places for calls at once. A call takes a place only while it is being made, so places are always
-/// given back and nobody can wait for oneself.
+/// The slots for concurrent calls. A call holds a slot only while it runs and needs no second one meanwhile.
+/// So every slot comes back, and no caller can wait for itself.
 #[derive(Clone, Debug)]
 pub struct CallSlots {
     slots: Arc<Semaphore>,
 }
 
-/// A place; dropping it gives it back.
+/// One slot; dropping it returns the slot.
 #[derive(Debug)]
 pub struct CallSlot {
     _permit: OwnedSemaphorePermit,
 }
 
 impl CallSlots {
-    /// `limit` places; all together have [`MAX_CONCURRENT_CALLS`].
+    /// Creates `limit` slots. A server has [`MAX_CONCURRENT_CALLS`].
     pub fn new(limit: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(limit)),
         }
     }
 
-    /// A place, if one is free.
+    /// Takes a slot if one is free.
     pub fn try_acquire(&self) -> Option<CallSlot> {
         let permit = self.slots.clone().try_acquire_owned().ok()?;
         Some(CallSlot { _permit: permit })
     }
 
-    /// A place, in the order of asking.
+    /// Waits for a slot; callers get one in the order in which they asked.
     pub async fn acquire(&self) -> CallSlot {
         let permit = self.slots.clone().acquire_owned().await;
         #[expect(clippy::expect_used, reason = "the semaphore is never closed")]
@@ -449,7 +459,7 @@ impl CallSlots {
         CallSlot { _permit: permit }
     }
 
-    /// Places that are free now.
+    /// Returns the number of free slots.
     pub fn available_permits(&self) -> usize {
         self.slots.available_permits()
     }
@@ -470,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_used_say_so_and_keep_secrets() {
+    fn unusable_settings_fail_without_leaking_secrets() {
         let good = ProviderSpec::new("work", ApiKind::OpenAi);
         assert_eq!(build(&good).unwrap().name(), "work");
         let bad_url = ProviderSpec {
@@ -495,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_shows_no_secret() {
+    fn debug_output_of_a_spec_contains_no_secret() {
         let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
         spec.api_key = Some("canary".to_owned().into());
         spec.headers.insert("x".into(), "canary".to_owned().into());
@@ -504,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_known_by_place_and_settings() {
+    fn model_info_depends_on_the_address_and_the_settings() {
         let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
         assert_eq!(spec.model_info("made-up").price, None);
         spec.models.insert(
@@ -523,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_model_costs_the_same_wherever_it_is_served() {
+    fn a_vendor_model_keeps_its_price_at_every_address() {
         let claude = lookup_model("claude-sonnet-5").price;
         for (kind, address, free) in [
             (ApiKind::Anthropic, "https://api.anthropic.com", false),
@@ -563,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_the_models_follows_from_the_address() {
+    fn model_naming_follows_from_kind_and_address() {
         for (name, kind, address, naming) in [
             (
                 "anthropic",
@@ -607,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_follow_the_circumstances() {
+    fn default_limits_depend_on_host_and_reasoning() {
         let seconds = |local, thinks, silent| {
             let limits = CallLimits::default().for_call(local, thinks, silent);
             [limits.connect, limits.first_event, limits.gap].map(|limit| limit.as_secs())
@@ -624,7 +634,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_are_bounded_and_given_back() {
+    async fn call_slots_are_bounded_and_returned_on_drop() {
         let slots = CallSlots::new(1);
         let held = slots.try_acquire().unwrap();
         assert!(slots.try_acquire().is_none());

@@ -1,30 +1,32 @@
-//! What a provider is asked: independent of any API's shape, and cheap to make at every step.
+//! The request to a provider, independent of any API's shape.
+//!
+//! Building one is cheap at every step: history items are shared, and each caches its encoding for every shape
+//! (R-CTX-5). It holds our own ids; [`CallIds`] maps them to the provider's. The encoders live in the API folders.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Block, Message, ProviderCall, Role, ToolCallId, ToolSpec};
 use bytes::Bytes;
 
-/// One call's content.
+/// The content of one call.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
-    /// The model's name as the API knows it.
+    /// The name of the model as the API knows it.
     pub model: String,
-    /// The system prompt.
     pub system: Arc<str>,
-    /// The history, valid for every API (R-LOOP-4): it begins with a user message, every tool use is
-    /// followed by a tool message with exactly one result for it, and nothing is empty.
+    /// The history, valid for every API (R-LOOP-4): it begins with a user message, and nothing in it is empty. After
+    /// each message with tool uses comes a tool message with exactly one result for each (I4).
     pub messages: Vec<Arc<HistoryItem>>,
-    /// The tools the model may ask for, in a stable order.
+    /// The tools that the model may call, in a stable order, so that prompt caches hit.
     pub tools: Arc<[ToolSpec]>,
-    /// The output limit in tokens.
+    /// In tokens.
     pub max_output_tokens: u32,
-    /// How hard the model shall think; none leaves it to the API.
+    /// How much the model reasons; `None` leaves that to the API.
     pub effort: Option<Effort>,
 }
 
 impl ModelRequest {
-    /// Whether a call of the history already has this id, ours or its provider's.
+    /// Reports whether a tool call in the history already has this id, ours or its provider's.
     pub fn has_call(&self, id: &str) -> bool {
         let blocks = self.messages.iter().flat_map(|item| &item.message.content);
         blocks.into_iter().any(|block| match block {
@@ -40,7 +42,8 @@ impl ModelRequest {
         })
     }
 
-    /// The messages, each with the answer that its call ids come from: of results the one that asked for them.
+    /// Iterates over the messages, each with the message that defines its call ids. For tool results that is the answer
+    /// that requested them.
     pub(crate) fn with_calls(&self) -> impl Iterator<Item = (&HistoryItem, &HistoryItem)> {
         let mut asking: Option<&HistoryItem> = None;
         self.messages.iter().map(move |item| {
@@ -57,7 +60,7 @@ impl ModelRequest {
     }
 }
 
-/// How hard a model shall think.
+/// How much a model reasons before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Effort {
@@ -67,7 +70,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// Its name in protocol, config and docs.
+    /// Returns the name in protocol, configuration and docs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -76,7 +79,7 @@ impl Effort {
         }
     }
 
-    /// The effort of that name.
+    /// Returns the effort with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Low, Self::Medium, Self::High]
             .into_iter()
@@ -84,35 +87,37 @@ impl Effort {
     }
 }
 
-/// The APIs' shapes, each with its own way to write a message. A dialect is a shape of its own, because
-/// a session may hop between them.
+/// The shapes in which a message can be encoded. A dialect is its own shape, because a session may switch between
+/// dialects and both encodings stay cached. A `Bare` shape omits what another model attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestShape {
-    /// Anthropic's Messages API.
+    /// The Messages API of Anthropic.
     Anthropic,
-    /// The same without reasoning: another model gave it.
+    /// Without the reasoning of another model.
     AnthropicBare,
-    /// Chat Completions.
+    /// The Chat Completions API.
     OpenAi,
-    /// The same without what another model attached.
+    /// Without what another model attached.
     OpenAiBare,
-    /// Chat Completions with Mistral's short ids.
+    /// Chat Completions with Mistral's short call ids.
     Mistral,
-    /// The same without what another model attached.
+    /// Without what another model attached.
     MistralBare,
-    /// Chat Completions with the reasoning given back.
+    /// Chat Completions that also sends reasoning back.
     DeepSeek,
-    /// The same without what another model attached.
+    /// Without what another model attached.
     DeepSeekBare,
-    /// The Responses API.
+    /// The Responses API of OpenAI.
     Responses,
-    /// The same without reasoning: another model gave it.
+    /// Without the reasoning of another model.
     ResponsesBare,
 }
 
 impl RequestShape {
+    /// The number of variants.
     const COUNT: usize = 10;
 
+    /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
     fn cache_index(self) -> usize {
         match self {
             Self::Anthropic => 0,
@@ -129,19 +134,19 @@ impl RequestShape {
     }
 }
 
-/// A message of the history with its serialised forms, made once and kept (R-CTX-5).
+/// A message of the history with its serialized forms, each made once and kept (R-CTX-5).
 #[derive(Debug)]
 pub struct HistoryItem {
-    /// The message.
     pub message: Message,
-    /// It contains reasoning or calls: only then its origin has to be looked up.
+    /// Whether it contains reasoning or calls; only those have an origin to compare.
     has_origin: bool,
+    /// One slot for each shape, so that switching between providers does not encode the history again.
     encoded: [OnceLock<Bytes>; RequestShape::COUNT],
     tokens: OnceLock<u64>,
 }
 
 impl HistoryItem {
-    /// Wraps a message.
+    /// Wraps a message without encoding it yet.
     pub fn new(message: Message) -> Arc<Self> {
         let has_origin = |block: &Block| matches!(block, Block::Reasoning { .. } | Block::ToolUse { .. });
         Arc::new(Self {
@@ -152,23 +157,24 @@ impl HistoryItem {
         })
     }
 
-    /// Its estimated tokens, counted by `count` at the first call.
+    /// Returns the estimated tokens; only the first call runs `count`.
     pub fn estimated_tokens(&self, count: impl FnOnce(&Message) -> u64) -> u64 {
         *self.tokens.get_or_init(|| count(&self.message))
     }
 
-    /// The message in `shape`, made by `encode` at the first call.
+    /// Returns the message in `shape`; only the first call for a shape runs `encode`.
     pub fn get_or_encode(&self, shape: RequestShape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
         self.encoded[shape.cache_index()].get_or_init(|| encode(&self.message))
     }
 
-    /// Whether everything that a provider attached to it is from `origin`.
+    /// Reports whether everything that a provider attached to the message came from `origin`.
     pub(crate) fn gives_back(&self, origin: &str) -> bool {
         !self.has_origin || gives_back(&self.message, origin)
     }
 }
 
-/// Whether all reasoning and everything attached to calls is from `origin`. It is one answer's: all or nothing.
+/// Reports whether all reasoning and everything attached to calls came from `origin` (R-LOOP-4). A message is one
+/// answer, so it counts as a whole or not at all.
 pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {
     message.content.iter().all(|block| match block {
         Block::Reasoning {
@@ -178,19 +184,20 @@ pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {
         Block::ToolUse {
             attached: Some(call), ..
         } => &*call.origin == origin,
+        // Texts, images and unsigned reasoning are bound to no origin.
         _ => true,
     })
 }
 
-/// Our ids of an answer's calls, as the provider that is asked knows them.
+/// Maps our ids of an answer's calls to the ids that the called provider knows.
 pub(crate) struct CallIds<'m> {
-    /// The answer that asked for the calls; none where its ids are not this provider's.
+    /// The answer that requested the calls; `None` if another provider gave it.
     answer: Option<&'m Message>,
     accepts: fn(&str) -> bool,
 }
 
 impl<'m> CallIds<'m> {
-    /// The ids that came with `answer`, as far as the API `accepts` them.
+    /// Uses the ids that came with `answer`, as far as the API `accepts` them.
     pub(crate) fn from_answer(answer: &'m Message, accepts: fn(&str) -> bool) -> Self {
         Self {
             answer: Some(answer),
@@ -198,7 +205,7 @@ impl<'m> CallIds<'m> {
         }
     }
 
-    /// Our own ids.
+    /// Uses our own ids throughout.
     pub(crate) fn with_own_ids() -> Self {
         Self {
             answer: None,
@@ -206,7 +213,7 @@ impl<'m> CallIds<'m> {
         }
     }
 
-    /// What the provider attached to a call.
+    /// Returns what the provider attached to a call.
     pub(crate) fn find_provider_call(&self, id: &ToolCallId) -> Option<&'m ProviderCall> {
         self.answer?.content.iter().find_map(|block| match block {
             Block::ToolUse {
@@ -216,13 +223,13 @@ impl<'m> CallIds<'m> {
         })
     }
 
-    /// The provider's id of a call; none where it gave none that it takes back.
+    /// Returns the provider's id of a call; `None` if it gave none that it accepts back.
     pub(crate) fn provider_id(&self, id: &ToolCallId) -> Option<&'m str> {
         let theirs = self.find_provider_call(id)?.id.as_deref()?;
         (self.accepts)(theirs).then_some(theirs)
     }
 
-    /// The id to send.
+    /// Returns the id to send: the provider's, otherwise ours.
     pub(crate) fn send<'i>(&self, id: &'i ToolCallId) -> &'i str
     where
         'm: 'i,
@@ -231,7 +238,7 @@ impl<'m> CallIds<'m> {
     }
 }
 
-/// A tool's name as every API takes it: models invent names that would make the history invalid.
+/// Makes a tool name valid for every API. Models invent names that would make the history invalid.
 pub(crate) fn safe_name(name: &str) -> String {
     let safe: String = name
         .chars()
@@ -251,7 +258,7 @@ pub(crate) fn safe_name(name: &str) -> String {
     }
 }
 
-/// A tool's input as every API takes it: an object, whatever the model wrote.
+/// Makes a tool input valid for every API: an object, whatever the model wrote.
 pub(crate) fn object_input(input: &serde_json::Value) -> serde_json::Value {
     if input.is_object() {
         input.clone()
@@ -283,7 +290,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Who gave the reasoning in [`every_block`].
+    /// The origin of the reasoning in [`every_block`].
     pub(crate) const ORIGIN: &str = "api.example/model";
 
     fn build_signature(value: &str) -> Option<Signature> {
@@ -293,7 +300,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A history with every kind of block.
+    /// Returns a history with every kind of block.
     pub(crate) fn every_block() -> Vec<Message> {
         let reference = Reference {
             kind: ReferenceKind::Selection,
@@ -379,7 +386,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A history in which `origin` called two tools, the first under its own `id` and with opaque data.
+    /// Returns a history in which `origin` called two tools, the first under its own `id` and with opaque data.
     pub(crate) fn build_call_history(id: &str, origin: &str) -> Vec<Message> {
         let mut messages = every_block();
         messages[1]
@@ -402,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn calls_of_the_history_are_found_by_either_id() {
+    fn tool_calls_are_found_by_our_id_and_the_providers() {
         let request = build_request("m", build_call_history("functions.bash:0", ORIGIN));
         for id in ["functions.bash:0", "call_a", "call_b"] {
             assert!(request.has_call(id), "{id}");
@@ -411,7 +418,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_are_made_safe() {
+    fn tool_names_are_made_valid_for_every_api() {
         for (name, safe) in [
             ("read_file", "read_file"),
             ("a.b c", "a_b_c"),

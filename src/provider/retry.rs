@@ -1,40 +1,40 @@
-//! The arithmetic of trying a call again (R-PROV-1, R-PROV-2): pure, no clock, no randomness of its own.
+//! The arithmetic of retries (R-PROV-1, R-PROV-2): pure, without a clock or randomness of its own.
 //!
-//! One [`RetryState`] lives as long as a step asks for one answer from one provider; `turn` shows the
-//! wait, waits, and makes the call.
+//! One [`RetryState`] lives while a step requests one answer from one provider. `turn` shows the wait, waits, and
+//! makes the call. The route and the circuit are not its concern.
 
 use std::time::Duration;
 
 use super::error::{Disposition, ProviderError};
 use crate::base::backoff::{Backoff, JITTER};
 
-/// Added at most to a wait that the provider asked for.
+/// The most that jitter adds to a wait that the provider asked for (R-PROV-1).
 const RETRY_AFTER_JITTER: Duration = Duration::from_millis(250);
 
-/// How often and after which waits a provider's calls are made again.
+/// How often, and after which waits, a failed call is made again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Retries after the first try.
+    /// Retries after the first attempt.
     pub max_retries: u32,
-    /// How many of them may follow a time limit. Default 1.
+    /// How many of the retries may follow a time limit. Default 1 (R-PROV-2).
     pub max_timeout_retries: u32,
-    /// The waits where the provider names none.
+    /// The waits when the provider names none.
     pub backoff: Backoff,
-    /// The longest wait asked for by the provider that is waited without `patient`. Default 60 s.
+    /// The longest wait for which the provider may ask unless `patient` is set. Default 60 s.
     pub max_retry_after: Duration,
-    /// Waits as long as the provider asks for.
+    /// Whether to wait as long as the provider asks.
     pub patient: bool,
-    /// Waits, with nowhere else to go, until an open circuit lets a trial through; else the call has failed.
+    /// Whether to wait for the trial of an open circuit when no other provider is left; otherwise the call fails.
     pub persists: bool,
 }
 
 impl RetryPolicy {
-    /// 3 retries, 1 s, ×2, at most 30 s: someone sits in front of it. The default.
+    /// Returns the default profile, for a person who waits: 3 retries, 1 s, ×2, at most 30 s.
     pub fn interactive() -> Self {
         Self::new(3, 1_000, 30_000)
     }
 
-    /// 10 retries, 0.5 s, ×2, at most 32 s.
+    /// Returns the profile for unattended work: 10 retries, 0.5 s, ×2, at most 32 s.
     pub fn persistent() -> Self {
         Self {
             persists: true,
@@ -42,7 +42,7 @@ impl RetryPolicy {
         }
     }
 
-    /// As persistent, and waits as long as the provider asks for.
+    /// Returns the persistent profile that also waits as long as the provider asks.
     pub fn patient() -> Self {
         Self {
             patient: true,
@@ -50,7 +50,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The profile of that name.
+    /// Returns the profile with this name, as settings write it.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "interactive" => Some(Self::interactive()),
@@ -83,39 +83,36 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What to do about a failed call.
+/// What to do after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryVerdict {
-    /// Wait, then make it again.
+    /// Wait, then make the call again.
     Retry {
-        /// The attempt that failed, from 1.
+        /// The number of the failed attempt; counts from 1.
         attempt: u32,
-        /// The wait.
         delay: Duration,
-        /// So many more tries follow the next, if each fails as this one did.
+        /// The attempts that follow the next one, if each fails in the same way.
         left: u32,
     },
-    /// Do not make it again.
     GiveUp {
-        /// Why.
         why: GiveUp,
     },
 }
 
-/// Why a call is not made again.
+/// Why a failed call is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
     /// The same call would fail the same way.
     NotRetryable(Disposition),
     /// All retries are used up.
     Exhausted,
-    /// It ran into a time limit more often than `max_timeout_retries` allows.
+    /// The call reached a time limit more often than `max_timeout_retries` allows.
     TimedOutAgain,
-    /// The provider asks for a longer wait than is waited; the error keeps it.
+    /// The provider asks for a longer wait than `max_retry_after`. The error keeps that wait for the client.
     WaitTooLong(Duration),
 }
 
-/// The retries of one call so far.
+/// The failed attempts of one call, and the policy that judges them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryState {
     policy: RetryPolicy,
@@ -124,7 +121,7 @@ pub struct RetryState {
 }
 
 impl RetryState {
-    /// No call was made yet.
+    /// Creates the state of a call that was not attempted yet.
     pub fn new(policy: RetryPolicy) -> Self {
         Self {
             policy,
@@ -133,12 +130,12 @@ impl RetryState {
         }
     }
 
-    /// Attempts that have failed.
+    /// Returns the number of attempts that failed.
     pub fn failed_attempts(&self) -> u32 {
         self.failed
     }
 
-    /// Counts a failed attempt and says what to do. `unit` in `0.0..1.0` is the jitter's draw.
+    /// Counts a failed attempt and returns what to do. `unit` in `0.0..1.0` is the random draw for the jitter.
     pub fn next(&mut self, error: &ProviderError, unit: f64) -> RetryVerdict {
         self.failed = self.failed.saturating_add(1);
         match self.compute_delay(error, unit) {
@@ -151,7 +148,7 @@ impl RetryState {
         }
     }
 
-    /// Tries after the next, if each fails with `error`; see [`Self::compute_delay`].
+    /// Returns the attempts after the next one, if each fails with `error`. Must agree with [`Self::compute_delay`].
     fn remaining_retries(&self, error: &ProviderError) -> u32 {
         match error.disposition() {
             Disposition::Retry => self.policy.max_retries.saturating_sub(self.failed),
@@ -170,6 +167,7 @@ impl RetryState {
         match error.disposition() {
             Disposition::Retry => {}
             Disposition::RetryTimeout => {
+                // Time limits have their own budget: each one costs up to minutes of waiting.
                 self.timed_out = self.timed_out.saturating_add(1);
                 if self.timed_out > self.policy.max_timeout_retries {
                     return Err(GiveUp::TimedOutAgain);
@@ -184,6 +182,7 @@ impl RetryState {
             return Err(GiveUp::Exhausted);
         }
         match error.retry_after {
+            // A wait beyond the limit fails, so the route can answer sooner (R-PROV-1).
             Some(wait) if wait > self.policy.max_retry_after && !self.policy.patient => {
                 Err(GiveUp::WaitTooLong(wait))
             }
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_wait_wins() {
+    fn the_wait_that_the_provider_asks_for_wins() {
         let cases = [
             // (asked for, patient, jitter, expected ms)
             (7_000, false, 0.0, Some(7_000)),
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn time_limits_are_retried_once() {
+    fn timeouts_are_retried_once() {
         let mut state = RetryState::new(RetryPolicy::persistent());
         assert!(matches!(
             state.next(&error(ProviderFault::TimedOut(TimeoutPhase::Gap), None), 0.0),
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn more_retries_after_time_limits_can_be_set() {
+    fn max_timeout_retries_is_bounded_by_max_retries() {
         for (timeouts, retries, expected) in [(0, 3, 0), (1, 3, 1), (2, 3, 2), (9, 3, 3)] {
             let mut state = RetryState::new(RetryPolicy {
                 max_retries: retries,
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tries_that_are_told_are_those_that_follow() {
+    fn reported_remaining_attempts_match_those_that_follow() {
         let server = || error(ProviderFault::Server, None);
         let silent = || error(ProviderFault::TimedOut(TimeoutPhase::Gap), None);
         for (before, last) in [
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_mend_is_not_retried() {
+    fn permanent_failures_are_not_retried() {
         for (fault, disposition) in [
             (ProviderFault::PromptTooLong { limit: None }, Disposition::Compact),
             (ProviderFault::ImageRefused, Disposition::ShrinkImage),
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn no_retries_means_none() {
+    fn zero_retries_give_up_after_the_first_failure() {
         let policy = RetryPolicy {
             max_retries: 0,
             ..RetryPolicy::interactive()

@@ -1,4 +1,7 @@
-//! The embedded provider: replays a cassette in-process. No network, no key (R-PROV). See `cassette` for the format.
+//! The embedded provider: replays a cassette in-process, without a network or a key (R-PROV).
+//!
+//! Behaves like any other provider, including failures and delays, so that demos and tests run the real code.
+//! See `cassette` for the format, and `record` for what writes one.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +24,11 @@ use super::stream::{EventStream, StopReason, StreamEvent};
 #[derive(Debug)]
 pub struct Script {
     account: Arc<Account>,
+    /// `None` in place of an exchange that is used up.
     exchanges: Mutex<Vec<Option<Arc<Exchange>>>>,
 }
 
-/// A wait and what comes after it.
+/// An event or failure, and the wait before it.
 #[derive(Debug)]
 struct ScriptStep {
     wait: Duration,
@@ -33,6 +37,10 @@ struct ScriptStep {
 
 impl Script {
     /// Reads a cassette from a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is unreadable or is not a valid cassette.
     pub(crate) fn read(name: &str, path: &Path) -> Result<Self, Failure> {
         let wrong = |what: String| {
             Failure::new(
@@ -44,7 +52,11 @@ impl Script {
         Self::parse(name, &text).map_err(wrong)
     }
 
-    /// A provider called `name` that plays `cassette`. The error says what is wrong with it.
+    /// Creates a provider called `name` that plays the text of a cassette.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a description if `cassette` is empty, malformed, or of an unsupported version.
     pub fn parse(name: &str, cassette: &str) -> Result<Self, String> {
         let exchanges = parse(cassette)?;
         #[expect(clippy::expect_used, reason = "a constant")]
@@ -67,6 +79,7 @@ impl Script {
         })
     }
 
+    /// Takes the first exchange that matches, or clones it if it repeats.
     fn take_matching_exchange(&self, request: &ModelRequest) -> Option<Arc<Exchange>> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |slot: &&mut Option<Arc<Exchange>>| {
@@ -99,7 +112,7 @@ impl Provider for Script {
         };
         let mut beats = build_steps(&exchange, &account, &model).into_iter();
         async move {
-            // A failure that comes first is a refused call, not a broken stream.
+            // A failure before any event is a refused call, not a broken stream.
             if let Some(ScriptStep { what: Err(_), .. }) = beats.as_slice().first()
                 && let Some(ScriptStep {
                     wait,
@@ -126,7 +139,7 @@ impl Provider for Script {
     }
 }
 
-/// An exchange as it is played.
+/// Converts an exchange to the steps that replay it.
 fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep> {
     let mut beats = ScriptSteps::default();
     let mut tools = 0;
@@ -164,11 +177,13 @@ fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<Scrip
             beats.push_step(Ok(tokens.to_usage_event()));
         } else if let Some(failure) = event.to_failure(account, model) {
             beats.push_step(Err(failure));
+            // Nothing may follow an error or a stop, so later events are ignored.
             return beats.list;
         } else if let Some(stop) = event.to_stop_reason() {
             beats.push_step(Ok(StreamEvent::Stop(stop)));
             return beats.list;
         } else {
+            // An event with only a delay adds it to the wait before the next step.
             beats.before += beats.each;
         }
     }
@@ -182,7 +197,7 @@ fn build_steps(exchange: &Exchange, account: &Account, model: &str) -> Vec<Scrip
     beats.list
 }
 
-/// The beats so far, the wait that an event without content left over, and the wait of the event's own.
+/// The steps so far, the delay left by events without content, and the delay of the current event.
 #[derive(Default)]
 struct ScriptSteps {
     list: Vec<ScriptStep>,
@@ -197,7 +212,7 @@ impl ScriptSteps {
     }
 }
 
-/// `text` in pieces of `chars` characters; whole without.
+/// Splits `text` into pieces of `chars` characters; one piece without `chars`.
 fn split_into_chunks(text: &str, chars: Option<usize>) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
     let size = chars.unwrap_or(all.len()).max(1);
@@ -241,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn plays_in_pieces_with_waits() {
+    async fn a_cassette_plays_in_chunks_with_delays() {
         let script = Script::parse("demo", CASSETTE).unwrap();
         let start = clock::now();
         let events = play(&script, prompt("m", "please fix it")).await.unwrap();
@@ -272,13 +287,13 @@ mod tests {
             ]
         );
         assert_eq!((clock::now() - start).as_millis(), 340);
-        // Used up: the same again has no answer.
+        // The exchange is used up, so the same request has no answer.
         let again = play(&script, prompt("m", "please fix it")).await.unwrap_err();
         assert_eq!(again.fault, ProviderFault::Local);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn knows_the_step() {
+    async fn an_exchange_is_chosen_by_its_step() {
         let script = Script::parse("demo", CASSETTE).unwrap();
         let mut request = prompt("m", "fix");
         request.messages.push(HistoryItem::new(build_message(
@@ -294,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn fails_as_told() {
+    async fn errors_and_cuts_replay_as_provider_failures() {
         let script = Script::parse("demo", CASSETTE).unwrap();
         for _ in 0..2 {
             let error = play(&script, prompt("busy", "hello")).await.unwrap_err();

@@ -1,31 +1,31 @@
-//! Server-sent events, decoded from bytes as they come.
+//! Decodes server-sent events from bytes as they arrive.
 //!
-//! Works on bytes, in linear time however the input is cut; knows nothing of any API. A line and the
-//! data of an event together are bounded, so that no server can make us buffer without limit.
+//! Takes linear time wherever chunks end, and knows no API. A line and the event data before it are bounded
+//! together, so that no server can make us buffer without limit.
 
 use memchr::memchr2;
 
-/// Bytes that a line and the data before it may have.
+/// The most bytes in a line and the event data before it.
 pub(crate) const LIMIT: usize = 16 * 1024 * 1024;
 
-/// An event with data. Comments, ids and retry times are of no use to us and left out.
+/// An event with data. Comments, ids and retry times are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SseEvent {
-    /// The event's name; empty when it has none.
+    /// Empty if the event has no name.
     pub(crate) name: String,
-    /// Its data lines, joined by line feeds.
+    /// The data lines, joined by line feeds.
     pub(crate) data: String,
 }
 
-/// So many bytes of lines that are no events are kept.
+/// How many bytes are kept of lines that belong to no event.
 const STRAY: usize = 4 * 1024;
 
-/// An event is larger than [`LIMIT`].
+/// The error for an event larger than [`LIMIT`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {LIMIT} bytes")]
 pub(crate) struct TooLarge;
 
-/// The decoder's state between two chunks.
+/// The decoder, with its state between two chunks.
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
     line: Vec<u8>,
@@ -37,10 +37,15 @@ pub(crate) struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// Decodes the next chunk, handing each complete event to `each`.
+    /// Decodes the next chunk and passes each complete event to `each`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an event exceeds [`LIMIT`].
     pub(crate) fn push(&mut self, chunk: &[u8], mut each: impl FnMut(SseEvent)) -> Result<(), TooLarge> {
         let mut rest = chunk;
         while !rest.is_empty() {
+            // A CR LF may be split over two chunks; its LF must not count as a second line end.
             if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
                 rest = &rest[1..];
                 continue;
@@ -51,6 +56,7 @@ impl SseDecoder {
             };
             self.after_cr = rest[end] == b'\r';
             if self.line.is_empty() {
+                // A line that lies within one chunk is decoded without a copy.
                 self.take_line(&rest[..end], &mut each);
             } else {
                 self.line.extend_from_slice(&rest[..end]);
@@ -65,8 +71,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// The stream has ended: what stands there unfinished is taken as it is, because servers forget
-    /// the blank line after their last event.
+    /// Ends the stream and passes on an unfinished event, because some servers omit the blank line after the last one.
     pub(crate) fn finish(&mut self, mut each: impl FnMut(SseEvent)) {
         let line = std::mem::take(&mut self.line);
         self.take_line(&line, &mut each);
@@ -82,6 +87,7 @@ impl SseDecoder {
     }
 
     fn take_line(&mut self, line: &[u8], each: &mut impl FnMut(SseEvent)) {
+        // A byte order mark counts only at the very beginning; later ones are content.
         let line = if std::mem::replace(&mut self.begun, true) {
             line
         } else {
@@ -101,11 +107,11 @@ impl SseDecoder {
                 if std::mem::replace(&mut self.has_data, true) {
                     self.event.data.push('\n');
                 }
-                // One bad character must not cost the answer: it becomes U+FFFD, as in browsers.
+                // An invalid byte must not cost the answer: it becomes U+FFFD, as in browsers.
                 self.event.data.push_str(&String::from_utf8_lossy(value));
             }
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
-            // Not of the standard, but llama.cpp reports its errors so.
+            // Not in the standard, but llama.cpp reports errors this way.
             b"error" => each(SseEvent {
                 name: "error".to_owned(),
                 data: String::from_utf8_lossy(value).into_owned(),
@@ -115,8 +121,9 @@ impl SseDecoder {
         }
     }
 
-    /// Gateways break a stream off with their error as it is, without a field's name before it.
+    /// Keeps a line that belongs to no event. Gateways end a stream with a bare error, without a field name before it.
     fn keep_stray(&mut self, line: &[u8]) {
+        // The last line of a broken stream may be a truncated field name, which is not an error message.
         let is_cut_field = [b"data".as_slice(), b"event", b"error", b"retry"]
             .iter()
             .any(|field| field.starts_with(line));
@@ -126,12 +133,13 @@ impl SseDecoder {
         }
     }
 
-    /// The lines that are no events.
+    /// Returns the lines that belong to no event.
     pub(crate) fn stray_lines(&self) -> &str {
         self.stray.trim()
     }
 
     fn dispatch_event(&mut self, each: &mut impl FnMut(SseEvent)) {
+        // Taken even without data, so that a name does not stick to the next event.
         let event = std::mem::take(&mut self.event);
         if std::mem::take(&mut self.has_data) {
             each(event);
@@ -255,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_an_error() {
+    fn an_overlong_line_is_an_error() {
         let mut decoder = SseDecoder::default();
         let chunk = vec![b'x'; 1 << 20];
         let failed = (0..32).find(|_| decoder.push(&chunk, |_| {}).is_err());
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_data_is_an_error() {
+    fn an_event_with_too_much_data_is_an_error() {
         let mut decoder = SseDecoder::default();
         let chunk = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
         let failed = (0..32).find(|_| decoder.push(&chunk, |_| {}).is_err());

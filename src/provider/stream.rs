@@ -1,4 +1,6 @@
-//! What a provider yields.
+//! The events that a provider yields: one vocabulary for all APIs.
+//!
+//! Each decoder produces these, `turn` consumes them, and `cassette` stores them. Knows no API and no transport.
 
 use futures::stream::BoxStream;
 use serde_json::Value;
@@ -6,72 +8,67 @@ use serde_json::Value;
 use super::error::ProviderError;
 use crate::domain::{Cost, Usage};
 
-/// The events of one call.
+/// The events of one call. Ends after exactly one [`StreamEvent::Stop`] or exactly one error.
 pub type EventStream = BoxStream<'static, Result<StreamEvent, ProviderError>>;
 
-/// A piece of an answer.
+/// One piece of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// Text.
     Text(String),
-    /// Reasoning that may be shown.
+    /// Reasoning that may be displayed.
     Reasoning(String),
-    /// Proof of the reasoning before; closes that reasoning block.
+    /// The signature of the reasoning before it; closes that reasoning block.
     ReasoningSignature(String),
-    /// Reasoning that is opaque; a block of its own.
+    /// Opaque reasoning; a separate block.
     RedactedReasoning(String),
-    /// The model begins to ask for a tool. `index` is unique within the answer.
+    /// The model begins a tool call.
     ToolUseStarted {
-        /// Which tool use of this answer.
+        /// Unique within the answer.
         index: u32,
-        /// The tool's name.
         name: String,
     },
-    /// What the provider attached to that tool use; it gets both back as they are.
+    /// What the provider attached to a tool call; both values go back to it unchanged.
     ToolUseAttached {
-        /// Which tool use of this answer.
+        /// The index of the tool call.
         index: u32,
-        /// The provider's id of it.
+        /// The provider's own id of the call.
         id: Option<String>,
-        /// Opaque data.
+        /// Opaque data, such as Google's thought signature.
         extra: Option<Value>,
     },
-    /// A piece of that tool use's JSON input.
+    /// A piece of a tool call's JSON input.
     ToolInput {
-        /// Which tool use of this answer.
+        /// The index of the tool call.
         index: u32,
-        /// The piece.
         json: String,
     },
-    /// That tool use's input is complete. Never sent for one that was cut off.
+    /// The input of a tool call is complete. Never sent for a call that was cut off, so such a call never runs.
     ToolUseCompleted {
-        /// Which tool use of this answer.
+        /// The index of the tool call.
         index: u32,
     },
-    /// What the call has used so far; the last one counts.
+    /// The usage so far; the last one counts.
     Usage {
-        /// Tokens.
         usage: Usage,
-        /// What the provider says it costs; wins over our price table.
+        /// The cost that the provider reports; overrides our price table (R-PROV-7).
         cost: Option<Cost>,
     },
-    /// The end; nothing follows.
+    /// The end of the answer; nothing follows.
     Stop(StopReason),
 }
 
-/// Why the model stopped.
+/// Why an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It has said all.
+    /// The answer is complete.
     EndTurn,
-    /// It wants tools to be run.
+    /// The model waits for tool results.
     ToolUse,
-    /// The output limit was reached.
     MaxTokens,
-    /// It or a filter declined; the provider's words, where there are any.
+    /// The model or a filter declined, with the provider's explanation if there is one.
     Refusal(Option<String>),
     /// The provider paused a long turn.
     PauseTurn,
-    /// The window was full in the middle of the answer.
+    /// The context window filled up during the answer.
     WindowFull,
 }

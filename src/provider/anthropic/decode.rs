@@ -1,4 +1,7 @@
-//! The Messages API's events.
+//! Decodes the events of the Messages API.
+//!
+//! Tolerates what gateways change: repeated starts, missing or reused indexes, missing stops. Tool calls complete
+//! only with valid JSON, or at a regular end of the answer. Knows no bytes and no clock; see `crate::provider::decode`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,15 +17,15 @@ use crate::provider::fields::{
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
-/// What has come of an answer.
+/// The state of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesDecoder {
     started: bool,
-    /// The id of the message, where the server gives one.
+    /// The id of the message, if the server sends one.
     id: Option<String>,
-    /// Our index for each of the server's. If the server uses one twice, the later block has it.
+    /// Our index for each index of the server. If the server reuses one, it maps to the later block.
     indexes: HashMap<u64, u32>,
-    /// The last block that began.
+    /// The block that began last.
     last: Option<u32>,
     blocks: BTreeMap<u32, OpenBlock>,
     tools: BTreeMap<u32, ToolInput>,
@@ -32,7 +35,7 @@ pub(crate) struct MessagesDecoder {
     stopped: bool,
 }
 
-/// A block that has begun and not ended.
+/// A block that has begun but not ended.
 #[derive(Debug)]
 enum OpenBlock {
     Thinking { signature: String },
@@ -74,12 +77,12 @@ impl ApiDecoder for MessagesDecoder {
             "ping" => Ok(StreamProgress::Nothing),
             "error" => Err(DecodeError::Told(event.data.clone())),
             _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
-            // New kinds of events come to be.
+            // The API may add new kinds of events.
             _ => Ok(StreamProgress::Event),
         }
     }
 
-    /// After a stop reason the answer is whole, even without its last event.
+    /// Ends the answer. After a stop reason it is complete, even without its last event.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.stop.is_some() {
             self.finish_answer(out);
@@ -101,7 +104,8 @@ impl ApiDecoder for MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    /// Some gateways send it twice. With another id it begins another message, and what came before is void.
+    /// Handles the start of a message. Some gateways send it twice. A different id begins another message, which voids
+    /// the one before it.
     fn message_started(
         &mut self,
         message: &Value,
@@ -110,6 +114,7 @@ impl MessagesDecoder {
         let id = text(message, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && self.last.is_some() {
+            // The first message may already be on screen, so the call fails and is made again (R-PROV-3).
             return Err(DecodeError::broken_stream(
                 "the provider began another message in the middle of the answer",
             ));
@@ -124,7 +129,7 @@ impl MessagesDecoder {
         Ok(StreamProgress::Event)
     }
 
-    /// Counts are the answer's so far; what is absent has not changed.
+    /// Records the usage. Counts are totals so far; an absent one has not changed.
     fn record_usage(&mut self, tokens: &Value, out: &mut EventQueue) {
         let before = self.usage;
         for (total, field) in [
@@ -180,7 +185,7 @@ impl MessagesDecoder {
         Ok(progress)
     }
 
-    /// An index that no block has yet: the server's own, unless it uses one twice or sends none.
+    /// Returns a free index: the server's own, unless it reuses one or sends none.
     fn next_index(&mut self, sent: Option<u64>) -> u32 {
         let free = |index: &u32| !self.blocks.contains_key(index) && !self.tools.contains_key(index);
         let index = sent
@@ -195,7 +200,7 @@ impl MessagesDecoder {
         index
     }
 
-    /// The block that an event is about: without an index the last that began.
+    /// Returns the block that an event refers to; without an index, the one that began last.
     fn index_of(&self, event: &Value) -> Option<u32> {
         match optional_number(event, "index") {
             Some(sent) => self.indexes.get(&sent).copied(),
@@ -224,6 +229,7 @@ impl MessagesDecoder {
             });
         }
         self.tools.insert(index, ToolInput::default());
+        // Usually an empty placeholder. Some servers send the whole input here, which is used if no pieces follow.
         let whole = match &block["input"] {
             Value::Null => None,
             Value::Object(input) if input.is_empty() => None,
@@ -271,7 +277,7 @@ impl MessagesDecoder {
             }
             Some(_) if json.is_empty() => Ok(StreamProgress::Event),
             Some(_) => Err(DecodeError::broken_stream("a tool's input went on after its end")),
-            // The input of a tool that the server runs itself.
+            // Input of a tool that the server runs itself.
             None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(StreamProgress::Event),
             None => Err(DecodeError::broken_stream("a tool's input came before its name")),
         }
@@ -290,6 +296,7 @@ impl MessagesDecoder {
                     input.push(&json);
                     out.push(StreamEvent::ToolInput { index, json });
                 }
+                // Incomplete input waits for the end of the answer, which shows whether it was cut.
                 if input.is_whole() {
                     self.completed.insert(index);
                     out.push(StreamEvent::ToolUseCompleted { index });
@@ -300,12 +307,14 @@ impl MessagesDecoder {
     }
 
     fn finish_answer(&mut self, out: &mut EventQueue) {
+        // Some servers never end their last blocks.
         let open: Vec<u32> = self.blocks.keys().copied().collect();
         for index in open {
             self.block_ended(index, out);
         }
         let stop = match (self.stop.take(), self.tools.is_empty()) {
             (Some(StopReason::EndTurn) | None, false) => StopReason::ToolUse,
+            // Without a tool call nothing would run and the turn could not continue.
             (Some(StopReason::ToolUse) | None, true) => StopReason::EndTurn,
             (Some(stop), _) => stop,
         };
@@ -319,7 +328,7 @@ impl MessagesDecoder {
     }
 }
 
-/// Pushes a piece of content; an empty one is none.
+/// Pushes a piece of content. An empty piece does not count as content.
 fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
@@ -340,7 +349,7 @@ fn stop_reason(reason: &str, details: &Value) -> StopReason {
         "refusal" => StopReason::Refusal(text(details, "explanation").map(str::to_owned)),
         "pause_turn" => StopReason::PauseTurn,
         "model_context_window_exceeded" => StopReason::WindowFull,
-        // "end_turn", "stop_sequence", and what may come to be.
+        // "end_turn", "stop_sequence", and future reasons.
         _ => StopReason::EndTurn,
     }
 }

@@ -1,8 +1,8 @@
-//! A request as the Messages API reads it.
+//! Encodes a request for the Messages API.
 //!
-//! Prompt caches: what comes first never changes from step to step (tools, system, old messages), and
-//! three breakpoints tell the API where to cut: after the system prompt, and after the last two stretches
-//! of the user's side. A breakpoint is written into a copy of the message's end; the kept encoding stays.
+//! Prompt caches: the beginning (tools, system prompt, old messages) never changes between steps. Three breakpoints
+//! tell the API where to cache: after the system prompt, and after the last two runs of user and tool messages
+//! (R-LOOP-5). A breakpoint goes into a copy of the message's end, so the cached encoding stays clean.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -16,13 +16,13 @@ use crate::provider::request::{
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
-/// How an encoded message ends: the last block, the list of blocks, the message.
+/// The end of an encoded message: closes the last block, the list of blocks, and the message.
 const END: &str = "}]}";
 
-/// The least thinking budget that the API takes.
+/// The smallest thinking budget that the API accepts, in tokens.
 const LEAST_BUDGET: u32 = 1_024;
 
-/// The whole request. `origin`: who is asked, as its reasoning is marked.
+/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
@@ -39,6 +39,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
             let mut text =
                 json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
                     .to_string();
+            // Without a system prompt the breakpoint after it goes to the last tool.
             if !has_system && at + 1 == request.tools.len() {
                 text.insert_str(text.len() - 1, BREAKPOINT);
             }
@@ -103,7 +104,7 @@ fn write_messages(request: &ModelRequest, origin: &str, body: &mut BodyPieces) {
     }
 }
 
-/// The ends of the last two stretches of the user's side.
+/// Returns the ends of the last two runs of user and tool messages.
 fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
     let is_user = |at: usize| matches!(roles.get(at), Some(Role::User | Role::Tool));
     (0..roles.len())
@@ -113,7 +114,7 @@ fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
         .collect()
 }
 
-/// The parameters that make the model think, by what its version understands.
+/// Returns the parameters that enable thinking, in the form that the model's version understands.
 fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
     if !is_thinking_enabled(&request.model, request.effort) {
         return Vec::new();
@@ -124,7 +125,7 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
         .effort
         .map(|effort| ("output_config", json!({"effort": effort.name()})));
     match (request.effort, version) {
-        // They think by themselves; without this, what they think and say between tools stays hidden.
+        // These versions always think. Without this, their thoughts and their text between tools stay hidden.
         (_, Some((5.., _))) => {
             let thinking = ("thinking", json!({"type": "adaptive", "display": "summarized"}));
             std::iter::once(thinking).chain(effort).collect()
@@ -146,7 +147,7 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
     }
 }
 
-/// Tokens to think with: at most half of the answer.
+/// Returns the thinking budget in tokens: at most half of the answer; `None` if that is less than the API accepts.
 fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
     let wanted = match effort {
         Effort::Low => 4_096,
@@ -156,9 +157,10 @@ fn compute_thinking_budget(effort: Effort, max_output: u32) -> Option<u32> {
     Some(wanted.min(max_output / 2)).filter(|budget| *budget >= LEAST_BUDGET)
 }
 
-/// With a thinking budget, an answer that asked for tools must begin with its reasoning when it is sent
-/// back. Where that is lost (another model gave it), this tool loop goes on without thinking. What people say
-/// right behind tool results (a steer, a prompt after a cancel) does not end a loop: the API joins the two.
+/// Reports whether the request may have a thinking budget. With one, an answer that called tools must begin with its
+/// reasoning when it goes back. If another model gave that answer, its reasoning is lost, and the rest of this tool
+/// loop runs without thinking. A user message directly after tool results (a steer, or a prompt after a cancel) does
+/// not end the loop: the API joins the two.
 fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
     let mut said = false;
     for message in messages.iter().rev().map(|item| &item.message) {
@@ -181,13 +183,13 @@ fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
     true
 }
 
-/// A message; empty when nothing of it can be said to this API.
+/// Encodes a message; empty if none of it can be sent to this API.
 fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
     let sent =
         |block: &&Block| shape != RequestShape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
     let blocks = message.content.iter().filter(sent);
     let blocks: Vec<Value> = blocks.filter_map(|part| encode_block(part, ids)).collect();
-    // Reasoning alone is no message.
+    // A message may not consist of reasoning alone.
     let says = blocks
         .iter()
         .any(|block| !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")));
@@ -198,17 +200,18 @@ fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> 
         Role::User | Role::Tool => "user",
         Role::Assistant => "assistant",
     };
-    // Written by hand, so that the message ends with its last block whatever the order of keys.
+    // Written by hand, so that the message ends with [`END`] whatever the order of keys.
     let content = Value::Array(blocks);
     Bytes::from(format!("{{\"role\":\"{role}\",\"content\":{content}}}"))
 }
 
-/// Anthropic's own API, which is strict about ids; others take back what they gave.
+/// Recognizes Anthropic's own API, which is strict about ids. Other servers accept the ids that they gave.
 fn is_anthropic(origin: &str) -> bool {
     let host = origin.split(['/', ':']).next().unwrap_or_default();
     host == "anthropic.com" || host.ends_with(".anthropic.com")
 }
 
+/// Reports whether Anthropic's own API accepts a call id.
 fn accepts_id(id: &str) -> bool {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !id.is_empty() && id.bytes().all(safe)
@@ -235,6 +238,7 @@ fn encode_block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
 }
 
 fn text(text: &str) -> Option<Value> {
+    // The API refuses empty text blocks (R-LOOP-4).
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
@@ -245,6 +249,7 @@ fn encode_reasoning(block: &Block) -> Option<Value> {
         redacted,
     } = block
     else {
+        // Unsigned reasoning came from another API; this one would refuse it.
         return None;
     };
     Some(match redacted {
@@ -262,6 +267,7 @@ fn result_content(result: &ToolResult) -> Vec<Value> {
             .map(|data| encode_image(&data.media_type, &data.data)),
     );
     if content.is_empty() {
+        // The API refuses empty content (R-LOOP-4).
         content.push(json!({"type": "text", "text": "(no output)"}));
     }
     content
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_go_back_under_the_id_that_they_came_with() {
+    fn tool_calls_return_under_the_id_of_their_origin() {
         const HERE: &str = "api.anthropic.com/m";
         for (id, given, asked, sent) in [
             ("toolu_1", HERE, HERE, "toolu_1"),
@@ -307,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_system_and_the_last_two_user_stretches() {
+    fn breakpoints_follow_the_system_prompt_and_the_last_two_user_runs() {
         let body = json_of(&build_request("claude-sonnet-4-20250514", every_block()));
         assert!(body["system"][0]["cache_control"].is_object());
         let marked: Vec<usize> = body["messages"]
@@ -332,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_the_tools_when_there_is_no_system_prompt() {
+    fn the_tools_get_the_breakpoint_without_a_system_prompt() {
         let mut request = build_request("claude-sonnet-4", every_block());
         request.system = " ".into();
         let body = json_of(&request);
@@ -341,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_encodings_stay_as_they_are() {
+    fn cached_encodings_contain_no_breakpoint() {
         let request = build_request("claude-sonnet-4", every_block());
         let _ = build_body(&request, ORIGIN);
         for item in &request.messages {
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn thinks_as_the_model_understands_it() {
+    fn thinking_parameters_follow_the_model_version() {
         let thinking_of = |model: &str, effort, max_output| {
             let mut request = build_request(model, vec![Message::user_text("hello")]);
             request.effort = effort;
@@ -424,12 +430,12 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_loop_without_its_reasoning_goes_on_without_thinking() {
+    fn a_tool_loop_without_its_reasoning_continues_without_thinking() {
         let mut request = build_request("claude-sonnet-4", every_block());
         request.effort = Some(Effort::High);
         request.max_output_tokens = 32_000;
         assert!(json_of(&request)["thinking"].is_object());
-        // Foreign reasoning is unsigned, so it is left out, and the tool loop is still open.
+        // Foreign reasoning is unsigned, so it is omitted, and the tool loop is still open.
         let mut foreign = every_block();
         foreign.truncate(3);
         foreign[1]
@@ -440,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_goes_to_its_origin_alone() {
+    fn reasoning_returns_only_to_its_origin() {
         let mut request = build_request("claude-sonnet-4", every_block());
         request.effort = Some(Effort::High);
         request.max_output_tokens = 32_000;
@@ -455,7 +461,7 @@ mod tests {
             assert_eq!(sent(ORIGIN), (2, true));
             assert_eq!(sent("api.example/another"), (0, false));
         }
-        // What was stored without its origin goes nowhere.
+        // Reasoning stored without an origin goes to no model.
         let mut old = every_block();
         for block in &mut old[1].content {
             if let Block::Reasoning {
@@ -472,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_to_think_who_does_not() {
+    fn thinking_is_requested_only_from_models_that_think() {
         for model in [
             "claude-3-5-haiku",
             "claude-sonnet-4",
@@ -495,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_left_out() {
+    fn messages_without_sendable_content_are_omitted() {
         let mut silent = Message::user_text(" ");
         silent.role = Role::Assistant;
         silent.content.push(Block::Reasoning {

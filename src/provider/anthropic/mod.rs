@@ -1,4 +1,6 @@
 //! Anthropic's Messages API, streaming.
+//!
+//! Knows only this API's shape: `encode` writes requests and `decode` reads events. See `call` for the HTTP part.
 
 mod decode;
 mod encode;
@@ -22,10 +24,10 @@ use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
 
-/// The version of the API that we speak.
+/// The API version that we request.
 const VERSION: &str = "2023-06-01";
 
-/// An account at Anthropic, or at whoever speaks its API.
+/// An account at Anthropic or at a server with the same API.
 pub(crate) struct Anthropic {
     pub(crate) account: Arc<Account>,
     pub(crate) http: Arc<Http>,
@@ -34,7 +36,7 @@ pub(crate) struct Anthropic {
 }
 
 impl Anthropic {
-    /// The headers of every call. Extra ones of the configuration win.
+    /// Returns the headers of every call. Extra headers from the configuration override ours.
     pub(crate) fn build_headers(key: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -53,7 +55,7 @@ impl Provider for Anthropic {
         &self.account.name
     }
 
-    /// By the address, not by the name: a name may be given to another address.
+    /// Uses the address, not the name, because the name may later point to another address.
     fn model_origin(&self, model: &str) -> Arc<str> {
         format!("{}/{model}", self.account.host_and_port()).into()
     }
@@ -67,7 +69,7 @@ impl Provider for Anthropic {
             headers: self.headers.clone(),
             body: encode::build_body(&request, &self.model_origin(&request.model)),
             decoder: StreamDecoder::new(MessagesDecoder::default()),
-            // This API streams its reasoning, so silence is never thought.
+            // This API streams its reasoning, so silence is never reasoning.
             limits: self.limits.for_call(
                 self.account.is_local(),
                 is_thinking_enabled(&request.model, request.effort),

@@ -1,9 +1,11 @@
-//! Refusals of a request's output limit: whether a text is one, and the limit that it names. Texts are in lower case.
+//! Recognizes an error that refuses a request's output limit, and reads the limit that it names.
+//!
+//! Pure text matching. Expects texts in lower case.
 
-/// Limits outside this range are part of something else, such as a version.
+/// A number outside this range is something else, such as a version.
 const PLAUSIBLE: std::ops::Range<u32> = 256..10_000_000;
 
-/// Whether `text` refuses the number of output tokens that the request allows.
+/// Reports whether `text` refuses the number of output tokens that the request allows.
 pub(super) fn is_refused(text: &str) -> bool {
     const SUBJECTS: [&str; 9] = [
         "max_tokens",
@@ -33,7 +35,7 @@ pub(super) fn is_refused(text: &str) -> bool {
         " > ",
         "above",
     ];
-    // These are about the parameter's name, its absence, or a value that is too small.
+    // These concern the name of the parameter, its absence, or a value that is too small.
     const OTHERS: [&str; 6] = [
         "unsupported parameter",
         "not supported",
@@ -46,7 +48,7 @@ pub(super) fn is_refused(text: &str) -> bool {
     has(&SUBJECTS) && has(&COMPLAINTS) && !has(&OTHERS)
 }
 
-/// The limit that `text` names. The text may also repeat the refused value, which is the larger of the two.
+/// Returns the limit that `text` names. The text may also repeat the refused value, which is the larger number.
 pub(super) fn parse_output_limit(text: &str) -> Option<u32> {
     let mut numbers = extract_numbers(text);
     numbers.sort_unstable();
@@ -57,7 +59,7 @@ pub(super) fn parse_output_limit(text: &str) -> Option<u32> {
     }
 }
 
-/// Numbers that are words of their own, exclusive bounds made inclusive.
+/// Returns the numbers that are separate words, with exclusive bounds made inclusive.
 fn extract_numbers(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut rest = text;
@@ -71,7 +73,7 @@ fn extract_numbers(text: &str) -> Vec<u32> {
         // A comma may also end a clause.
         let digits = rest[..end].trim_end_matches([',', '_']);
         let after = &rest[digits.len()..];
-        // Not a part of a model's name or a version.
+        // Excludes digits in the name of a model or a version.
         let joined = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '.');
         let is_word = !read.ends_with(joined) && !after.starts_with(|c: char| c.is_alphabetic() || c == '-');
         let number: String = digits.chars().filter(char::is_ascii_digit).collect();
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn other_complaints_are_no_refusal_of_the_output_limit() {
+    fn other_complaints_do_not_refuse_the_output_limit() {
         for text in [
             "unsupported parameter: 'max_tokens' is not supported with this model. use 'max_completion_tokens' instead.",
             "`max_tokens` must be greater than `thinking.budget_tokens`",

@@ -1,14 +1,16 @@
-//! Times that providers name: `Retry-After`, `retry-after-ms`, and dates in texts.
+//! Parses the waits and dates that providers name: `Retry-After`, `retry-after-ms`, and times in error texts.
+//!
+//! Pure: the caller passes the wall time in. Everything implausible counts as absent (R-PROV-1).
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::header::HeaderMap;
 
-/// Longer waits are taken for nonsense (R-PROV-1).
+/// Longer waits count as absent (R-PROV-1).
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// How long the provider asks to wait. `now_ms` is the wall time. What is past, negative, unreadable or
-/// over 30 days counts as absent, and so does 0.
+/// Returns how long the provider asks to wait. A wait that is past, zero, negative, unreadable or over 30 days counts
+/// as absent. `now_ms` is wall time in ms since the epoch.
 pub(crate) fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let ms =
@@ -20,7 +22,9 @@ pub(crate) fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> 
     (wait <= LONGEST && !wait.is_zero()).then_some(wait)
 }
 
+/// Parses a plain decimal number of units that last `ms_each` ms.
 fn parse_duration(text: &str, ms_each: f64) -> Option<Duration> {
+    // `f64` would also parse `1e3`, `inf` and `NaN`.
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let ms = text.parse::<f64>().ok().filter(|_| plain)? * ms_each;
     (ms <= LONGEST.as_millis() as f64).then(|| Duration::from_millis(ms.round() as u64))
@@ -35,15 +39,15 @@ fn duration_until_http_date(date: &str, now_ms: i64) -> Option<Duration> {
     Some(Duration::from_millis(wait))
 }
 
-/// The wait that Google's errors name: `"retryDelay": "32s"`.
+/// Returns the wait in Google's errors: `"retryDelay": "32s"`.
 pub(super) fn delay_in(body: &str) -> Option<Duration> {
     let after = body.split("\"retryDelay\"").nth(1)?;
     let value = after.trim_start_matches([' ', ':', '"']);
     parse_duration(value.split('s').next()?, 1_000.0).filter(|wait| !wait.is_zero())
 }
 
-/// The wait that texts name, inside streams without a header: `please try again in 1m6.5s`, `retry after 2 seconds`. The
-/// text is in lower case.
+/// Returns the wait in a lower-case text: `please try again in 1m6.5s`, `retry after 2 seconds`. Errors inside a
+/// stream have no header for it.
 pub(super) fn delay_told(text: &str) -> Option<Duration> {
     const BEFORE: [&str; 6] = [
         "try again in ",
@@ -76,7 +80,7 @@ fn leading_delay(text: &str) -> Option<Duration> {
             "h" | "hour" | "hours" => 3_600_000.0,
             _ => return wait.filter(|wait| *wait <= LONGEST),
         };
-        // A full stop behind the last digit is the sentence's.
+        // A period after the last unit ends the sentence.
         let Some(part) = parse_duration(&rest[..digits], ms_each) else {
             return wait.filter(|wait| *wait <= LONGEST);
         };
@@ -85,8 +89,8 @@ fn leading_delay(text: &str) -> Option<Duration> {
     }
 }
 
-/// A UTC date (and time of day) in a text, in ms since the epoch: `2026-12-01 at 00:00 utc`,
-/// `2026-12-01t00:00:00z`. The text is in lower case.
+/// Returns the UTC date and time in a lower-case text, in ms since the epoch: `2026-12-01 at 00:00 utc`,
+/// `2026-12-01t00:00:00z`.
 pub(super) fn date_in(text: &str) -> Option<i64> {
     let at = text.as_bytes().windows(10).position(is_date)?;
     let part = |from: usize, to: usize| text[at + from..at + to].parse::<i64>().ok();
@@ -110,12 +114,12 @@ fn is_date(window: &[u8]) -> bool {
     })
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
+/// Returns the days from 1970-01-01 to a date in the Gregorian calendar; `None` for an invalid date.
 pub(crate) fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Years are counted from March, so that the leap day comes last.
+    // Years start in March here, so that the leap day comes last.
     let shifted = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let day_of_year = (153 * month + 2) / 5 + day - 1;
@@ -131,7 +135,7 @@ mod tests {
     const NOW: i64 = 1_795_219_200_000;
 
     #[test]
-    fn reads_what_is_sane_and_nothing_else() {
+    fn only_plausible_waits_are_read() {
         for (name, value, expected) in [
             ("retry-after", "7", Some(7_000)),
             ("retry-after", " 7 ", Some(7_000)),
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_win_when_they_are_readable() {
+    fn readable_milliseconds_win_over_seconds() {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", "7".parse().unwrap());
         headers.insert("retry-after-ms", "1234".parse().unwrap());
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn googles_delay_is_read() {
+    fn google_retry_delay_is_read() {
         assert_eq!(
             delay_in(r#"{"retryDelay": "32s"}"#),
             Some(Duration::from_secs(32))

@@ -1,4 +1,4 @@
-//! Bodies as the APIs send them, and what they mean.
+//! Error bodies as the APIs send them, and their classification.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -42,7 +42,7 @@ fn anthropic(kind: &str, message: &str) -> String {
 }
 
 #[test]
-fn prompts_too_long_and_their_limits() {
+fn overlong_prompts_are_recognized_with_their_limit() {
     let ollama = r#"{"error":"input length exceeds the context length"}"#.to_owned();
     let llama = r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#;
     let openrouter = r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"This endpoint's maximum context length is 131,072 tokens. However, you requested about 140000 tokens\"}}","provider_name":"X"}}}"#;
@@ -108,7 +108,7 @@ fn prompts_too_long_and_their_limits() {
 }
 
 #[test]
-fn throttled_is_not_too_long() {
+fn throttling_is_not_an_overlong_prompt() {
     for body in [
         openai("Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000.", "rate_limit_exceeded"),
         r#"{"message":"Too many tokens, please wait before trying again."}"#.to_owned(),
@@ -124,7 +124,7 @@ fn throttled_is_not_too_long() {
 }
 
 #[test]
-fn used_up_quotas_and_their_reset() {
+fn exhausted_quotas_are_recognized_with_their_reset() {
     let december = Some(1_796_083_200_000);
     for (status, body, reset_at) in [
         (
@@ -198,7 +198,7 @@ fn used_up_quotas_and_their_reset() {
 }
 
 #[test]
-fn statuses_mean_what_they_say() {
+fn each_status_has_its_fault() {
     for (status, fault) in [
         (400, ProviderFault::InvalidRequest),
         (401, ProviderFault::Unauthorized),
@@ -223,7 +223,7 @@ fn statuses_mean_what_they_say() {
 }
 
 #[test]
-fn overload_refused_images_and_policies() {
+fn overloads_refused_images_and_policies_are_recognized() {
     for (status, body, fault) in [
         (529, anthropic("overloaded_error", "Overloaded"), ProviderFault::Overloaded),
         (503, r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#.to_owned(), ProviderFault::Overloaded),
@@ -242,7 +242,7 @@ fn overload_refused_images_and_policies() {
 }
 
 #[test]
-fn messages_are_found_in_every_form() {
+fn messages_are_found_in_every_body_format() {
     for (body, message) in [
         (openai("one", "c"), "one"),
         (anthropic("x", "two"), "two"),
@@ -272,7 +272,7 @@ fn messages_are_found_in_every_form() {
 }
 
 #[test]
-fn what_is_not_the_api_says_what_it_is() {
+fn a_response_from_something_else_is_described() {
     let page = [("content-type", "text/html")];
     let failure = classify_at(
         "https://x.example/v1",
@@ -306,7 +306,7 @@ fn what_is_not_the_api_says_what_it_is() {
 }
 
 #[test]
-fn remedies_name_what_to_change() {
+fn user_actions_name_what_to_change() {
     let action =
         |base: &str, status: u16, body: &str| classify_at(base, status, &[], body).user_action.unwrap();
     let model = r#"{"error":{"message":"model not found"}}"#;
@@ -337,7 +337,7 @@ fn remedies_name_what_to_change() {
 }
 
 #[test]
-fn events_inside_a_stream() {
+fn errors_inside_a_stream_are_classified() {
     let account = build_account("work", ApiKind::Anthropic, "https://api.example.com");
     for (data, fault) in [
         (
@@ -382,7 +382,7 @@ fn events_inside_a_stream() {
 }
 
 #[test]
-fn a_refused_key_is_known_without_its_status() {
+fn a_refused_key_is_recognized_without_status_401() {
     let google = r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#;
     let xai = r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x***. You can obtain one at the console."}"#;
     for body in [google, xai, &openai("no", "invalid_api_key")] {
@@ -395,7 +395,7 @@ fn a_refused_key_is_known_without_its_status() {
 }
 
 #[test]
-fn words_in_unknown_places_are_kept() {
+fn errors_in_unknown_formats_keep_their_text() {
     let account = build_account("work", ApiKind::OpenAi, "https://x.example");
     for body in [
         r#"{"error":{"reason":"the pump is broken"}}"#,
@@ -413,7 +413,7 @@ fn words_in_unknown_places_are_kept() {
 }
 
 #[test]
-fn the_providers_word_on_retries_wins() {
+fn should_retry_header_overrides_the_status() {
     for (status, word, expected) in [
         (500, "false", Disposition::NextOnRoute),
         (429, "false", Disposition::NextOnRoute),

@@ -1,4 +1,4 @@
-//! Streams that servers really send, each with the answer that once came out wrong.
+//! Streams that real servers send, each of which was once decoded incorrectly.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn new_responses_decoder() -> StreamDecoder {
     StreamDecoder::new(ResponsesDecoder::default())
 }
 
-/// All events, with what was attached to calls.
+/// Returns all events, including attachments to calls.
 fn decode_all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let (mut decoder, mut out) = (make(), EventQueue::default());
     let result = decoder.push(stream.as_bytes(), &mut out);
@@ -46,7 +46,7 @@ fn collect_attachments(events: &[StreamEvent]) -> Vec<(u32, Option<&str>, Option
         .collect()
 }
 
-/// The completed calls: name and input.
+/// Returns the name and input of each completed call.
 fn collect_calls(events: &[StreamEvent]) -> Vec<(String, String)> {
     let mut names = BTreeMap::new();
     let mut inputs = BTreeMap::<u32, String>::new();
@@ -95,7 +95,7 @@ fn a_cost_of_any_shape_does_not_end_the_answer() {
 }
 
 #[test]
-fn a_count_of_the_wrong_type_is_absent_and_not_zero() {
+fn a_usage_count_of_the_wrong_type_is_absent_and_not_zero() {
     let counted = |last: Value| {
         let first = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
         let stream =
@@ -122,7 +122,7 @@ fn a_count_of_the_wrong_type_is_absent_and_not_zero() {
 }
 
 #[test]
-fn call_ids_and_signatures_come_with_their_calls() {
+fn call_ids_and_signatures_are_attached_to_their_calls() {
     let extra = json!({"google": {"thought_signature": "s"}});
     let chunk = json!({"choices": [{"delta": {"tool_calls": [
         {"index": 0, "id": "functions.bash:0", "function": {"name": "bash", "arguments": "{}"}, "extra_content": extra},
@@ -145,7 +145,7 @@ fn call_ids_and_signatures_come_with_their_calls() {
 }
 
 #[test]
-fn opaque_reasoning_is_kept_as_it_came() {
+fn opaque_reasoning_is_stored_unchanged() {
     let details = |details: Value| chunk(&json!({"reasoning_details": details}).to_string(), "null");
     let text = |text: Value, signature: Value| json!([{"type": "reasoning.text", "text": text, "signature": signature, "format": "f", "index": 0}]);
     let encrypted =
@@ -185,7 +185,7 @@ fn opaque_reasoning_is_kept_as_it_came() {
 }
 
 #[test]
-fn a_message_next_to_its_pieces_is_said_once() {
+fn a_message_that_repeats_its_pieces_is_decoded_once() {
     let piece = |delta: Value, message: &str, finish: Value| json!({"choices": [{"delta": delta, "message": {"role": "assistant", "content": message}, "finish_reason": finish}]});
     let events = [
         piece(json!({"role": "assistant", "content": "Hel"}), "Hel", Value::Null),
@@ -197,7 +197,7 @@ fn a_message_next_to_its_pieces_is_said_once() {
 }
 
 #[test]
-fn a_stop_reason_makes_the_answer_whole() {
+fn an_answer_with_a_stop_reason_is_complete() {
     let text =
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}});
     let call = json!({"type": "content_block_start", "index": 0,
@@ -217,9 +217,9 @@ fn a_stop_reason_makes_the_answer_whole() {
     );
 }
 
-/// As llama.cpp sends them, with servers that always send 0 and gateways that change the ids.
+/// Covers llama.cpp, servers that always send index 0, and gateways that change the ids.
 #[test]
-fn items_are_told_apart_without_their_index() {
+fn response_items_are_distinguished_without_a_reliable_index() {
     let sent = |index: fn(u32) -> Option<u32>, id: fn(&str) -> Option<String>| {
         let event = |kind: &str, at: u32, name: &str, item: Option<Value>, delta: &str| {
             let mut event = json!({"type": kind});
@@ -310,7 +310,7 @@ fn items_are_told_apart_without_their_index() {
 }
 
 #[test]
-fn pieces_of_parallel_calls_are_not_mixed() {
+fn pieces_of_parallel_calls_stay_with_their_call() {
     let arguments = |id: &str, delta: &str| json!({"type": "response.function_call_arguments.delta", "item_id": id, "delta": delta});
     let call = |kind: &str, id: &str, name: &str| json!({"type": kind, "item": {"type": "function_call", "call_id": id, "name": name, "arguments": ""}});
     let events = [
@@ -333,7 +333,7 @@ fn pieces_of_parallel_calls_are_not_mixed() {
 }
 
 #[test]
-fn another_message_makes_the_first_void() {
+fn a_second_message_voids_the_first_or_breaks_the_stream() {
     let start =
         |id: &str| json!({"type": "message_start", "message": {"id": id, "usage": {"input_tokens": 5}}});
     let text = |text: &str| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": text}});
@@ -371,7 +371,7 @@ fn another_message_makes_the_first_void() {
 }
 
 #[test]
-fn error_words_are_never_lost() {
+fn error_messages_in_every_form_are_kept() {
     let makes: [(&str, Make, &str); 3] = [
         (
             "messages",
@@ -426,7 +426,7 @@ fn error_words_are_never_lost() {
 }
 
 #[test]
-fn messages_with_phases_are_parted_and_labelled() {
+fn messages_with_phases_are_separated_and_labelled() {
     let message = |at: u32, phase: Value, text: &str| {
         json!({"type": "response.output_item.done", "output_index": at,
             "item": {"type": "message", "phase": phase, "content": [{"type": "output_text", "text": text}]}})
@@ -465,7 +465,7 @@ fn messages_with_phases_are_parted_and_labelled() {
 }
 
 #[test]
-fn parallel_calls_at_one_index_stay_apart() {
+fn parallel_calls_with_one_index_stay_separate() {
     let call = |id: &str, name: &str, arguments: &str| {
         let call = json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}});
         json!({"tool_calls": [call]}).to_string()
@@ -484,7 +484,7 @@ fn parallel_calls_at_one_index_stay_apart() {
                 "{id} {second}"
             );
         }
-        // In pieces, with the name only in the first of each.
+        // Calls in pieces, with the name only in the first piece of each.
         let pieces = [
             call(id, "a", ""),
             call(id, "", r#"{"x":"#),
@@ -519,7 +519,7 @@ fn usage_inside_the_choice_is_counted() {
 }
 
 #[test]
-fn pieces_that_are_not_the_whole_input_end_the_answer() {
+fn pieces_that_contradict_the_whole_input_break_the_stream() {
     let call = |kind: &str, arguments: &str| {
         json!({"type": kind, "output_index": 0, "item": {"type": "function_call", "call_id": "c", "name": "a",
             "arguments": arguments}})

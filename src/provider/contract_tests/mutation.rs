@@ -1,17 +1,17 @@
-//! Every field of every event, changed to every other type or left out: a field that is not needed can never end an
-//! answer, and changes nothing of what it says and asks for.
+//! Mutation tests: every field of every event is changed to every other type, or removed. An optional field never
+//! ends an answer, and never changes its text or its tool calls.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
 
-/// A stream of one API, and the only fields that may change or end an answer.
+/// A stream of one API, with the only fields that may change or end an answer.
 struct Api {
     name: &'static str,
     make: Make,
     events: Vec<Value>,
-    /// As `kind of event: path`; a `*` is any place in a list.
+    /// Each entry is `kind of event:path`; a `*` matches any index in a list.
     needed: &'static [&'static str],
 }
 
@@ -208,11 +208,11 @@ fn responses_events() -> Vec<Value> {
     ]
 }
 
-/// What an answer says and asks for, and how it ends.
+/// The text and tool calls of an answer, and its end.
 #[derive(Debug, PartialEq)]
 struct Said {
     text: String,
-    /// By their order in the answer.
+    /// By index in the answer.
     calls: BTreeMap<u32, (String, Value)>,
     stop: Option<StopReason>,
 }
@@ -244,7 +244,7 @@ fn collect_answer(events: &[StreamEvent]) -> Said {
     said
 }
 
-/// Both APIs that have kinds of events say them twice: in the event, and as its name.
+/// Decodes events as a stream. Messages and Responses send the kind of an event twice: inside it and as its SSE name.
 fn decode_events(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let mut stream = String::new();
     for (event, whole) in events.iter().zip(&api.events) {
@@ -259,7 +259,7 @@ fn decode_events(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<Decod
     run(api.make, [stream.as_bytes()])
 }
 
-/// The places of all values in `value`, below `path`.
+/// Collects the paths of all values in `value`, below `path`.
 fn collect_paths(value: &Value, path: &str, into: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), value)).collect(),
@@ -294,7 +294,7 @@ fn mutate_event(event: &Value, path: &str, change: Option<&Value>) -> Value {
 }
 
 #[test]
-fn fields_that_are_not_needed_change_nothing() {
+fn mutated_optional_fields_change_nothing() {
     let values = [
         json!(null),
         json!(7),
@@ -356,9 +356,9 @@ fn fields_that_are_not_needed_change_nothing() {
     );
 }
 
-/// What is needed and has another type than text ends the answer, instead of leaving a hole in it.
+/// A needed field with a wrong type ends the answer instead of leaving a hole in it.
 #[test]
-fn no_change_leaves_a_hole_in_what_is_run() {
+fn no_mutation_leaves_a_hole_in_a_completed_call() {
     for api in build_apis() {
         let whole = collect_answer(&decode_events(&api, &api.events).0);
         for (at, event) in api.events.iter().enumerate() {
@@ -370,7 +370,7 @@ fn no_change_leaves_a_hole_in_what_is_run() {
                     events[at] = mutate_event(event, &path, Some(&change));
                     let (events, wrong) = decode_events(&api, &events);
                     let said = collect_answer(&events);
-                    // Another index is another choice's.
+                    // A different index belongs to another choice.
                     if wrong.is_none() && !path.ends_with("/index") {
                         assert_eq!(said.text, whole.text, "{} {path} to {change}", api.name);
                     }

@@ -1,4 +1,4 @@
-//! The Responses API's streams.
+//! Streams of the Responses API, under the same checks as the other decoders.
 
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
@@ -7,7 +7,7 @@ fn new_responses_decoder() -> StreamDecoder {
     StreamDecoder::new(ResponsesDecoder::default())
 }
 
-/// Events of the Responses API, between its usual first and last ones.
+/// Builds a stream from events between the API's usual first and last ones.
 fn build_response_stream(events: &[&str], end: &str) -> String {
     let created = r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}}"#;
     let mut stream = String::new();
@@ -21,7 +21,7 @@ fn build_response_stream(events: &[&str], end: &str) -> String {
 const COMPLETED: &str = r#"{"type":"response.completed","sequence_number":99,"response":{"id":"resp_1","status":"completed","error":null,"incomplete_details":null,"output":[],"usage":{"input_tokens":35,"input_tokens_details":{"cached_tokens":10},"output_tokens":9,"output_tokens_details":{"reasoning_tokens":4},"total_tokens":44}}}"#;
 
 #[test]
-fn responses_with_reasoning_text_and_tools() {
+fn responses_decode_reasoning_text_and_tools() {
     let stream = build_response_stream(
         &[
             r#"{"type":"response.in_progress","response":{"status":"in_progress"}}"#,
@@ -65,7 +65,7 @@ fn responses_with_reasoning_text_and_tools() {
         name: "list".into(),
     });
     expected.push(usage(25, 9, 10, 0));
-    // Whether an empty input is whole is known only at the end.
+    // Only the end of the answer shows whether an empty input is complete.
     expected.push(StreamEvent::ToolInput {
         index: 1,
         json: "{}".into(),
@@ -81,7 +81,7 @@ fn responses_with_reasoning_text_and_tools() {
 }
 
 #[test]
-fn responses_whose_items_come_whole() {
+fn responses_with_only_whole_items_are_decoded() {
     let stream = build_response_stream(
         &[
             r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}}"#,
@@ -102,7 +102,7 @@ fn responses_whose_items_come_whole() {
 }
 
 #[test]
-fn responses_end_in_many_ways() {
+fn responses_decode_every_end() {
     let said = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
     let usual = [said];
     let refusal = [
@@ -150,7 +150,7 @@ fn responses_end_in_many_ways() {
             &build_response_stream(events, end),
             &expected,
         );
-        // Some gateways begin twice, and some end with the word of Chat Completions.
+        // Some gateways send the start twice, and some end with the marker of Chat Completions.
         let again = "data: {\"type\":\"response.created\",\"response\":{}}\n\n";
         let stream = format!("{again}{}data: [DONE]\n\n", build_response_stream(events, end));
         check(end, new_responses_decoder, &stream, &expected);
@@ -158,7 +158,7 @@ fn responses_end_in_many_ways() {
 }
 
 #[test]
-fn responses_cut_at_the_output_limit() {
+fn responses_tool_call_cut_at_the_output_limit_is_not_completed() {
     let stream = build_response_stream(
         &[
             r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","name":"a","arguments":"{}","status":"completed"}}"#,
@@ -179,7 +179,7 @@ fn responses_cut_at_the_output_limit() {
 }
 
 #[test]
-fn responses_that_go_wrong() {
+fn malformed_responses_streams_end_with_an_error() {
     let said = r#"{"type":"response.output_text.delta","output_index":0,"delta":"a"}"#;
     let wrong = |end: &str| {
         run(

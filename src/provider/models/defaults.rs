@@ -1,12 +1,13 @@
-//! Which models are offered of a provider: by family, the newest of each, so that no list of names can rot.
+//! Chooses the models to offer for a provider: the newest of each family, so that no list of names goes stale.
 //!
-//! A family is a pattern with `*` for the version. The provider's own list decides where it is at hand, else the table.
+//! A family is a pattern with `*` for the version. The provider's own list decides if it is known, otherwise the
+//! table. Requests nothing itself: see `probe` for the list.
 
 use super::strip_date;
 use super::table::{RETIREMENTS_APPLY, TABLE, lookup_retirement};
 use crate::base::clock;
 
-/// The families that are offered of a provider known by name, the default's first.
+/// The families to offer for each preset provider. The first one contains the default model.
 #[rustfmt::skip]
 const FAMILIES: &[(&str, &[&str])] = &[
     ("anthropic", &["claude-sonnet-*", "claude-opus-*", "claude-haiku-*", "claude-fable-*"]),
@@ -19,13 +20,13 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("deepseek", &["deepseek-flash", "deepseek-v*-pro"]),
 ];
 
-/// Today, in days since the epoch, UTC.
+/// Returns today in days since the epoch, UTC.
 pub fn current_day() -> i64 {
     clock::wall_ms().div_euclid(86_400_000)
 }
 
-/// Models worth offering of a provider known by name, the default first; nothing for other providers. `list` is what the
-/// provider says it has, if that is known. Models that are retired on the day `today` are left out.
+/// Returns the models to offer for a preset provider, the default first; nothing for other providers. `list` is the
+/// provider's own list, if known. `today` is in days since the epoch; models retired by then are omitted.
 pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
     let families = FAMILIES.iter().find(|(name, _)| *name == provider);
     let families = families.map_or(&[][..], |(_, families)| families);
@@ -35,6 +36,7 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
         let of_family = |family: &&str| {
             let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
                 let version = version_in(family, name)?;
+                // Of equal versions the shorter name wins: the one without a date.
                 Some((version, std::cmp::Reverse(name.len()), name))
             });
             versions.max().map(|(_, _, name)| name.clone())
@@ -45,6 +47,7 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
     if !listed.is_empty() {
         return listed;
     }
+    // A list without any of these families says nothing, so the table decides.
     let vendors = families.iter().filter_map(|family| family.split_once('/'));
     let mut names: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
     names.extend(vendors.flat_map(|(vendor, _)| {
@@ -54,7 +57,7 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
     newest(&names)
 }
 
-/// OpenRouter's name of a Claude: `claude-sonnet-4-5` → `claude-sonnet-4.5`.
+/// Converts the name of a Claude model to OpenRouter's: `claude-sonnet-4-5` → `claude-sonnet-4.5`.
 fn to_openrouter_name(name: &str) -> String {
     let parts = name.rsplit_once('-').filter(|(before, minor)| {
         let ends_in_digit = before.ends_with(|last: char| last.is_ascii_digit());
@@ -63,13 +66,13 @@ fn to_openrouter_name(name: &str) -> String {
     parts.map_or_else(|| name.to_owned(), |(before, minor)| format!("{before}.{minor}"))
 }
 
-/// The version of `name` where it belongs to `family`; without a version for a family that is one name.
+/// Returns the version of `name` if it belongs to `family`; an empty one for a family without a `*`.
 fn version_in(family: &str, name: &str) -> Option<Vec<u32>> {
     let Some((prefix, suffix)) = family.split_once('*') else {
         return (family == name).then(Vec::new);
     };
     let version = strip_date(name).strip_prefix(prefix)?.strip_suffix(suffix)?;
-    // What is more than a version is a variant or a preview.
+    // Anything other than short numbers is a variant or a preview.
     let numbers = version.split(['.', '-']).map(|part| match part.len() {
         1..=3 => part.parse().ok(),
         _ => None,
@@ -82,7 +85,7 @@ mod tests {
     use super::*;
     use crate::provider::models::lookup_model;
 
-    /// The offered models that are retired on a day.
+    /// Returns the offered models that are retired on a day.
     fn stale(offered: &[(&str, &str)], today: i64) -> Vec<String> {
         let old = offered.iter().filter(|(provider, name)| {
             RETIREMENTS_APPLY.contains(provider)
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn no_offered_model_is_past_its_retirement() {
-        // Day 0: before every retirement, so that nothing is left out silently.
+        // Day 0 is before every retirement, so nothing is omitted silently.
         let all: Vec<(&str, String)> = FAMILIES
             .iter()
             .flat_map(|(provider, _)| {
@@ -106,7 +109,7 @@ mod tests {
             .map(|(provider, name)| (*provider, name.as_str()))
             .collect();
         assert_eq!(stale(&all, current_day()), [""; 0]);
-        // The default of an older table would have been found.
+        // The check finds the default of an older table.
         let end = lookup_retirement("claude-sonnet-4").unwrap();
         let old = [("anthropic", "claude-sonnet-4-20250514")];
         assert_eq!(stale(&old, end.day), ["claude-sonnet-4-20250514"]);
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_has_a_default_that_is_known() {
+    fn every_offered_model_is_in_the_table() {
         for (provider, families) in FAMILIES {
             let names = list_offered_models(provider, None, current_day());
             assert_eq!(names.len(), families.len(), "{provider}: {names:?}");
@@ -153,7 +156,7 @@ mod tests {
                 ],
                 "claude-sonnet-8",
             ),
-            // Retired by the vendor, though its list still has it.
+            // The vendor has retired it but still lists it.
             (
                 &["claude-sonnet-4-20250514", "claude-haiku-4-5-20251001"],
                 "claude-haiku-4-5-20251001",
@@ -169,7 +172,7 @@ mod tests {
             default("deepseek", &["deepseek-v4-pro", "deepseek-flash"]),
             "deepseek-flash"
         );
-        // A list of a server that has none of them says nothing.
+        // A list without any model of the families falls back to the table.
         let known = list_offered_models("anthropic", None, current_day());
         assert_eq!(
             list_offered_models("anthropic", Some(&list(&["mine"])), current_day()),
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(end.date, "2026-08-05");
         assert_eq!(list_offered_models("anthropic", Some(&names), end.day - 1), names);
         assert!(!list_offered_models("anthropic", Some(&names), end.day).contains(&names[0]));
-        // A gateway may have it from elsewhere.
+        // A gateway may get the model from elsewhere.
         let names = ["anthropic/claude-opus-4-1".to_owned()];
         assert_eq!(list_offered_models("openrouter", Some(&names), end.day), names);
     }

@@ -1,6 +1,7 @@
-//! Whether a name can be a model of a provider (R-CAT): one that cannot is an error that names the nearest ones.
+//! Decides whether a name can be a model of a provider (R-CAT), and suggests the nearest names if it cannot.
 //!
-//! Pure: what is known is given, nothing is asked.
+//! Pure: the caller passes in what is known and makes any request. In doubt a name is accepted: the provider has
+//! the last word.
 
 use std::sync::LazyLock;
 
@@ -9,43 +10,43 @@ use super::table::{TABLE, lookup_retirement};
 use super::{lookup_row, plain_name};
 use crate::base::nearest::nearest_few;
 
-/// How many names an error lists.
+/// How many names an error suggests.
 const NAMED: usize = 3;
 
 /// Who names the models of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// A vendor at its own address; its models' names begin with one of these.
+    /// A vendor at its own address; its model names begin with one of these prefixes.
     Vendor(&'static [&'static str]),
-    /// A gateway that has a list of its own.
+    /// A gateway with its own list.
     Gateway,
-    /// Anybody: a local engine, a gateway with aliases, a cassette.
+    /// Any name is possible: a local engine, a gateway with aliases, or a cassette.
     Free,
 }
 
-/// Whether a name can be a model.
+/// The decision about the name of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameVerdict {
-    /// It can.
     Accept,
-    /// It cannot; these were perhaps meant.
+    /// The name is refused; contains the suggested names.
     Refuse(Vec<String>),
-    /// The provider's own list decides.
+    /// Only the provider's own list can decide.
     NeedsList,
 }
 
-/// What is known of a provider's own list.
+/// What is known about a provider's own list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownList<'a> {
-    /// Nobody has asked for it yet.
+    /// The list was not requested yet.
     NotAsked,
-    /// It has none, or could not be asked.
+    /// The provider has no list, or did not answer.
     Missing,
-    /// This is it.
+    /// The models in the list.
     Names(&'a [String]),
 }
 
-/// Whether `model` can be a model of `provider`. On the day `today` (since the epoch) a vendor's retired models cannot.
+/// Decides whether `model` can be a model of `provider`. A vendor's retired models cannot. `today` is in days since
+/// the epoch.
 pub fn check_model_name(
     model: &str,
     provider: &str,
@@ -53,6 +54,7 @@ pub fn check_model_name(
     list: KnownList<'_>,
     today: i64,
 ) -> NameVerdict {
+    // The provider's own list has the last word, even over a retirement date.
     if let KnownList::Names(names) = list
         && names.iter().any(|name| name == model)
     {
@@ -75,6 +77,7 @@ pub fn check_model_name(
     match (list, naming, is_near) {
         (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
         (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
+        // The list of a vendor or a gateway is complete, so a name outside it does not exist.
         (KnownList::Names(_), Naming::Vendor(_) | Naming::Gateway, _) => refuse(),
         (KnownList::NotAsked | KnownList::Missing, _, false) | (KnownList::Names(_), Naming::Free, false) => {
             NameVerdict::Accept
@@ -82,7 +85,7 @@ pub fn check_model_name(
     }
 }
 
-/// Names that may be meant by `model`, the nearest first; else those that are offered.
+/// Returns the names most similar to `model`, nearest first; without any, the models that are offered.
 pub fn suggest_model_names(
     model: &str,
     provider: &str,
@@ -121,14 +124,14 @@ fn has_family(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| name.starts_with(family))
 }
 
-/// Whether it is nearly a name that the table has of these families.
+/// Reports whether `model` is similar to a name in the table from these families.
 fn is_near(model: &str, families: &[&str]) -> bool {
     let rows = TABLE.iter().map(|row| row.name);
     let rows = rows.filter(|name| has_family(name, families));
     !nearest_few(&plain_name(model), rows, 1).is_empty()
 }
 
-/// The words in the names of models, as far as they are long enough to be told apart.
+/// The words in the table's names that are long enough to compare.
 static WORDS: LazyLock<std::collections::BTreeSet<&'static str>> = LazyLock::new(|| {
     let words = TABLE.iter().flat_map(|row| row.name.split(['-', '.']));
     words.filter(|word| is_word(word)).collect()
@@ -138,7 +141,8 @@ fn is_word(word: &str) -> bool {
     word.len() >= 4 && word.bytes().all(|b| b.is_ascii_lowercase())
 }
 
-/// Whether a word of it is a misspelled word of the table's names, and the others fit one of them: `claude-sonet-9`.
+/// Reports whether `model` looks misspelled, like `claude-sonet-9`. Every long word must be in the table or one edit
+/// away from one that is, and at least one must be misspelled.
 fn is_misspelled(model: &str) -> bool {
     let name = plain_name(model);
     let mut wrong = 0;
@@ -154,7 +158,7 @@ fn is_misspelled(model: &str) -> bool {
         }
         wrong += 1;
     }
-    // Only where the vendor names its models alone: others' families resemble each other (mistral, mixtral).
+    // Only for vendors that alone name their models. Other families resemble each other (mistral, mixtral).
     let first = name.split(['-', '.']).next().unwrap_or_default();
     let is_vendors = |known: &&str| strsim::damerau_levenshtein(first, known) <= 1;
     wrong > 0 && (first == "gpt" || ["claude", "gemini", "deepseek"].iter().any(is_vendors))
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_judged_by_list_table_and_nearness() {
+    fn names_are_checked_against_list_table_and_similar_names() {
         let list = ["claude-sonnet-7", "claude-opus-7", "text-embedding-1"].map(str::to_owned);
         let list = KnownList::Names(&list);
         let (not_asked, missing) = (KnownList::NotAsked, KnownList::Missing);
@@ -205,10 +209,10 @@ mod tests {
             ("gpt-5.2", CLAUDE, list, "claude-sonnet-7 claude-opus-7"),
             ("gpt-5.2", GPT, not_asked, "yes"),
             ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.5 gpt-5.4"),
-            // Retired: its vendor cannot have it, a gateway can.
+            // The vendor has retired it; a gateway may still have it.
             ("claude-sonnet-4-20250514", CLAUDE, not_asked, "ask"),
             ("claude-sonnet-4-20250514", Naming::Gateway, not_asked, "yes"),
-            // Anybody may call a model as he likes, but for what is plainly a typing error.
+            // A free name may be anything but an obvious typo.
             ("our-own", Naming::Free, list, "yes"),
             ("claude-sonnet-prod", Naming::Free, not_asked, "yes"),
             ("qwen3-coder:30b", Naming::Free, not_asked, "yes"),
@@ -224,7 +228,7 @@ mod tests {
             ("our-own", Naming::Gateway, missing, "yes"),
         ] {
             let decided = decide(model, naming, known);
-            // Of a list without anything near, what is offered is named, if there is such.
+            // Without a similar name in the list, the offered models are suggested, and this provider has none.
             let says = if model == "our-own" && says.contains(' ') {
                 ""
             } else {
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendor_has_a_model_until_the_day_before_its_retirement() {
+    fn a_vendor_model_is_accepted_until_the_day_before_its_retirement() {
         let end = lookup_retirement("gpt-5").unwrap();
         assert_eq!(end.date, "2026-12-11");
         let judged = |day| check_model_name("gpt-5", "openai", GPT, KnownList::NotAsked, day);
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn real_names_are_no_misspellings() {
+    fn real_model_names_are_not_misspellings() {
         for row in TABLE {
             assert!(!is_misspelled(row.name), "{}", row.name);
         }

@@ -1,22 +1,26 @@
-//! The facts: one row a model, when vendors retire theirs, and which vendors keep their weights.
+//! The model table: one row for each model, the retirement dates, and which vendors keep their weights closed.
 //!
-//! Compact on purpose: what agents are run with today. Sources: the vendors' own pages, and models.dev.
+//! Compact on purpose: it lists the models that agents use today. Sources: the vendors' own pages and models.dev.
+//! Only data and lookups by plain name; see the parent module for fallbacks.
 
 use super::{ModelInfo, is_digit_after, plain_name};
 use crate::domain::Price;
 use crate::provider::classify::days_since_epoch;
 
+/// One row of the table: the facts about a model under its plain name.
 pub(super) struct ModelRow {
     pub(super) name: &'static str,
     window: u64,
     max_output: u32,
-    /// Input, output, cache read, cache write; none where they are not known or depend on the hour.
+    /// Input, output, cache read and cache write, in US dollars per million tokens. `None` if unknown or if it depends
+    /// on the time of day.
     price: Option<[f64; 4]>,
     reasoning: bool,
     images: bool,
 }
 
 impl ModelRow {
+    /// Converts the row to the facts. Every model in the table can use tools.
     pub(super) fn to_model_info(&self) -> ModelInfo {
         ModelInfo {
             window: self.window,
@@ -81,7 +85,7 @@ const K: u64 = 1_000;
 /// List prices as of November 2026, the newest of a family first.
 #[rustfmt::skip]
 pub(super) const TABLE: &[ModelRow] = &[
-    // Anthropic; cache writes for five minutes.
+    // Anthropic. Cache writes are those that last five minutes.
     priced_row("claude-fable-5-1",  M,       128_000, [10.0, 50.0, 0.25, 12.5],  THINKS, SEES),
     priced_row("claude-fable-5",    M,       128_000, [10.0, 50.0, 1.0, 12.5],   THINKS, SEES),
     priced_row("claude-opus-5-5",   M,       128_000, [4.0, 20.0, 0.2, 5.0],     THINKS, SEES),
@@ -99,13 +103,13 @@ pub(super) const TABLE: &[ModelRow] = &[
     priced_row("claude-sonnet-4",   200 * K,  64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
     priced_row("claude-3-7-sonnet", 200 * K,  64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
     priced_row("claude-3-5-sonnet", 200 * K,   8_192, [3.0, 15.0, 0.3, 3.75],    PLAIN,  SEES),
-    // Dearer above 100,000 tokens of prompt.
+    // More expensive for prompts above 100,000 tokens.
     priced_row("claude-haiku-5-5",  M,       128_000, [0.1, 0.5, 0.01, 0.125],   THINKS, SEES),
     priced_row("claude-haiku-4-5",  200 * K,  64_000, [1.0, 5.0, 0.1, 1.25],     THINKS, SEES),
     priced_row("claude-3-5-haiku",  200 * K,   8_192, [0.8, 4.0, 0.08, 1.0],     PLAIN,  SEES),
     priced_row("claude-3-opus",     200 * K,   4_096, [15.0, 75.0, 1.5, 18.75],  PLAIN,  SEES),
     priced_row("claude-3-haiku",    200 * K,   4_096, [0.25, 1.25, 0.03, 0.3],   PLAIN,  SEES),
-    // OpenAI; GPT-5.4 and later are dearer above 272,000 tokens of prompt.
+    // OpenAI. GPT-5.4 and later are more expensive for prompts above 272,000 tokens.
     priced_row("gpt-6-astra",       M,       128_000, [10.0, 50.0, 1.0, 12.5],   THINKS, SEES),
     priced_row("gpt-6.1-sol",       M,       128_000, [2.0, 10.0, 0.1, 2.5],     THINKS, SEES),
     priced_row("gpt-6.1-terra",     M,       128_000, [1.0, 5.0, 0.05, 1.25],    THINKS, SEES),
@@ -141,14 +145,14 @@ pub(super) const TABLE: &[ModelRow] = &[
     priced_row("o1",                200 * K, 100_000, [15.0, 60.0, 7.5, 15.0],   THINKS, SEES),
     unpriced_row("gpt-oss-120b", 131_072,  32_768, THINKS, BLIND),
     unpriced_row("gpt-oss-20b",  131_072,  32_768, THINKS, BLIND),
-    // DeepSeek; the prices of the newest depend on the hour.
+    // DeepSeek. The prices of the newest models depend on the time of day.
     priced_row("deepseek-chat",     128 * K,   8_192, [0.14, 0.28, 0.0028, 0.14], PLAIN,  BLIND),
     priced_row("deepseek-reasoner", 128 * K,  64_000, [0.14, 0.28, 0.0028, 0.14], THINKS, BLIND),
     unpriced_row("deepseek-flash",    M,  384_000, THINKS, SEES),
     unpriced_row("deepseek-v4.1-flash", M, 384_000, THINKS, SEES),
     unpriced_row("deepseek-v4-flash", M,  384_000, THINKS, SEES),
     unpriced_row("deepseek-v4-pro",   M,  384_000, THINKS, BLIND),
-    // Google, by its compatible API or OpenRouter; dearer above 200,000 tokens of prompt.
+    // Google, through its compatible API or OpenRouter. More expensive for prompts above 200,000 tokens.
     priced_row("gemini-3.8-flash",      1_048_576, 65_536, [0.75, 3.75, 0.075, 0.75], THINKS, SEES),
     priced_row("gemini-3.7-flash",      1_048_576, 65_536, [0.75, 3.75, 0.075, 0.75], THINKS, SEES),
     priced_row("gemini-3.5-flash",      1_048_576, 65_536, [1.5, 9.0, 0.15, 1.5],     THINKS, SEES),
@@ -158,7 +162,7 @@ pub(super) const TABLE: &[ModelRow] = &[
     priced_row("gemini-2.5-flash-lite", 1_048_576, 65_536, [0.1, 0.4, 0.01, 0.1],     THINKS, SEES),
     priced_row("gemini-2.5-flash",      1_048_576, 65_536, [0.3, 2.5, 0.03, 0.3],     THINKS, SEES),
     unpriced_row("gemini-3",         1_048_576, 65_536, THINKS, SEES),
-    // Others that agents are run with.
+    // Other models that agents use.
     priced_row("mistral-large",   128 * K, 32_768, [2.0, 6.0, 2.0, 2.0],   PLAIN,  SEES),
     priced_row("mistral-medium",  128 * K, 32_768, [0.4, 2.0, 0.4, 0.4],   PLAIN,  SEES),
     priced_row("codestral",       256 * K, 32_768, [0.3, 0.9, 0.3, 0.3],   PLAIN,  BLIND),
@@ -177,7 +181,7 @@ pub(super) const TABLE: &[ModelRow] = &[
     unpriced_row("llama3.3",   128 * K,  8_192, PLAIN,  BLIND),
 ];
 
-/// When vendors end models at their own address, as they announced it. Gateways and clouds have dates of their own.
+/// The announced days on which vendors end models at their own address. Gateways and clouds have their own dates.
 #[rustfmt::skip]
 const RETIREMENTS: &[(&str, &str)] = &[
     ("claude-3-opus",     "2026-01-05"),
@@ -205,19 +209,19 @@ const RETIREMENTS: &[(&str, &str)] = &[
     ("gpt-5.1",           "2027-04-01"),
 ];
 
-/// The providers that are the vendors' own addresses.
+/// The provider names that stand for the vendors' own addresses, where [`RETIREMENTS`] apply.
 pub(super) const RETIREMENTS_APPLY: [&str; 4] = ["anthropic", "openai", "openai-responses", "deepseek"];
 
-/// A day on which a vendor retires a model.
+/// The day on which a vendor retires a model. From that day on it counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retirement {
-    /// As it was announced: `2026-12-11`.
+    /// As announced: `2026-12-11`.
     pub date: &'static str,
-    /// In days since the epoch, UTC.
+    /// Days since the epoch, UTC.
     pub day: i64,
 }
 
-/// When its vendor retires `model`; none while no date is known.
+/// Returns when its vendor retires `model`; `None` if no date is known.
 pub fn lookup_retirement(model: &str) -> Option<Retirement> {
     let name = plain_name(model);
     let (_, date) = RETIREMENTS.iter().find(|(of, _)| *of == name)?;
@@ -229,11 +233,13 @@ pub fn lookup_retirement(model: &str) -> Option<Retirement> {
     })
 }
 
-/// Whether the vendor gives the weights of `model` to nobody: whoever serves it passes it on.
+/// Reports whether the weights of `model` are closed, so that any other server only relays it.
 pub(super) fn is_closed(model: &str) -> bool {
     let name = plain_name(model);
     let hosted_only = ["claude", "chatgpt-", "gemini", "grok-", "mistral-medium"];
+    // Only numbered GPTs: gpt-oss and gpt-j have open weights.
     let numbered = |family: &str| is_digit_after(&name, family);
+    // Qwen hosts only these; its other models are open.
     let qwen = name.starts_with("qwen") && (name.ends_with("-max") || name.ends_with("-plus"));
     hosted_only.iter().any(|family| name.starts_with(family))
         || numbered("gpt-")
@@ -241,7 +247,7 @@ pub(super) fn is_closed(model: &str) -> bool {
         || qwen
 }
 
-/// `o1`, `o3-mini`, ….
+/// Recognizes `o1`, `o3-mini`, ….
 fn is_o_series(name: &str) -> bool {
     let family = name.split('-').next().unwrap_or_default();
     family.len() == 2 && is_digit_after(family, "o")

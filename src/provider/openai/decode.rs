@@ -1,4 +1,7 @@
-//! Chat Completions chunks, in the many ways in which they are sent.
+//! Decodes Chat Completions chunks in the many variants that servers send.
+//!
+//! Knows no server by name: each variant is recognized by its shape. Knows no bytes and no clock; see
+//! `crate::provider::decode`.
 
 use serde_json::{Value, json};
 
@@ -14,7 +17,7 @@ use crate::provider::fields::{
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
-/// What has come of an answer.
+/// The state of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct ChatDecoder {
     tools: Vec<ToolState>,
@@ -22,26 +25,27 @@ pub(crate) struct ChatDecoder {
     opaque: OpaqueReasoning,
     usage: Option<(Usage, Option<Cost>)>,
     finish: Option<StopReason>,
-    /// There was content, and there was some in this piece.
     has_content: bool,
+    /// The current piece contained content.
     fresh: bool,
     stopped: bool,
 }
 
-/// A tool call in the making.
+/// A tool call that is arriving.
 #[derive(Debug, Default)]
 struct ToolState {
-    /// The server's number and id of it, where it has them.
+    /// The server's index of the call, if it sends one.
     number: Option<u64>,
+    /// The server's id of the call; may stay empty.
     id: String,
-    /// Empty until it comes.
+    /// Empty until it arrives.
     name: String,
     input: ToolInput,
-    /// Its name came once more behind its whole input.
+    /// The name arrived again after the complete input.
     named_again: bool,
-    /// Input that came before the name.
+    /// Input that arrived before the name.
     early: String,
-    /// Opaque data that the server wants back with the call.
+    /// Opaque data that the server requires back with the call.
     extra: Value,
 }
 
@@ -64,10 +68,11 @@ impl ApiDecoder for ChatDecoder {
         let mut progress = StreamProgress::Event;
         let mut usage = &chunk["usage"];
         for choice in needed_objects(&chunk, "choices")? {
+            // We request one choice, so only the first is read.
             if optional_number(choice, "index").unwrap_or(0) == 0 {
                 progress = progress.max(self.decode_choice(choice, &event.data, out)?);
             }
-            // Moonshot counts inside the choice.
+            // Moonshot sends the usage inside the choice.
             if !usage.is_object() {
                 usage = &choice["usage"];
             }
@@ -103,7 +108,7 @@ impl ChatDecoder {
         out: &mut EventQueue,
     ) -> Result<StreamProgress, DecodeError> {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
-        // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
+        // Some servers answer with one whole message. With or after a piece it only repeats the content.
         let message = if delta.is_some() || self.has_content {
             None
         } else {
@@ -121,6 +126,7 @@ impl ChatDecoder {
 
     fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
         self.fresh = false;
+        // A piece may repeat its reasoning under several names; only the first is used.
         let thought = non_empty_text(&delta["reasoning_content"])
             .or_else(|| non_empty_text(&delta["reasoning"]))
             .or_else(|| join_entry_texts(&delta["reasoning_details"]));
@@ -135,6 +141,7 @@ impl ChatDecoder {
             let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
             self.decode_tool_call(call, function, out)?;
         }
+        // The deprecated form with a single call.
         if let Some(function) = needed_object(delta, "function_call")? {
             self.decode_tool_call(&json!({"index": 0}), function, out)?;
         }
@@ -146,7 +153,7 @@ impl ChatDecoder {
         })
     }
 
-    /// Content in parts (Mistral's thinking models).
+    /// Decodes content in parts, as Mistral's thinking models send it.
     fn decode_parts(&mut self, parts: &[Value], out: &mut EventQueue) -> Result<(), DecodeError> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
@@ -210,7 +217,8 @@ impl ChatDecoder {
         Ok(())
     }
 
-    /// Which call a piece belongs to, by its number, else by its id, else the last; and the name that it brings.
+    /// Returns the call that a piece belongs to (by its index, otherwise its id, otherwise the last call), and the name
+    /// that it brings.
     fn resolve_tool_call(
         &mut self,
         number: Option<u64>,
@@ -219,7 +227,9 @@ impl ChatDecoder {
         piece: &str,
     ) -> (usize, String) {
         let known = match (number, id) {
+            // From the end: a server that sends index 0 for every call means the latest.
             (Some(number), _) => self.tools.iter().rposition(|tool| tool.number == Some(number)),
+            // A name without an index or id begins a new call.
             (None, "") if !name.is_empty() => None,
             (None, "") => self.tools.len().checked_sub(1),
             (None, id) => self.tools.iter().rposition(|tool| tool.id == id),
@@ -260,7 +270,7 @@ impl ChatDecoder {
                 ));
             }
             "abort" => return Err(DecodeError::broken_stream("the server aborted the answer")),
-            // "stop" with tool calls is meant as "tool_calls" by more than one server.
+            // Several servers send "stop" where they mean "tool_calls".
             _ if self.calls_tools() => StopReason::ToolUse,
             _ if !self.refusal.is_empty() => StopReason::Refusal(Some(self.refusal.clone())),
             _ => StopReason::EndTurn,
@@ -278,21 +288,23 @@ impl ChatDecoder {
         );
         let prompt = optional_number(tokens, "prompt_tokens").or_else(|| total?.checked_sub(output?));
         let cost = parse_cost(&tokens["cost"]).map(Cost::from_usd);
+        // A piece without counts must not reset the usage to zero.
         if prompt.or(output).is_none() && cost.is_none() {
             return;
         }
         let prompt = prompt.unwrap_or(0);
         let details = &tokens["prompt_tokens_details"];
-        // The second is DeepSeek's word.
+        // DeepSeek uses the second name.
         let read = optional_number(details, "cached_tokens")
             .or_else(|| optional_number(tokens, "prompt_cache_hit_tokens"));
         let (read, write) = (
             read.unwrap_or(0),
             optional_number(details, "cache_write_tokens").unwrap_or(0),
         );
-        // Where reasoning is not counted as completion, the total still holds it.
+        // If the completion count excludes reasoning, the total still includes it.
         let rest = total.unwrap_or(0).saturating_sub(prompt);
         let usage = Usage {
+            // This API's prompt count includes cached tokens; ours does not.
             input: prompt.saturating_sub(read.saturating_add(write)),
             output: output.unwrap_or(0).max(rest),
             cache_read: read,
@@ -304,7 +316,7 @@ impl ChatDecoder {
         }
     }
 
-    /// The server says, or it is known, that all was said.
+    /// Ends the answer: the server sent its closing marker, or the body ended after a finish reason.
     fn finish_answer(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         if self.tools.iter().any(ToolState::lacks_name) {
             return Err(DecodeError::broken_stream(
@@ -314,7 +326,7 @@ impl ChatDecoder {
         let stop = match self.finish.take() {
             Some(StopReason::EndTurn) if self.calls_tools() => StopReason::ToolUse,
             Some(stop) => stop,
-            // No reason was given. An answer with content and nothing half-said is taken as whole.
+            // Without a reason, an answer with content and only complete tool inputs counts as complete.
             None => {
                 let whole = self.tools.iter().all(|tool| tool.input.is_whole());
                 if !self.has_content || !whole {
@@ -347,8 +359,9 @@ impl ChatDecoder {
 }
 
 impl ToolState {
-    /// A piece begins another call, though it has this one's number or id: servers number every call 0, and some give
-    /// all the same id. It names another tool, has another id, or brings input where this call has all of it.
+    /// Reports whether a piece begins another call although it has this call's index or id. Some servers send index 0
+    /// or the same id for every call. Such a piece names another tool, has another id, or brings input although this
+    /// call's input is complete.
     fn is_followed_by(&self, id: &str, name: &str, piece: &str) -> bool {
         let goes_on = self.input.is_whole() && !piece.trim().is_empty();
         if name.is_empty() || self.name.is_empty() {
@@ -371,19 +384,19 @@ impl ToolState {
     }
 }
 
-/// US dollars: a number (OpenRouter), or an object with the total (Perplexity).
+/// Parses a cost in US dollars: a number (OpenRouter), or an object with the total (Perplexity).
 fn parse_cost(cost: &Value) -> Option<f64> {
     cost.as_f64()
         .or_else(|| cost["total_cost"].as_f64())
         .filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 
-/// A text that is not empty.
+/// Returns a text that is not empty.
 fn non_empty_text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The texts of OpenRouter's reasoning details, or of Mistral's thinking parts.
+/// Joins the texts of OpenRouter's reasoning details or Mistral's thinking parts.
 fn join_entry_texts(value: &Value) -> Option<String> {
     let entries = value.as_array()?;
     let text: String = entries

@@ -1,4 +1,6 @@
-//! A request as Chat Completions reads it, in the dialect of whoever listens.
+//! Encodes a request for Chat Completions, in the dialect of the called server.
+//!
+//! Reasoning and opaque data go only to the server and model that gave them (R-LOOP-4).
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
-/// The whole request. `origin`: who is asked, as what it attaches to its answers is marked.
+/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
@@ -35,15 +37,17 @@ pub(super) fn build_body(request: &ModelRequest, flavour: Flavour, origin: &str)
 
 fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
+        // OpenAI's current models refuse `max_tokens`.
         Flavour::OpenAi => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
     };
     let mut options = vec![(limit, json!(request.max_output_tokens))];
-    // Mistral sends the usage unasked, and refuses fields that it does not know.
+    // Mistral always sends the usage, and refuses unknown fields.
     if flavour != Flavour::Mistral {
         options.push(("stream_options", json!({"include_usage": true})));
     }
     if flavour == Flavour::OpenRouter {
+        // Requests the cost, which overrides our price table (R-PROV-7).
         options.push(("usage", json!({"include": true})));
     }
     if let Some(effort) = request.effort {
@@ -81,7 +85,7 @@ fn write_messages(request: &ModelRequest, flavour: Flavour, origin: &str, body: 
             continue;
         }
         let role = item.message.role;
-        // Mistral lets no user speak directly after a tool.
+        // Mistral refuses a user message directly after a tool message.
         if (flavour, before, role) == (Flavour::Mistral, Some(Role::Tool), Role::User) {
             comma(body);
             body.push_json(&build_acknowledgement());
@@ -92,11 +96,12 @@ fn write_messages(request: &ModelRequest, flavour: Flavour, origin: &str, body: 
     }
 }
 
+/// Returns the filler that separates a tool message from a user message for Mistral.
 fn build_acknowledgement() -> Value {
     json!({"role": "assistant", "content": "Understood."})
 }
 
-/// What a message's encoding depends on.
+/// The variants in the encoding of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Plain,
@@ -117,7 +122,8 @@ impl Dialect {
     }
 }
 
-/// Which of its own ids a server takes back. The strict ones give no others; a gateway before them might.
+/// Returns which of its own ids a server accepts back. Strict servers give no other ids, but a gateway in front of
+/// them might.
 fn accepts_id(flavour: Flavour) -> fn(&str) -> bool {
     match flavour {
         Flavour::OpenAi => |id| id.len() <= 40,
@@ -126,8 +132,8 @@ fn accepts_id(flavour: Flavour) -> fn(&str) -> bool {
     }
 }
 
-/// A message as one or several of the API's, with commas between; empty when nothing of it can be said. `own`: the ids
-/// of the calls, where the message comes from the server that is asked.
+/// Encodes a message as one or more messages of the API, separated by commas; empty if none of it can be sent. `own`
+/// has the call ids if the message came from the called server.
 fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Bytes {
     let values = match message.role {
         Role::User => encode_user_message(message),
@@ -161,7 +167,7 @@ fn encode_user_message(message: &Message) -> Vec<Value> {
     with_images(texts.join("\n\n"), images).into_iter().collect()
 }
 
-/// A user message; one plain string where there are no pictures, because small servers know no more.
+/// Builds a user message. Without images it is a plain string, because small servers accept nothing else.
 fn with_images(text: String, images: Vec<Value>) -> Option<Value> {
     if images.is_empty() {
         return (!text.is_empty()).then(|| json!({"role": "user", "content": text}));
@@ -193,12 +199,14 @@ fn encode_assistant_message(message: &Message, dialect: Dialect, own: Option<&Ca
         return Vec::new();
     }
     let content = if text.trim().is_empty() {
+        // Not an empty string: APIs refuse empty content (R-LOOP-4).
         Value::Null
     } else {
         json!(text)
     };
     let mut value = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
+        // These servers require their reasoning only within a tool loop.
         if dialect == Dialect::ReasoningBack
             && own.is_some()
             && let Some(thought) = own_reasoning(message)
@@ -226,7 +234,7 @@ fn opaque_reasoning(message: &Message) -> impl Iterator<Item = (String, Value)> 
     })
 }
 
-/// Reasoning of an API like this one: open and unsigned.
+/// Returns reasoning from an API like this one: readable and unsigned.
 fn own_reasoning(message: &Message) -> Option<String> {
     let thought: String = message
         .content
@@ -243,7 +251,7 @@ fn own_reasoning(message: &Message) -> Option<String> {
     (!thought.is_empty()).then_some(thought)
 }
 
-/// Results, then what they show: tools cannot hand over pictures here, so the user does.
+/// Encodes tool results, then their images in a user message, because tool messages cannot contain images here.
 fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut images = Vec::new();
@@ -264,6 +272,7 @@ fn encode_tool_results(message: &Message, dialect: Dialect, own: Option<&CallIds
     values
 }
 
+/// Returns the text of a tool result; never empty, and an error begins with "Error".
 pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
     let text = match (result.text.trim().is_empty(), result.images.is_empty()) {
         (false, _) => result.text.as_str(),
@@ -271,6 +280,7 @@ pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
         (true, false) => "(see the picture)",
     };
     let says_so = text
+        // `get` because byte 5 may be inside a character.
         .get(..5)
         .is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if result.is_error && !says_so {
@@ -290,7 +300,8 @@ fn call_id(id: &ToolCallId, dialect: Dialect, own: Option<&CallIds<'_>>) -> Stri
     }
 }
 
-/// Nine letters and digits that stand for `id`, always the same (FNV-1a).
+/// Hashes `id` to nine letters and digits (FNV-1a). The same id always gives the same result, so calls and results
+/// match across requests.
 fn short_id(id: &str) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -322,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn speaks_mistrals_dialect() {
+    fn mistral_gets_short_ids_and_no_user_message_after_a_tool() {
         let mut asked = build_request("mistral-large", every_block());
         asked.effort = Some(Effort::High);
         let body = json_of(&asked, Flavour::Mistral);
@@ -348,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_reasoning_back_only_where_it_is_wanted() {
+    fn reasoning_is_sent_only_to_servers_that_require_it() {
         let mut thinking = every_block();
         let open = Block::Reasoning {
             text: "hm".into(),
@@ -366,7 +377,7 @@ mod tests {
         }
     }
 
-    /// The ids of the calls, and of their results.
+    /// Returns the ids of the calls, and of their results.
     fn ids(body: &Value) -> (Vec<&str>, Vec<&str>) {
         let messages = || body["messages"].as_array().unwrap().iter();
         let calls = messages()
@@ -381,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_go_back_as_they_came_and_only_there() {
+    fn call_ids_and_extra_data_return_only_to_their_origin() {
         let long = "x".repeat(41);
         for (flavour, id, origin, sent) in [
             (Flavour::Other, "functions.bash:0", ORIGIN, "functions.bash:0"),
@@ -411,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_reasoning_goes_back_to_its_origin_alone() {
+    fn opaque_reasoning_returns_only_to_its_origin() {
         let details = json!([{"type": "reasoning.encrypted", "data": "AAA", "id": "1", "index": 0}]);
         let kept = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
         for (origin, expected) in [(ORIGIN, details), ("elsewhere/model", Value::Null)] {
@@ -431,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn open_reasoning_of_another_provider_stays_with_it() {
+    fn readable_reasoning_of_another_provider_is_not_sent() {
         for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", Value::Null)] {
             let mut messages = build_call_history("c", origin);
             let thought = Block::Reasoning {
@@ -446,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn options_depend_on_who_listens() {
+    fn options_follow_the_flavour() {
         let mut asked = build_request("m", vec![Message::user_text("hello")]);
         asked.effort = Some(Effort::Low);
         let openai = json_of(&asked, Flavour::OpenAi);
@@ -469,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_so_once() {
+    fn error_results_begin_with_error_exactly_once() {
         assert_eq!(
             result_text(&ToolResult::error("no such file")),
             "Error: no such file"

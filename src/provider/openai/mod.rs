@@ -1,4 +1,7 @@
-//! Chat Completions, streaming: OpenAI and the many that speak its API.
+//! Chat Completions, streaming: OpenAI and the many servers with the same API.
+//!
+//! [`Flavour`] tells servers apart by address or name. `encode` adapts requests to it, and `decode` accepts every
+//! variant. See `call` for the HTTP part.
 
 mod decode;
 mod encode;
@@ -24,22 +27,24 @@ use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
 
-/// Who is behind the API, as far as that changes what may be sent.
+/// The server behind the API, as far as it affects what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
     /// OpenAI itself, also on Azure.
     OpenAi,
     OpenRouter,
-    /// Ids of nine characters, and no fields that it does not know.
+    /// Requires ids of nine characters, and refuses unknown fields.
     Mistral,
-    /// Wants its reasoning back within a tool loop (DeepSeek, Moonshot).
+    /// Requires its reasoning back within a tool loop (DeepSeek, Moonshot).
     ReasoningBack,
     Other,
 }
 
 impl Flavour {
+    /// Recognizes the server by its host or its configured name.
     pub(crate) fn from_account(account: &Account) -> Self {
         let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
+        // The name counts too, so that a proxy in front of a vendor keeps the vendor's dialect.
         let is = |name: &str, hosts: &[&str]| {
             account.name.eq_ignore_ascii_case(name) || hosts.iter().any(|end| host.ends_with(end))
         };
@@ -57,7 +62,7 @@ impl Flavour {
     }
 }
 
-/// An account at an API of this kind.
+/// An account at a server with this API.
 pub(crate) struct OpenAi {
     pub(crate) account: Arc<Account>,
     pub(crate) http: Arc<Http>,
@@ -67,7 +72,7 @@ pub(crate) struct OpenAi {
 }
 
 impl OpenAi {
-    /// The headers of every call. Extra ones of the configuration win.
+    /// Returns the headers of every call. Extra headers from the configuration override ours.
     pub(crate) fn build_headers(bearer: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -85,8 +90,8 @@ impl Provider for OpenAi {
         &self.account.name
     }
 
-    /// By the address, not by the name: a name may be given to another address. With the API, because a gateway may
-    /// speak several.
+    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because a
+    /// gateway may offer several.
     fn model_origin(&self, model: &str) -> Arc<str> {
         format!("{}/chat/{model}", self.account.host_and_port()).into()
     }
@@ -96,7 +101,7 @@ impl Provider for OpenAi {
         request: Arc<ModelRequest>,
     ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let thinks = is_thinking_enabled(&request.model, request.effort);
-        // OpenAI keeps what its models think to itself: they may be silent for long.
+        // OpenAI does not stream its models' reasoning, so they may be silent for a long time.
         let silent = thinks && self.flavour == Flavour::OpenAi;
         let call = StreamCall {
             url: build_endpoint_url(&self.account.base, "chat/completions"),
@@ -117,7 +122,7 @@ mod tests {
     use crate::provider::registry::ApiKind;
 
     #[test]
-    fn flavours_are_known_by_host_or_name() {
+    fn flavour_follows_from_host_or_name() {
         for (name, base, flavour) in [
             ("openai", "https://api.openai.com/v1", Flavour::OpenAi),
             ("azure", "https://me.openai.azure.com/openai/v1", Flavour::OpenAi),

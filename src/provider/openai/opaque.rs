@@ -1,9 +1,11 @@
-//! Opaque reasoning in Chat Completions: OpenRouter's `reasoning_details` and Gemini's `extra_content`. It is kept as it
-//! came, never shown, and returned in the fields where it was.
+//! Opaque reasoning in Chat Completions: OpenRouter's `reasoning_details` and Gemini's `extra_content`.
+//!
+//! It is stored unchanged, never shown, and returned in the same fields. Whether it may return to a model is decided
+//! elsewhere, by its origin.
 
 use serde_json::{Map, Value, json};
 
-/// The fields of an assistant message that hold it.
+/// The fields of an assistant message that contain opaque reasoning.
 const DETAILS: &str = "reasoning_details";
 const EXTRA: &str = "extra_content";
 
@@ -15,6 +17,7 @@ pub(super) struct OpaqueReasoning {
 }
 
 impl OpaqueReasoning {
+    /// Collects the opaque reasoning of one piece.
     pub(super) fn push_delta(&mut self, delta: &Value) {
         for detail in delta[DETAILS].as_array().into_iter().flatten() {
             if !detail.is_object() {
@@ -25,13 +28,13 @@ impl OpaqueReasoning {
                 _ => self.details.push(detail.clone()),
             }
         }
-        // Without a signature it is no more than a label of this piece.
+        // Without a signature it only labels this piece.
         if delta[EXTRA]["google"]["thought_signature"].is_string() {
             self.extra = delta[EXTRA].clone();
         }
     }
 
-    /// All of it as one text; none if there is none.
+    /// Takes all of it as one JSON text; `None` if there is none.
     pub(super) fn take(&mut self) -> Option<String> {
         let mut fields = Map::new();
         if !self.details.is_empty() {
@@ -44,7 +47,7 @@ impl OpaqueReasoning {
     }
 }
 
-/// The fields of a message that return `kept`. None of another API's opaque reasoning.
+/// Returns the message fields that carry `kept` back; empty for opaque reasoning of another API.
 pub(super) fn parse_kept_fields(kept: &str) -> impl Iterator<Item = (String, Value)> {
     let fields: Map<String, Value> = serde_json::from_str(kept).unwrap_or_default();
     fields
@@ -52,7 +55,7 @@ pub(super) fn parse_kept_fields(kept: &str) -> impl Iterator<Item = (String, Val
         .filter(|(name, _)| name == DETAILS || name == EXTRA)
 }
 
-/// Readable reasoning comes in pieces of one entry; encrypted reasoning comes whole.
+/// Reports whether a piece continues the last entry. Readable reasoning arrives in pieces, encrypted reasoning whole.
 fn is_continuation(last: &Value, next: &Value) -> bool {
     let same = |field: &str| last[field].is_null() || next[field].is_null() || last[field] == next[field];
     let readable = next["text"].is_string() || next["summary"].is_string() || next["signature"].is_string();

@@ -1,7 +1,8 @@
-//! The Responses API's events.
+//! Decodes the events of the Responses API.
 //!
-//! An answer is a list of items; [`WireItems`] says which one an event is about. Servers that send an item only when it is
-//! done are understood too.
+//! An answer is a list of items; [`WireItems`] finds the one that an event refers to. Content usually arrives in
+//! pieces and again as a whole item. Each piece is pushed once, so servers that send only whole items work too.
+//! Knows no bytes and no clock; see `crate::provider::decode`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,17 +18,17 @@ use crate::provider::fields::{
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
-/// Between the texts of two messages, and between parts of reasoning.
+/// Separates the texts of two messages, and the parts of reasoning.
 pub(super) const BREAK: &str = "\n\n";
 
-/// What has come of an answer.
+/// The state of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesDecoder {
-    /// The id of the response, where the server gives one.
+    /// The id of the response, if the server sends one.
     id: Option<String>,
     items: WireItems,
     tools: Vec<ToolState>,
-    /// The phase of the last message that said something; the outer is none before the first.
+    /// The phase of the last message with text. The outer `None`: no message yet.
     phase: Option<Option<String>>,
     refusal: String,
     usage: Usage,
@@ -37,15 +38,15 @@ pub(crate) struct ResponsesDecoder {
 #[derive(Debug, Default)]
 struct ToolState {
     input: ToolInput,
-    /// Its name has come.
+    /// The name has arrived.
     begun: bool,
-    /// Input that came before the name.
+    /// Input that arrived before the name.
     early: String,
     attached: bool,
     completed: bool,
 }
 
-/// What the API gives with its reasoning, as it is kept in a signature.
+/// The encrypted reasoning of the API, in the form that a signature stores.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct EncryptedReasoning {
     #[serde(default)]
@@ -55,17 +56,19 @@ pub(super) struct EncryptedReasoning {
 }
 
 impl EncryptedReasoning {
-    /// The proof in a signature; none in another API's.
+    /// Reads a signature; `None` if it belongs to another API.
     pub(super) fn read(signature: &str) -> Option<Self> {
         serde_json::from_str(signature).ok()
     }
 
+    /// Converts to the text that a signature stores.
     pub(super) fn write(&self) -> String {
         json!(self).to_string()
     }
 }
 
-/// The phase of the text that follows (`commentary`, `final_answer`), kept as opaque data before it.
+/// The phase of the text that follows (`commentary`, `final_answer`), stored as opaque reasoning before it.
+/// Unknown fields are refused, so that it is not confused with [`EncryptedReasoning`].
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TextPhase {
@@ -73,6 +76,7 @@ pub(super) struct TextPhase {
 }
 
 impl TextPhase {
+    /// Reads a stored phase; `None` for any other opaque reasoning.
     pub(super) fn read(kept: &str) -> Option<Self> {
         serde_json::from_str(kept).ok()
     }
@@ -116,12 +120,13 @@ impl ApiDecoder for ResponsesDecoder {
             "keepalive" | "ping" => Ok(StreamProgress::Nothing),
             "error" => Err(DecodeError::Told(event.data.clone())),
             _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
-            // New kinds of events come to be.
+            // The API may add new kinds of events.
             _ => Ok(StreamProgress::Event),
         }
     }
 
     fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        // Every answer of this API has a final event, so a stream without one is broken.
         Err(DecodeError::broken_stream(
             "the stream ended in the middle of the answer",
         ))
@@ -133,7 +138,8 @@ impl ApiDecoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
-    /// Some gateways send it twice. With another id it begins another response, and what came before is void.
+    /// Handles the start of a response. Some gateways send it twice. A different id begins another response, which
+    /// voids the one before it.
     fn handle_created(&mut self, response: &Value) -> Result<StreamProgress, DecodeError> {
         let id = text(response, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
@@ -153,7 +159,7 @@ impl ResponsesDecoder {
             Some("reasoning") => WireItemKind::new_reasoning(),
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
-            // The end of the item says what it is.
+            // The end of the item reveals its type.
             None => return StreamProgress::Event,
         };
         let at = self.items.record_start(event, &kind);
@@ -167,7 +173,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The tool call of an item: where in `tools`.
+    /// Returns the place of an item's tool call in `tools`.
     fn get_or_add_tool(&mut self, at: usize) -> usize {
         let next = self.tools.len();
         match &mut self.items.get(at).kind {
@@ -180,7 +186,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Begins a call as soon as it has a name, with what came of its input by then.
+    /// Begins a call once it has a name, with the input that arrived before.
     fn begin_tool_call(&mut self, at: usize, item: &Value, out: &mut EventQueue) {
         let index = at as u32;
         let name = text(item, "name").filter(|name| !name.is_empty());
@@ -193,6 +199,7 @@ impl ResponsesDecoder {
             self.push_tool_input(at, early, out);
         }
         let tool = &mut self.tools[at];
+        // The id may arrive after the name, but the attachment must follow the start.
         if let (Some(id), true, false) = (text(item, "call_id"), tool.begun, tool.attached) {
             tool.attached = true;
             out.push(StreamEvent::ToolUseAttached {
@@ -203,7 +210,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// A piece of a message's text, after a break if another message said something, and after its phase.
+    /// Pushes a piece of a message's text. The first piece follows the message's phase, and a break if another message
+    /// had text.
     fn say_text(
         &mut self,
         at: usize,
@@ -220,6 +228,7 @@ impl ResponsesDecoder {
         *kind = WireItemKind::Message { said: true };
         let phase = phase.clone();
         let follows = self.phase.is_some();
+        // A message without a phase after one with a phase needs an empty marker, or it would inherit that phase.
         if phase.is_some() || self.phase.take().flatten().is_some() {
             let phase = TextPhase { phase: phase.clone() };
             out.push(StreamEvent::RedactedReasoning(json!(phase).to_string()));
@@ -237,6 +246,7 @@ impl ResponsesDecoder {
         let at = self
             .items
             .resolve_piece(event, &WireItemKind::Message { said: false });
+        // The refusal becomes the stop reason, so the whole item must not add its text again.
         self.items.get(at).kind = WireItemKind::Message { said: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
@@ -274,7 +284,7 @@ impl ResponsesDecoder {
     ) -> Result<StreamProgress, DecodeError> {
         let piece = needed_input(event, "delta")?;
         let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
-        // The input of a tool that the server runs itself.
+        // Input of a tool that the server runs itself.
         if matches!(self.items.get(at).kind, WireItemKind::Other) {
             return Ok(StreamProgress::Event);
         }
@@ -301,7 +311,7 @@ impl ResponsesDecoder {
         )
     }
 
-    /// The item as a whole: what of it was not said yet is said now.
+    /// Handles a whole item: pushes whatever did not arrive in pieces.
     fn handle_item_done(
         &mut self,
         event: &Value,
@@ -313,7 +323,7 @@ impl ResponsesDecoder {
             Some("reasoning") => WireItemKind::new_reasoning(),
             Some("function_call") => WireItemKind::Call(None),
             Some(_) => WireItemKind::Other,
-            // Fine where all of it came in pieces; a call without its end is completed with the answer.
+            // Harmless if the content arrived in pieces; a call without its end is completed with the answer.
             None => return Ok(StreamProgress::Event),
         };
         let Some(at) = self.items.record_end(event, item, &kind) else {
@@ -387,6 +397,7 @@ impl ResponsesDecoder {
             .input
             .agrees_with(text(item, "arguments").unwrap_or_default())
         {
+            // Which version is right is unknown, so the call fails and is made again.
             return Err(DecodeError::broken_stream(
                 "the pieces of a tool's input are not the whole of it",
             ));
@@ -400,7 +411,7 @@ impl ResponsesDecoder {
         Ok(StreamProgress::Content)
     }
 
-    /// The end of the answer; `kind` is what its event says, where the response does not say it itself.
+    /// Handles the end of the answer. `kind` is the status that the event implies if the response has none.
     fn handle_response_end(
         &mut self,
         event: &Value,
@@ -409,7 +420,7 @@ impl ResponsesDecoder {
     ) -> Result<StreamProgress, DecodeError> {
         let response = &event["response"];
         self.record_usage(&response["usage"], out);
-        // Servers that announce no items.
+        // Some servers announce no items and send them only here.
         if self.items.is_empty() {
             for item in optional_list(response, "output") {
                 self.handle_item_done(&Value::Null, item, out)?;
@@ -428,10 +439,10 @@ impl ResponsesDecoder {
             "cancelled" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {
                 Some("content_filter") => StopReason::Refusal(self.refusal_text()),
-                // Whatever else cut it: it is not whole.
+                // Any other reason means that the answer was cut.
                 _ => StopReason::MaxTokens,
             },
-            // "completed", and what may come to be.
+            // "completed", and future statuses.
             _ if !self.tools.is_empty() => StopReason::ToolUse,
             _ if !self.refusal.is_empty() => StopReason::Refusal(self.refusal_text()),
             _ => StopReason::EndTurn,
@@ -467,6 +478,7 @@ impl ResponsesDecoder {
             optional_number(cached, "cache_write_tokens").unwrap_or(0),
         );
         let usage = Usage {
+            // This API's input count includes cached tokens; ours does not.
             input: input.unwrap_or(0).saturating_sub(read.saturating_add(write)),
             output: output.unwrap_or(0),
             cache_read: read,
@@ -479,7 +491,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// Pushes a piece of content; an empty one is none.
+/// Pushes a piece of content. An empty piece does not count as content.
 fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),

@@ -1,7 +1,7 @@
-//! A request as the Responses API reads it.
+//! Encodes a request for the Responses API.
 //!
-//! Items carry no ids of the other side's, because nothing is stored there. Reasoning keeps its own, which some servers
-//! require together with the encrypted text, and so do calls.
+//! Messages carry no server ids, because the server stores nothing. Reasoning keeps its id, which some servers require
+//! together with the encrypted text, and so do calls.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::result_text;
 use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
 
-/// The longest call id that OpenAI takes.
+/// The longest call id that OpenAI accepts.
 const LONGEST_ID: usize = 64;
 
-/// The whole request. `origin`: who is asked, as its reasoning is marked.
+/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
@@ -29,7 +29,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
         body.push_raw(",\"tools\":[");
         for (at, tool) in request.tools.iter().enumerate() {
             body.push_raw(if at > 0 { "," } else { "" });
-            // Without `strict: false` the API bends schemas into its strict form.
+            // Without `strict: false` the API rewrites schemas into its strict form.
             body.push_json(
                 &json!({"type": "function", "name": tool.name, "description": tool.description,
                 "parameters": tool.schema, "strict": false}),
@@ -69,18 +69,18 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
 
 fn build_options(request: &ModelRequest) -> Vec<(&'static str, Value)> {
     let mut options = vec![("max_output_tokens", json!(request.max_output_tokens))];
-    // Models that do not think refuse to be asked for it.
+    // Models that do not reason refuse this option.
     if is_thinking_enabled(&request.model, request.effort) {
         options.push(("include", json!(["reasoning.encrypted_content"])));
     }
-    // Summaries are only for accounts that have proved who they are: never unasked.
+    // Only verified accounts get summaries, so they are requested only with a configured effort.
     if let Some(effort) = request.effort {
         options.push(("reasoning", json!({"effort": effort.name(), "summary": "auto"})));
     }
     options
 }
 
-/// A message as one or several items, with commas between; empty when nothing of it can be said.
+/// Encodes a message as one or more items, separated by commas; empty if none of it can be sent.
 fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
     let items = match message.role {
         Role::User => encode_user_message(message).into_iter().collect(),
@@ -90,7 +90,7 @@ fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> 
     Bytes::from(items.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
 
-/// OpenAI's own API, also on Azure; others take back what they gave.
+/// Recognizes OpenAI's own API, also on Azure. Other servers accept the ids that they gave.
 fn is_openai(origin: &str) -> bool {
     let host = origin.split(['/', ':']).next().unwrap_or_default();
     host.ends_with("openai.com") || host.ends_with("openai.azure.com")
@@ -124,7 +124,7 @@ fn encode_image(data: &ImageData) -> Value {
 }
 
 fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Vec<Value> {
-    // The phase of the texts that follow, and whether a text came before it.
+    // The phase of the texts that follow, and whether any text came before.
     let mut phase = None;
     let mut has_said = false;
     let mut items: Vec<Value> = message
@@ -132,7 +132,7 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
         .iter()
         .filter_map(|block| match block {
             Block::Text(said_text) => {
-                // The decoder put a break between the texts of two messages.
+                // The decoder inserted a break between the texts of two messages.
                 let said_text = match &phase {
                     Some(_) if std::mem::replace(&mut has_said, true) => {
                         said_text.strip_prefix(BREAK).unwrap_or(said_text)
@@ -165,13 +165,14 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
             Block::Image(_) | Block::Reference(_) | Block::ToolResult { .. } => None,
         })
         .collect();
-    // Reasoning is refused without what came of it.
+    // The API refuses reasoning without the item that followed it.
     while items.last().is_some_and(|item| item["type"] == "reasoning") {
         items.pop();
     }
     items
 }
 
+/// Returns the phase that the decoder stored as opaque reasoning before a text.
 fn phase_of(block: &Block) -> Option<TextPhase> {
     match block {
         Block::Reasoning {
@@ -201,7 +202,7 @@ fn encode_reasoning(block: &Block) -> Option<Value> {
     Some(item)
 }
 
-/// Results, then what they show: not every server takes pictures from tools, so the user hands them over.
+/// Encodes tool results, then their images in a user message, because not every server accepts images in results.
 fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     let mut images = Vec::new();
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_goes_back_to_its_origin_and_never_alone() {
+    fn reasoning_returns_only_to_its_origin_and_never_alone() {
         let said = |content| build_request("gpt-5", vec![build_message(Role::Assistant, content)]);
         let text = || Block::Text("so".into());
         let (own, foreign) = (
@@ -283,7 +284,7 @@ mod tests {
         for content in [
             vec![foreign, text()],
             vec![text(), own.clone()],
-            // Another API's proof under the same origin is none here.
+            // A signature of another API under the same origin is ignored.
             vec![thought("hm", "EqQB", ORIGIN), text()],
         ] {
             assert_eq!(kinds(&json_of(&said(content))), ["message"]);
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_go_back_under_the_id_that_they_came_with() {
+    fn tool_calls_return_under_the_id_of_their_origin() {
         let long = "x".repeat(65);
         for (id, given, asked, sent) in [
             ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_go_back_with_their_messages() {
+    fn phases_return_with_their_messages() {
         let phase =
             |phase: Option<&str>, origin: &str| thought("", &json!({"phase": phase}).to_string(), origin);
         let said = |origin: &str| {
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_think_are_asked_for_it() {
+    fn reasoning_is_requested_only_from_models_that_reason() {
         let asked = |model: &str, effort| {
             let mut request = build_request(model, vec![Message::user_text("hello")]);
             request.effort = effort;
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_tools_are_handed_over_behind_all_results() {
+    fn tool_images_follow_all_results_in_a_user_message() {
         let mut messages = every_block();
         messages[0].content.push(Block::Image(ImageData {
             media_type: "image/gif".into(),

@@ -1,7 +1,8 @@
-//! Which item of an answer an event is about.
+//! Finds the item of an answer that an event refers to.
 //!
-//! The API says it twice: by `output_index` and by the item's id. Gateways change the ids from event to event, and
-//! other servers leave the index out or always send 0. So a known id wins, then the index, then the order.
+//! The API identifies it twice: by `output_index` and by the item's id. Gateways change the ids between events, and
+//! other servers omit the index or always send 0. So a known id wins, then the index, then the order.
+//! Knows no content: `decode` interprets the items.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::provider::fields::{optional_number, text};
 
-/// The items of an answer, in the order in which they were first mentioned.
+/// The items of an answer, in the order of their first mention.
 #[derive(Debug, Default)]
 pub(super) struct WireItems {
     items: Vec<WireItem>,
@@ -17,34 +18,37 @@ pub(super) struct WireItems {
     by_id: HashMap<String, usize>,
 }
 
-/// An item of the answer.
+/// One item of an answer.
 #[derive(Debug)]
 pub(super) struct WireItem {
     pub(super) kind: WireItemKind,
-    /// What part of the answer a message is.
+    /// The phase of a message: `commentary` or `final_answer`.
     pub(super) phase: Option<String>,
     call_id: Option<String>,
     done: bool,
 }
 
-/// What an item is.
+/// The kind of an item, with what the decoder must remember of it.
 #[derive(Clone, Debug)]
 pub(super) enum WireItemKind {
-    /// Whether something of it was said.
     Message {
+        /// Whether any of its text was pushed.
         said: bool,
     },
-    /// The same, and whether the next piece begins a new part.
     Reasoning {
+        /// Whether any of its text was pushed.
         said: bool,
+        /// Whether the next piece begins a new part.
         part: bool,
     },
-    /// Where in the decoder's list of tool calls, once it is there.
+    /// The place in the decoder's list of tool calls, once it has one.
     Call(Option<usize>),
+    /// A tool that the server runs itself, or an unknown kind.
     Other,
 }
 
 impl WireItemKind {
+    /// Creates a reasoning item without text.
     pub(super) fn new_reasoning() -> Self {
         Self::Reasoning {
             said: false,
@@ -58,22 +62,26 @@ impl WireItemKind {
 }
 
 impl WireItems {
+    /// Reports whether no item was mentioned yet.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
+    /// Returns the item at a place that one of the methods below returned.
     pub(super) fn get(&mut self, at: usize) -> &mut WireItem {
         &mut self.items[at]
     }
 
-    /// The item that a piece of `kind` belongs to; a new one if there is none. A tool that the server runs itself
-    /// takes any piece.
+    /// Returns the item that a piece of `kind` belongs to; creates one if there is none. An item of kind
+    /// [`WireItemKind::Other`] accepts any piece.
     pub(super) fn resolve_piece(&mut self, event: &Value, kind: &WireItemKind) -> usize {
         let fits = |item: &WireItem| item.kind.is_like(kind) || matches!(item.kind, WireItemKind::Other);
         let named = self.find(event, &Value::Null);
         let at = match named {
             Some(at) => Some(at).filter(|at| fits(&self.items[*at])),
+            // The event names an item that is not known yet, so it is a new one.
             None if has_name(event) => None,
+            // An unnamed piece belongs to the open item of its kind that began last.
             None => self
                 .items
                 .iter()
@@ -82,7 +90,7 @@ impl WireItems {
         self.insert_or_update(at, event, &Value::Null, kind)
     }
 
-    /// The item that begins. Some gateways say so twice.
+    /// Returns the item that an event begins. Some gateways send the start twice.
     pub(super) fn record_start(&mut self, event: &Value, kind: &WireItemKind) -> usize {
         let item = &event["item"];
         let at = self.find(event, item).filter(|at| {
@@ -92,7 +100,7 @@ impl WireItems {
         self.insert_or_update(at, event, item, kind)
     }
 
-    /// The item that ends; none if it has ended before.
+    /// Returns the item that an event ends; `None` if it ended before.
     pub(super) fn record_end(&mut self, event: &Value, item: &Value, kind: &WireItemKind) -> Option<usize> {
         let at = match self.find(event, item) {
             Some(at) => Some(at).filter(|at| {
@@ -100,6 +108,7 @@ impl WireItems {
                 known.kind.is_like(kind) && !self.is_other_call(known, event, item)
             }),
             None if has_name(event) => None,
+            // An unnamed end closes the open item of its kind that began first.
             None => self
                 .items
                 .iter()
@@ -109,7 +118,7 @@ impl WireItems {
         (!std::mem::replace(&mut self.items[at].done, true)).then_some(at)
     }
 
-    /// Only their index is the same, which some servers always send as 0.
+    /// Reports whether an event means another call that only shares the index, which some servers always send as 0.
     fn is_other_call(&self, known: &WireItem, event: &Value, item: &Value) -> bool {
         let is_named = iter_item_ids(event, item).any(|id| self.by_id.contains_key(id));
         let call_ids = (known.call_id.as_deref(), text(item, "call_id"));
@@ -123,7 +132,7 @@ impl WireItems {
             .copied()
     }
 
-    /// Remembers what the event calls the item, which is new if `at` is none.
+    /// Remembers the names that an event gives an item, and creates the item if `at` is `None`.
     fn insert_or_update(
         &mut self,
         at: Option<usize>,
@@ -159,7 +168,7 @@ impl WireItems {
     }
 }
 
-/// Whether the event says which item it is about.
+/// Reports whether the event names its item.
 fn has_name(event: &Value) -> bool {
     optional_number(event, "output_index").is_some() || iter_item_ids(event, &event["item"]).next().is_some()
 }

@@ -1,5 +1,7 @@
-//! OpenAI's Responses API, streaming. Nothing is kept on the other side (`store: false`): each request holds the whole
-//! history, and the models' hidden reasoning comes and goes encrypted.
+//! OpenAI's Responses API, streaming.
+//!
+//! The server stores nothing (`store: false`): each request contains the whole history, and hidden reasoning travels
+//! encrypted in both directions. Knows only this API's shape; see `call` for the HTTP part.
 
 mod decode;
 mod encode;
@@ -24,11 +26,11 @@ use super::request::ModelRequest;
 use super::stream::EventStream;
 use super::{Provider, build_endpoint_url};
 
-/// An account at OpenAI, or at whoever speaks this API.
+/// An account at OpenAI or at a server with the same API.
 pub(crate) struct Responses {
     pub(crate) account: Arc<Account>,
     pub(crate) http: Arc<Http>,
-    /// As Chat Completions has them.
+    /// The same as for Chat Completions.
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,
 }
@@ -38,8 +40,8 @@ impl Provider for Responses {
         &self.account.name
     }
 
-    /// By the address, not by the name: a name may be given to another address. With the API, because a gateway may
-    /// speak several, each with proofs of its own.
+    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because a
+    /// gateway may offer several, each with its own signatures.
     fn model_origin(&self, model: &str) -> Arc<str> {
         format!("{}/responses/{model}", self.account.host_and_port()).into()
     }
@@ -54,7 +56,7 @@ impl Provider for Responses {
             headers: self.headers.clone(),
             body: encode::build_body(&request, &self.model_origin(&request.model)),
             decoder: StreamDecoder::new(ResponsesDecoder::default()),
-            // Reasoning shows as a summary at most: models may be silent for long.
+            // At most a summary of the reasoning is streamed, so a model may be silent for a long time.
             limits: self.limits.for_call(self.account.is_local(), thinks, thinks),
             model: request.model.clone(),
         };
