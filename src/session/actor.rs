@@ -595,7 +595,6 @@ impl Actor {
     /// Checks that the session can still be written.
     ///
     /// # Errors
-    ///
     /// The store has failed for good.
     pub(super) fn check_writable(&self) -> Result<(), CommandError> {
         match self.services.store.writes.health() {

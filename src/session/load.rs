@@ -274,7 +274,6 @@ impl Actor {
     /// Rereads the grants: those of the folder may have been added by another session or server.
     ///
     /// # Errors
-    ///
     /// A newer agentls has migrated the store, so nothing that begins now could be kept (R-SESS-5).
     pub(super) async fn refresh_grants(&mut self) -> Result<(), CommandError> {
         if self.granted {

@@ -129,7 +129,6 @@ impl SessionManager {
     /// Posts a command. Loads the session first if it is not live; a session that does not exist answers so itself.
     ///
     /// # Errors
-    ///
     /// [`CommandError::Ending`] if the server shuts down, [`CommandError::Busy`] if the session's mailbox is full.
     pub fn post_command(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
         let mut roll = self.roll.lock();
@@ -169,7 +168,6 @@ impl SessionManager {
     /// Posts a command and waits for its answer.
     ///
     /// # Errors
-    ///
     /// Those of [`SessionManager::post_command`], and those of the command itself.
     pub async fn send_request<T>(
         &self,

@@ -168,7 +168,7 @@ impl Actor {
         self.state.queue_paused = false;
         // `turnEnded` announces the end; no caller waits for an answer.
         let handle = self.start_prompt(TurnTrigger::Queue, title_of(&content), content, |actor| {
-            // Dropped from the queue in the transaction that starts the turn, so a crash can neither lose nor repeat it.
+            // Dequeued in the transaction that starts the turn, so a crash can neither lose nor repeat it.
             actor.tell_queue(vec![PendingKey::for_queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)

@@ -40,7 +40,6 @@ pub trait HookRunner: Send + Sync {
     /// Runs one hook; `input` is the JSON on its standard input.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn was cancelled. A failure of the hook itself is [`HookExit::Failed`].
     fn run_hook<'a>(
         &'a self,

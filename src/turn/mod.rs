@@ -219,14 +219,12 @@ pub trait ModelSource: Send + Sync {
     /// Resolves the selected model. May probe a local server.
     ///
     /// # Errors
-    ///
     /// No provider is configured or reachable; the error says what to do.
     fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>>;
 
     /// Resolves `provider` as a fallback for the rest of the turn, with `model` or the provider's own default.
     ///
     /// # Errors
-    ///
     /// The provider is not configured. The default implementation always returns this error.
     fn take_over(
         &self,

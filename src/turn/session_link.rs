@@ -227,7 +227,6 @@ impl SessionLink {
     /// Sends an event. Waits while the client is slow or the store is behind.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone. The event is lost then.
     pub async fn emit_event(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
@@ -251,7 +250,6 @@ impl SessionLink {
     /// Takes its bytes without waiting for room.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the actor is gone.
     pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
         let permit = Some(self.account.take(event.estimate_size()));
@@ -275,7 +273,6 @@ impl SessionLink {
     /// Forwards an event that an intermediary received. It is never lost, not even while the turn is being stopped.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the actor is gone.
     pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
@@ -294,7 +291,6 @@ impl SessionLink {
     /// Forwards a request whose answer goes directly to somebody else.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the actor is gone.
     pub async fn forward_request(&self, body: TurnRequest) -> Result<(), Stopped> {
         let message = TurnMessage { body, permit: None };
@@ -305,7 +301,6 @@ impl SessionLink {
     /// paused.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
         let (_waits, over) = oneshot::channel();
@@ -319,7 +314,6 @@ impl SessionLink {
     /// Lets waiting steers join, and returns the history for the next request.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn begin_step(&self) -> Result<StepInput, Stopped> {
         self.ask_for(TurnRequest::BeginStep).await
@@ -328,7 +322,6 @@ impl SessionLink {
     /// Returns the messages that hooks have not judged yet.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
         self.ask_for(TurnRequest::Hear).await
@@ -337,7 +330,6 @@ impl SessionLink {
     /// Reports what hooks decided about a message.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), Stopped> {
         let message = TurnMessage {
@@ -353,7 +345,6 @@ impl SessionLink {
     /// Asks whether the turn may end. After `true` the actor refuses steers.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn may_end(&self) -> Result<bool, Stopped> {
         self.ask_for(TurnRequest::MayEnd).await
@@ -362,7 +353,6 @@ impl SessionLink {
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn judge_effect(
         &self,
@@ -382,7 +372,6 @@ impl SessionLink {
     /// Asks the user to approve a call, however long that takes.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
         self.ask_for(|reply| TurnRequest::Ask {
@@ -395,7 +384,6 @@ impl SessionLink {
     /// Asks the user about a limit, if the client takes questions.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
         let said = self
@@ -414,7 +402,6 @@ impl SessionLink {
     /// Asks the user a question of the agent, if the client takes questions.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
         let said = self
@@ -432,7 +419,6 @@ impl SessionLink {
     /// Asks the user, however long that takes. Returns `None` if the client takes no questions.
     ///
     /// # Errors
-    ///
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn send_inquiry(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
