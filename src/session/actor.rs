@@ -522,6 +522,7 @@ impl Actor {
     /// Returns whether the store has the whole session. What it only holds in memory while the disk fails, or has lost,
     /// would be missing after the next load.
     async fn is_stored(&mut self) -> bool {
+        // Nothing was recorded in these states, so nothing can be missing.
         if matches!(self.stage, LoadState::Stored | LoadState::Held) {
             return true;
         }
@@ -542,6 +543,7 @@ impl Actor {
             // A panic has been reported, and its processes die with it.
             let _ = ended.await;
         }
+        // Callers still get their answers: what these confirm is stored by now.
         while self.answers.next().await.is_some() {}
         if self.stage == LoadState::Open {
             // Before another actor can open the session and register them again.
@@ -552,6 +554,7 @@ impl Actor {
                 self.roll.set_inquiry_session(&open.inquiry.id, None);
             }
         }
+        // Released only when the last event is stored, so that the next server sees all of it (R-SESS-1).
         drop(self.lock.take());
         self.roll.remove_departed(&self.info.id, self.number);
     }
@@ -569,6 +572,7 @@ impl Actor {
     /// Returns when the session is unloaded: after 30 min idle (R-SESS-6), or immediately if it was only inspected. A
     /// new session stays, because nothing of it is stored yet.
     fn idle_at(&self) -> Option<Instant> {
+        // A live background process keeps its session loaded (R-SESS-6).
         let background = self
             .workspace
             .as_ref()

@@ -164,6 +164,7 @@ impl Checkpoints for TurnCheckpoints {
             let (done, stored) = oneshot::channel();
             let write = StoreWrite::Changes {
                 session: self.session.clone(),
+                // A key of its own after each break, so that a revert leaves alone what somebody else did in between.
                 cause: checkpoint_cause(&self.turn, breaks),
                 anew: false,
                 changes,
@@ -187,6 +188,7 @@ impl Checkpoints for TurnCheckpoints {
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>> {
         let (reader, session) = (self.reader.clone(), self.session.clone());
         Box::pin(async move {
+            // If the store cannot be read, fewer old contents are known, and fewer changes can be reverted (R-SESS-3).
             let changes = reader.read_changes(&session).await.unwrap_or_default();
             changes.into_iter().map(|(_, change)| change).collect()
         })
@@ -301,6 +303,7 @@ impl ShownChange<'_> {
         match room.checked_sub(diff.text.len()) {
             Some(left) => {
                 *room = left;
+                // Contents that are read back hold their keys again, so the diff must be redacted (I15).
                 let clean = self.redactor.redact_content(&diff.text);
                 file.diff = Some(clean.unwrap_or(diff.text).into());
             }
@@ -311,6 +314,7 @@ impl ShownChange<'_> {
 
     /// Returns the text of one side of the change, or `None` if it is not text.
     fn text(&self, change: &FileChange, state: &FileState) -> Option<String> {
+        // The new content may not be stored; the disk still has it unless somebody has changed it since.
         let now = || {
             let found = inspect_file(Path::new(&change.path)).ok()?;
             same_content(&found.state, &change.after).then_some(found.bytes)?

@@ -158,6 +158,7 @@ impl ConfigStore {
         state.loaded.clear();
         // A variable that `pass_env` names now may reach child processes from here on.
         state.stripped.clear();
+        // `folder_config` takes the lock itself.
         drop(state);
         self.windows.forget_all();
         self.keys.forget_keys();
@@ -175,6 +176,7 @@ impl ConfigStore {
     /// Returns a folder's configuration, loading it if necessary.
     pub fn folder_config(&self, folder: &Path) -> Arc<FolderConfig> {
         let mut state = self.lock();
+        // The lock is held while the files are read, so that a folder is loaded only once.
         if let Some(known) = state.loaded.get(folder) {
             return known.clone();
         }

@@ -46,6 +46,7 @@ impl ContentReader {
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let bytes = self.kept.read(&self.session, name).ok()??;
         let bytes = self.redactor.unmask_keys(bytes);
+        // A key that is no longer known stays masked, and a revert must not write that into the file.
         (hash::sha256(&bytes) == name).then_some(bytes)
     }
 }

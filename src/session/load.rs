@@ -253,6 +253,7 @@ impl Actor {
             .await
             .map_err(to_command_error)?;
         self.stage = LoadState::Open;
+        // Clients answer by the id alone, so the registry must know where it belongs.
         for open in &self.state.approvals {
             self.roll
                 .set_approval_session(&open.approval.id, Some(&self.info.id));

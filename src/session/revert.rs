@@ -70,6 +70,7 @@ impl Actor {
         dry_run: bool,
         redo: bool,
     ) -> Result<RevertReply, CommandError> {
+        // R-SESS-3: a running turn would change the files meanwhile, so a revert is refused until it has ended.
         self.may_start().await?;
         // Changes that only memory has would be missing from the revert.
         all_stored(self.flush().await.map_err(to_command_error)?)?;

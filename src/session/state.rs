@@ -139,6 +139,7 @@ impl SessionState {
                 let files = diff.files.iter().map(|file| (diff.standing, file.path.clone()));
                 self.put_back.extend(files);
             }
+            // When the model speaks, it has read the note about restored files.
             Event::Message(message) if message.role == Role::Assistant => self.put_back.clear(),
             Event::TurnDiff(_) => {}
             Event::QueueChanged(queue) => self.queue_paused = queue.paused,

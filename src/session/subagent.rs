@@ -191,6 +191,7 @@ impl SubagentSpawner {
             cx.conducts = profile.conducts;
         }
         if cx.depth >= DEEPEST {
+            // R-SUB: at the depth limit the tool is not even offered.
             cx.tools = Arc::new(cx.tools.filter_by_name(|tool| tool != Delegate::NAME));
         }
         RunningSubagent {

@@ -82,6 +82,7 @@ impl ConfigStore {
         folders.retain(|folder| *folder != session.folder);
         folders.push(session.folder.clone());
         let source = |path: PathBuf| SourceFolder {
+            // Trust is per folder (R-SEC), so each source carries its own.
             trusted: self.folder_config(&path).loaded.trusted,
             path,
         };

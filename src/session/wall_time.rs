@@ -89,6 +89,7 @@ impl Actor {
     pub(super) fn clock_ran_out(&mut self) {
         let asks = (self.services.questions)();
         let Some(turn) = self.turn.as_mut() else { return };
+        // Otherwise the passed deadline would wake the actor again and again until the answer comes.
         turn.clock.pause();
         let most = turn.clock.limit.unwrap_or_default();
         if !asks {
@@ -183,6 +184,7 @@ impl Actor {
                     let _ = step.send(());
                 }
                 let used = turn.clock.used;
+                // The granted time counts from now, even if the last step overran the limit.
                 turn.clock.limit = Some(used + Duration::from_secs(*seconds));
                 if let Some(held) = held {
                     self.begin_step(held);

@@ -287,6 +287,7 @@ impl Accumulator {
 
     fn clip_text(&mut self, mut text: String) -> String {
         let granted = self.room_for(text.len());
+        // Never inside a character, so that the cut message is valid text.
         text.truncate(text.floor_char_boundary(granted));
         text
     }
@@ -324,6 +325,7 @@ impl Accumulator {
                     });
                 }
                 BlockDraft::Tool { .. } if cut => {}
+                // R-PROV-3: nothing partial is run.
                 BlockDraft::Tool { complete: false, .. } => {}
                 BlockDraft::Tool {
                     id,
@@ -348,6 +350,8 @@ impl Accumulator {
                         name: name.clone(),
                         input: input
                             .clone()
+                            // Providers accept only an object here (R-LOOP-4). The model learns of the error from the
+                            // call's result.
                             .unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
                         attached,
                     });

@@ -96,6 +96,7 @@ async fn stream_response(
     accumulator: &mut Accumulator,
 ) -> Result<Result<StopReason, ProviderError>, Stopped> {
     let started = clock::now();
+    // A cancel drops the future or the stream, which closes the connection (R-PROV-8).
     let opened = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         opened = model.provider.open_stream(request) => opened,
@@ -127,9 +128,11 @@ async fn stream_response(
                     }
                 }
                 Some(Err(error)) => ended = Some(Err(error)),
+                // R-PROV-2: a stream without its stop event is a transient failure.
                 None => ended = Some(Err(missing_stop_error(model))),
             }
         }
+        // Also before an end: the finished message must equal the deltas that clients have (I5).
         batch.flush(cx, shows).await?;
         if let Some(ended) = ended {
             return Ok(ended);
@@ -192,6 +195,7 @@ fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
     let (usage, told) = accumulator.usage_and_cost();
     CallUsage {
         usage,
+        // R-PROV-7: a cost that the provider reports wins over the price table.
         cost: told.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
         came: accumulator.received_bytes(),
     }

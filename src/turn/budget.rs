@@ -127,6 +127,7 @@ impl LimitStatus {
 
     /// Returns whether spending `cost` crosses the warning mark.
     fn would_cross_warning(&self, cost: Cost) -> bool {
+        // In 128 bits, because a cost in nano-dollars times 100 may overflow 64.
         let near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
         cost > Cost(0) && !near(self.spent) && near(self.spent + cost)
     }
@@ -142,6 +143,7 @@ fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<Limit
             most: most + raised,
         })
     };
+    // The order matters: the first limit that a call breaks is the one that the user is asked about.
     let one = Some(provider);
     [
         at(

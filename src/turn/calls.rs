@@ -369,6 +369,7 @@ async fn execute_call(
     ended.locations = output.locations;
     ended.duration_ms = Some(took.as_millis() as u64);
     ended.exit_code = output.exit_code;
+    // Late, because the tool has run: its result is recorded even after a cancel.
     cx.port.emit_late(Event::ToolCall(ended)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
@@ -412,6 +413,7 @@ async fn run_to_end(
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
+    // R-TOOL-1: the time limit covers the run, not the wait for a person before it.
     let run = run_with_timeout(
         limit,
         catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
@@ -613,6 +615,7 @@ fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<Tool
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
+        // Without a receiver: outside its run, a tool has nobody to report progress to.
         news: news.unwrap_or_else(|| mpsc::channel(1).0),
         keep: Arc::new(RedactingSink::new(cx.keep.clone(), cx.redactor.clone())),
         checkpoints: cx.checkpoints.clone(),

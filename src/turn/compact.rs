@@ -70,6 +70,7 @@ impl ContextPolicy {
 
     /// Returns the tokens that a request may use.
     fn available_tokens(&self, window: u64) -> u64 {
+        // A fixed reserve would take most of a small window.
         window - self.reserve.min(window / 4)
     }
 }
@@ -96,6 +97,7 @@ pub(super) async fn fit_history(
         return Ok(items);
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
+        // The actor has applied the compaction to its history, so fetch that.
         Summarised::Smaller => begin(cx, state).await,
         // After a stop at a limit, the budget refuses the step's own call too.
         Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
@@ -328,6 +330,8 @@ async fn write_notes(
                 if let Some(limit) = limit {
                     learn_window(cx, state, &model, limit);
                 }
+                // R-CTX-2: a summary call that itself overflows drops the oldest rounds and tries again, at most 3
+                // times.
                 match part.without_older_half(items) {
                     Some(smaller) if shorter < SHORTER => part = smaller,
                     _ => return Ok(Err(NoNotes::Failed(error))),
@@ -405,6 +409,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
         Ok(model) => Ok(model),
         Err(error) => {
             let message =
+                // A setting that does not work must not keep the conversation from being compacted.
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
             cx.port
                 .emit_event(build_warning("compaction_model", message))

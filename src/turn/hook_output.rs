@@ -29,6 +29,7 @@ pub(super) enum HookDecision {
 
 /// The JSON answer of a hook.
 #[derive(Default, Deserialize)]
+// Strict, so that a misspelled field is reported as a failure instead of being ignored.
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HookOutput {
     decision: HookChoice,

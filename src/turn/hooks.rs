@@ -132,6 +132,7 @@ pub(super) async fn run_hooks(
         let ran = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),
+            // A hook may print a key, and its message goes to the model and to clients (I15).
             words: redact::text(&cx.redactor, words),
         };
         match parse_hook_decision(moment, &ran) {
@@ -169,6 +170,7 @@ fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, V
 /// Redacts keys before the text is cut, because a cut could leave a part of a key.
 fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
     match ran {
+        // Standard output is parsed first; the message in it is redacted after that.
         HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
             code,
             stdout,

@@ -159,6 +159,7 @@ impl TurnBudget {
         };
         let mut books = self.ledger.lock();
         books.turn_to(day);
+        // While the store cannot be read, the last known spending of others counts.
         if let Some(others) = others {
             books.day.others = others;
         }

@@ -52,6 +52,7 @@ pub(super) async fn admit_within_budget(
         }),
     };
     loop {
+        // Reading the day's spending may wait for the store; a cancel does not.
         let leave = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
             leave = cx.budget.request_call(&planned) => leave,
@@ -138,6 +139,7 @@ pub(super) async fn record_call_cost(
             code: LIMIT_NEAR.to_owned(),
             message: near.to_message(provider),
         };
+        // Late, because the cost is spent even if the turn is being cancelled.
         cx.port.emit_late(told).await?;
     }
     Ok(())

@@ -43,6 +43,7 @@ pub(super) struct LoopDetector {
 impl LoopDetector {
     /// Decides about a step with these calls; `None` if all of them are wait calls.
     pub(super) fn next(&mut self, calls: Option<u64>) -> LoopAction {
+        // Other calls are progress, so the count starts again.
         if calls.is_none() || self.calls != calls {
             *self = Self {
                 calls,
@@ -53,6 +54,7 @@ impl LoopDetector {
         if self.same < SAME && self.in_row < CHANGING {
             return LoopAction::Run;
         }
+        // The user has been asked often enough; from here on the step limit ends the turn (I13).
         if self.held_back >= HELD_BACK {
             return LoopAction::Run;
         }
@@ -77,6 +79,7 @@ impl LoopDetector {
     /// Starts counting again after the user allowed the repetition.
     pub(super) fn allow_continuation(&mut self) {
         *self = Self {
+            // The calls stay known, so that a further repetition is noticed.
             calls: self.calls,
             ..Self::default()
         };
@@ -123,6 +126,7 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
             }
         }
         Value::Array(items) => {
+            // The lengths tell nested values apart: `[[1], 2]` is not `[[1, 2]]`.
             items.len().hash(hasher);
             items.iter().for_each(|item| hash(item, hasher));
         }

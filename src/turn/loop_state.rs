@@ -130,6 +130,7 @@ impl LoopState {
     pub(super) fn count_as(&mut self, counting: Arc<TokenCalibration>) {
         self.correction = counting.ratio_for(&self.model.label());
         counting.limit_output(&mut self.model);
+        // A limit that was learned earlier may be smaller than a first request's.
         self.max_output = first_output(&self.model);
         self.counting = counting;
     }

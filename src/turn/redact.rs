@@ -75,6 +75,7 @@ impl ContentWriter for RedactingWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<ContentRef, String> {
+        // The end of the text may have been held back as the possible start of a key.
         let rest = self.pieces.flush_held();
         self.kept.append_text(&rest)?;
         self.kept.finish()

@@ -230,6 +230,7 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
     let Some(held) = end.held.take() else {
         return Ok(());
     };
+    // The same request follows, so this answer is taken back: clients must not show both (R-LOOP-1).
     let again = matches!(
         next,
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)

@@ -276,6 +276,7 @@ impl SessionLink {
     /// [`Stopped`] if the actor is gone.
     pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
+        // A cancel must not lose the event, so it then takes its room without waiting.
         let permit = tokio::select! { biased;
             () = self.cancel.cancelled() => self.account.take(weight),
             permit = self.account.acquire_bytes(weight) => permit,
@@ -303,6 +304,7 @@ impl SessionLink {
     /// # Errors
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+        // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
         let (_waits, over) = oneshot::channel();
         self.forward_request(TurnRequest::WaitsBeside(over)).await?;
         tokio::select! { biased;
@@ -392,6 +394,7 @@ impl SessionLink {
         Ok(match said {
             Some(InquiryReply::Raise(by)) => LimitOutcome::Raised(by),
             Some(InquiryReply::Accept) => LimitOutcome::Accepted,
+            // Fail closed: only an explicit answer lets the turn spend more.
             Some(InquiryReply::Stop | InquiryReply::Answers(_) | InquiryReply::Dismissed) => {
                 LimitOutcome::Stop
             }
@@ -433,6 +436,7 @@ impl SessionLink {
         };
         let asked = async {
             self.messages.send(message).await.map_err(|_| Stopped)?;
+            // The actor drops a request that it cannot answer because the turn is over.
             answer.await.map_err(|_| Stopped)
         };
         tokio::select! { biased;

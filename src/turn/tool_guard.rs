@@ -69,6 +69,7 @@ impl<'a> ToolCircuitGuard<'a> {
             state,
             until,
         };
+        // Late, because the circuit has changed even if the turn is being cancelled.
         self.cx.port.emit_late(event).await
     }
 }

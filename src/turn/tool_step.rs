@@ -119,11 +119,13 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
     let mut failed = None;
     for end in ends {
         if end.fate != ToolRunDisposition::Refused {
+            // Only calls that ran count towards the next reflection (R-LOOP-3).
             conduct.calls = conduct.calls.saturating_add(1);
         }
         match failure_policy_for(cx, end.fate) {
             FailurePolicy::Continue => {}
             FailurePolicy::Degrade => conduct.degraded = true,
+            // The first failure in call order names the error.
             FailurePolicy::Fail => failed = failed.or(Some(end)),
         }
     }

@@ -108,6 +108,7 @@ impl Models {
             .settings
             .broken_providers
             .contains_key(prefix.unwrap_or(named));
+        // A provider's own name means its default model. A broken provider is reported when it is called.
         if is_broken || now.providers.contains_key(named) {
             return Ok(None);
         }

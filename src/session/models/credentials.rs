@@ -79,6 +79,7 @@ impl Models {
         let mut unanswered = self
             .request_keys(configured.map(|provider| provider.name.as_str()))
             .await;
+        // R-PROV: a key alone selects a provider before a local Ollama is probed.
         if let DefaultChoice::ProbeOllama { .. } = self.default_choice(agent) {
             unanswered.extend(self.request_keys(selected_by_key()).await);
         }
@@ -108,6 +109,7 @@ impl Models {
                 .is_some_and(ProviderSettings::takes_editor_key)
         });
         let asked = takers.map(|name| async move { (name, self.keys.request_key(name).await) });
+        // In parallel, because the editor may take 10 s for each (R-WIRE).
         let answers = join_all(asked).await;
         let failed = answers
             .into_iter()

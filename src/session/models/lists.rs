@@ -73,6 +73,7 @@ impl Models {
         let list = self.list_of(settings);
         let names = list.as_ref().map(|list| list.chat.as_slice());
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        // A remembered default that the provider no longer lists is replaced.
         let is_there = |kept: &&String| {
             names.is_none_or(|names| {
                 names
@@ -113,6 +114,7 @@ impl Models {
                 self.lists.store_list(&provider, list.clone());
                 Some(list)
             }
+            // A list that cannot be read is no failure: names are then judged without it.
             Err(error) => {
                 tracing::info!(provider = provider.name, %error, "its list of models was not read");
                 None
