@@ -162,7 +162,7 @@ pub(super) struct ActiveTurn {
     pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
-    /// Some cost was booked.
+    /// Some usage was recorded.
     pub(super) charged: bool,
     pub(super) answer: FinalAnswer,
     /// Tokens of the conversation before and after a compaction by hand.
@@ -206,6 +206,7 @@ impl Actor {
         commands: mpsc::Receiver<SessionCommand>,
         stage: LoadState,
     ) -> Self {
+        // R-WIRE-3: a slow client presses back on the provider instead of filling the memory.
         let account = services.pool.open_session(SESSION_BYTES);
         let metrics = SessionMetrics {
             started_at: clock::wall_ms(),
@@ -281,8 +282,8 @@ impl Actor {
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
                         self.delete_session(reply).await;
-                        // A queued prompt starts only after a pending deletion, which leaves no session to run it in.
                     }
+                    // After a pending deletion, which leaves no session to run a queued prompt in.
                     self.queue_goes_on().await;
                 }
                 ActorEvent::Partial => self.store_partial(),
@@ -436,6 +437,7 @@ impl Actor {
             self.out.push_back(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
+        // Only durable events are numbered, so that the stored numbers have no gap (I6).
         self.seq += u64::from(durable);
         let stored = StoredEvent {
             seq: self.seq,
@@ -443,6 +445,7 @@ impl Actor {
             at_ms: clock::wall_ms(),
             event,
         };
+        // The same fold as on load, so that a loaded session is what it was.
         self.state.apply(&stored);
         self.note_error(&stored.event);
         let StoredEvent {
@@ -505,6 +508,7 @@ impl Actor {
         }
         while let Some(write) = self.out.pop_front() {
             if let Err(write) = self.services.store.writes.try_send(write) {
+                // Back to the front: writes keep their order (R-WIRE-1).
                 self.out.push_front(*write);
                 break;
             }

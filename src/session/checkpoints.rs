@@ -1,5 +1,5 @@
-//! The file changes of a turn (R-SESS-3): contents are stored before a change, the changes with their results, and a
-//! diff is reported at the turn's end.
+//! The file changes of a turn (R-SESS-3). Contents are stored before a change, and changes with their results; a diff
+//! is reported at the turn's end.
 //!
 //! It implements [`Checkpoints`] for tools. Restoring is `revert`'s.
 
@@ -251,6 +251,7 @@ struct ShownChange<'a> {
 
 impl ShownChange<'_> {
     fn to_turn_diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
+        // R-WIRE-3: no notification exceeds 256 KiB, so the files and their diffs are bounded.
         let mut room = DIFFS;
         let mut files = Vec::new();
         let mut unlisted = 0;

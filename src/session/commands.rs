@@ -222,7 +222,7 @@ impl Actor {
                 return;
             }
         };
-        // Some APIs need a user message last; with carried calls, their results will be last.
+        // Without carried calls nothing would follow the model's last message, so the turn adds a nudge.
         let carried = self.carried_calls();
         let model_spoke_last = carried.is_empty()
             && self
@@ -276,7 +276,7 @@ impl Actor {
         if let Some(turn) = &self.turn {
             return Err(CommandError::TurnRunning(turn.id.clone()));
         }
-        // A refused prompt stays with the client; an accepted one would be lost (I16).
+        // If nothing can be stored, a refused prompt stays with the client; an accepted one would be lost (I16).
         self.check_writable()?;
         self.open().await?;
         self.refresh_grants().await
@@ -428,6 +428,7 @@ impl Actor {
         let approval = self.state.open_approval(id);
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
+        // The first answer wins, even if the turn is not resumed yet.
         if self.decisions.contains_key(id) {
             Err(CommandError::UnknownApproval(id.clone()))
         } else {

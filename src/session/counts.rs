@@ -47,7 +47,7 @@ impl EventCounts {
     }
 
     fn count_retry(&mut self) {
-        // A failed attempt is a call too, but leaves no usage event.
+        // A failed attempt is a call too.
         self.retries += 1;
         self.requests += 1;
     }

@@ -1,4 +1,4 @@
-//! The end of a turn, however it came: the message in progress is kept, every call has its one result (I4), and
+//! The end of a turn, however it came. The message in progress is kept, every call gets its one result (I4), and
 //! `TurnEnded` is the last event of its turn (I3).
 //!
 //! The same rules repair a turn that a crash has cut. This module must not decide why a turn ends; it settles what is
@@ -48,6 +48,7 @@ impl Actor {
             (None, Err(TaskError::Aborted)) => internal_error_end("the turn's task was dropped"),
         };
         let state = reason.to_turn_state(summed_up);
+        // R-ERR-3: after a failure under `degrade` the turn can end no better than degraded.
         let state = if degraded { state.after_failure() } else { state };
         self.settle_turn(reason, state, error);
     }
@@ -322,8 +323,8 @@ impl Actor {
             );
         }
         self.settle_subagents(Some(turn.clone()));
+        // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
         let mut asked: Vec<_> = self
-            // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
             .state
             .approvals
             .iter()

@@ -1,7 +1,7 @@
 //! Makes a session live: takes its lock, folds its events, and repairs what a crash has cut.
 //!
-//! A session is only shown from its row and a page as long as possible (R-SESS-2); folding waits until something is
-//! done with it. The repairs themselves are in `finish`.
+//! While a session is only shown, its row and a page are enough (R-SESS-2); folding waits until something is done with
+//! it. The repairs themselves are in `finish`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -219,6 +219,7 @@ impl Actor {
             .await
             .map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
+        // From scratch: the fold must not add to what was read from the row.
         self.state = SessionState::default();
         self.take_row(&row);
         // The fold finds the open turn itself.

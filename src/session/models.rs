@@ -346,6 +346,7 @@ impl Models {
     fn model_info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
         let mut info = self.provider_spec(settings).model_info(model);
         if let Some(learnt) = self.windows.window_for(&settings.name, model) {
+            // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
             info.window = info.window.min(learnt);
         }
         info

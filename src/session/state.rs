@@ -93,6 +93,7 @@ impl SessionState {
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
+                // R-CANCEL: a turn that did not complete pauses the queue.
                 self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
                     && !self.upkeep
@@ -199,6 +200,7 @@ impl SessionState {
                 };
             }
             Event::Compacted(compaction) => {
+                // A digest stands for a failed summary, so it does not end the row of failures (R-CTX-2).
                 if compaction.summary.as_ref().is_some_and(|summary| !summary.digest) {
                     self.failed_compactions = 0;
                 }

@@ -157,6 +157,7 @@ impl Actor {
             answer: FinalAnswer::default(),
             compacted: None,
         });
+        // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
         self.cancels.note_turn_started(&id);
         self.roll.set_running(&self.info.id, true);
         let before = self.out.len();
@@ -207,6 +208,7 @@ impl Actor {
             TurnRequest::MayEnd(reply) => {
                 let may_end = self.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
+                    // In the same step as the answer, so that no steer slips in between.
                     turn.closing = may_end;
                 }
                 let _ = reply.send(may_end);
@@ -304,6 +306,7 @@ impl Actor {
             {
                 return;
             }
+            // Every turn warns anew; people read it once per session.
             Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.told_unpriced => return,
             _ => {}
         }
@@ -503,6 +506,7 @@ impl Actor {
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
             unreadable: rules.unreadable.clone(),
+            // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
             tainted: self.state.foreign,
             grants: self
                 .grants

@@ -92,6 +92,7 @@ impl Actor {
         // Otherwise the passed deadline would wake the actor again and again until the answer comes.
         turn.clock.pause();
         let most = turn.clock.limit.unwrap_or_default();
+        // R-BUDGET: without a client that takes questions, the limit ends the turn.
         if !asks {
             self.stop_turn(TerminalReason::WallTime);
             return;

@@ -146,8 +146,8 @@ impl Accumulator {
                     }) => {
                         *signature = Some(proof);
                     }
+                    // A signature without reasoning before it is a block of its own: the provider needs it back.
                     _ => self.blocks.push(BlockDraft::Reasoning {
-                        // A signature without reasoning before it stands alone; the provider needs it back unchanged.
                         text: String::new(),
                         signature: Some(proof),
                         redacted: false,
@@ -199,6 +199,7 @@ impl Accumulator {
                 PushResult::Quiet
             }
             StreamEvent::Usage { usage, cost } => {
+                // Each report covers the whole call so far, so the last one counts.
                 self.usage = usage;
                 self.cost = cost;
                 PushResult::Quiet

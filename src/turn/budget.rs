@@ -193,7 +193,7 @@ pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate
         model: Some(call.model.clone()),
         message,
     };
-    // The unknown price comes first: no other limit can be checked without it.
+    // Spending limits cannot cover a call without a price, so the user is asked about that first.
     if call.estimate.is_none() && !tree.unpriced.contains(&call.model) {
         let message = unknown_price(&call.model);
         return Some(reached(LimitName::UnknownPrice, Cost(0), Cost(0), message));

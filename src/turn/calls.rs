@@ -133,7 +133,7 @@ impl ToolRun {
         &self.name
     }
 
-    /// Returns the arguments, or the raw text if it is not valid JSON.
+    /// Returns the arguments, or why they are not a JSON object.
     pub(super) fn requested_arguments(&self) -> Result<&Value, &str> {
         self.input.as_deref().map_err(String::as_str)
     }
@@ -188,8 +188,7 @@ pub(super) async fn run_calls(
         .map(|(at, (call, prepared))| run_call(cx, call, prepared, &halt).map(move |end| (at, end)))
         .collect();
     let (mut ends, mut stopped) = (Vec::new(), false);
-    // After a stop the loop still waits for the others: each call gets its result, and no effect outlives the turn
-    // (I8).
+    // After a stop the loop still waits for the other calls, so that no effect outlives the turn (I8).
     while let Some((at, ended)) = running.next().await {
         match ended {
             Ok(end) => ends.push((at, end)),

@@ -119,6 +119,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let begun = cx.port.begin_step().await?;
+    // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.failed_compactions = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
     Ok(begun.items)

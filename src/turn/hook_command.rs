@@ -102,13 +102,13 @@ async fn collect_output(
     process: &Process,
     output: &mut Output,
     [stdout, stderr]: [&mut Vec<u8>; 2],
-    // The excess is read and discarded: a full pipe would block the hook forever.
 ) -> Ending {
     while let Some(chunk) = output.next().await {
         let kept = match chunk.stream {
             Stream::Stdout => &mut *stdout,
             Stream::Stderr => &mut *stderr,
         };
+        // The excess is read and discarded: a full pipe would block the hook forever.
         let room = chunk.bytes.len().min(MAX_OUTPUT - kept.len());
         kept.extend_from_slice(&chunk.bytes[..room]);
         // A hook that never stops writing must not delay a cancel.

@@ -145,6 +145,7 @@ pub(super) async fn run_hooks(
             }
             Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
             Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
+            // R-CONF: a hook's own failure never blocks anything.
             Err(why) => report_hook_failure(cx, hook, &why).await?,
         }
     }

@@ -137,7 +137,7 @@ impl Books {
             let again = self.past.remove(&day).unwrap_or_default();
             let own = std::mem::replace(&mut self.day.own, again);
             self.past.insert(self.number, own);
-            // Only a clock that is set back needs old days; three are enough to bound the map.
+            // Only a clock that is set back needs old days, so few are kept.
             if self.past.len() > 3 {
                 self.past.pop_first();
             }
@@ -278,7 +278,7 @@ impl TurnBudget {
 }
 
 impl Drop for TurnBudget {
-    // Without an open turn there is nothing to charge; `request_call` then answers `Stopped`.
+    // Estimates of calls in flight stay reserved for the day; see the drop of `Reservation`.
     fn drop(&mut self) {
         self.ledger.lock().trees.remove(&self.tree);
     }
@@ -331,8 +331,8 @@ impl Drop for Reservation {
         let mut books = self.ledger.lock();
         let Books { day, trees, .. } = &mut *books;
         match trees.get_mut(&self.tree) {
-            // The turn may be gone before its last call; the day's share is released all the same.
             Some(open) => self.release_amount(open, day),
+            // The turn may be gone before its last call; the day's share is released all the same.
             None => self.release_day(day),
         }
     }

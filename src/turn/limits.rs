@@ -1,5 +1,5 @@
-//! The limits of a turn (R-BUDGET): budget admission of each model call, step and tool-call limits, what the user
-//! answers to them, and the final summary of a degraded turn.
+//! The limits of a turn (R-BUDGET): budget admission of model calls, the limits of steps and tool calls, and the final
+//! summary of a degraded turn.
 //!
 //! The arithmetic is `budget`'s and the lock is `ledger`'s. This module asks the user, words the outcome, and books
 //! costs.

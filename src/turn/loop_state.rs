@@ -163,6 +163,7 @@ impl LoopState {
     pub(super) fn record_transition(&mut self, transition: Transition, facts: &Facts) {
         let steps = self.progress.steps;
         self.progress.record_transition(transition, facts);
+        // After a new step another compaction may help again.
         self.just_compacted &= steps == self.progress.steps;
     }
 

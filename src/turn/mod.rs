@@ -138,7 +138,7 @@ pub struct TurnContext {
     pub requests: Arc<Counter>,
     /// Calls that an earlier turn left open. This turn settles them first.
     pub carried: Vec<CarriedCall>,
-    /// The model that answered last, as `provider/model`, if it is not the selected one.
+    /// The model that answered last, as `provider/model`, if there was a switch since one was selected.
     pub answering: Option<String>,
     /// Providers whose circuits were announced to the session as not closed.
     pub met: Vec<String>,

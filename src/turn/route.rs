@@ -213,7 +213,7 @@ pub(super) async fn fall_back(
         }
         let Some((model, at)) = next else {
             state.route.stranded = error;
-            // The turn ends with the original model's error, so it must also end with that model.
+            // No fallback fits, so the turn stays with the model that failed.
             state.switch_model(from);
             return Ok(());
         };
@@ -243,8 +243,7 @@ pub(super) async fn as_it_is_seen(
     items: Vec<Arc<HistoryItem>>,
 ) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let took_over = state.model.label() != state.route.first.label();
-    // The selected model keeps its images even if we do not know that it supports them: its API decides
-    // (`image_retry`).
+    // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
     if state.model.info.images || !took_over || !compact::has_pictures(&items) {
         return Ok(items);
     }

@@ -20,7 +20,7 @@ use crate::domain::{
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
 
-/// The turn was stopped, or the session's actor is gone. The receiver returns immediately.
+/// The turn was stopped, or the session's actor is gone. A function that gets it returns immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the turn was stopped")]
 pub struct Stopped;
@@ -29,7 +29,7 @@ pub struct Stopped;
 #[derive(Debug)]
 pub struct TurnMessage {
     pub body: TurnRequest,
-    /// The bytes that it occupies in the pipe to the client; released when the message is handled.
+    /// The bytes that an event occupies in the pipe to the client, until it is sent.
     pub permit: Option<Permit>,
 }
 
@@ -41,7 +41,7 @@ pub enum TurnRequest {
     BeginStep(oneshot::Sender<StepInput>),
     /// A sub-agent's step begins. It waits, as the turn's own steps do, while the user is asked for more time.
     MayStep(oneshot::Sender<()>),
-    /// A sub-agent waits for the answer to another sub-agent's question, until the other end is dropped.
+    /// A sub-agent waits while another part of the turn asks the user, until the other end is dropped.
     WaitsBeside(oneshot::Receiver<()>),
     /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
     Gone,

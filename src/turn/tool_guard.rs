@@ -29,6 +29,7 @@ impl<'a> ToolCircuitGuard<'a> {
         cx: &'a TurnContext,
         tool: &str,
     ) -> Result<Result<Self, String>, Stopped> {
+        // The lock is released before anything is awaited.
         let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
             ToolAdmission::Go => false,

@@ -236,7 +236,7 @@ impl SubagentBridge {
 
     /// Returns the history for the next request, as soon as the turn allows a step.
     async fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
-        // The work was cut, and a history with open items is not valid for a provider (I4).
+        // If the work was cut, items are still open, and such a history is not valid for a provider (I4).
         self.settle_open_items().await;
         let begun = StepInput {
             items: self.history.to_messages(),
@@ -307,7 +307,7 @@ impl SubagentBridge {
                 }
                 self.hand_on(Event::Nested(nested)).await;
             }
-            // Nobody chose the child's model for the session, and steps that only lead on are not news.
+            // The child's model is not the session's, and steps that only lead on are not news.
             Event::Warning { ref code, .. } if code == MODEL_CHOSEN => {}
             Event::Transition { transition, .. } if !is_recovery(transition) => {}
             Event::Warning { ref code, .. } => {
