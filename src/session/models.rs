@@ -422,6 +422,7 @@ impl Models {
     fn fallback_route(&self, first: &ProviderSettings) -> Vec<String> {
         let mut route: Vec<String> = first.fallback.clone();
         let mut at = 0;
+        // Each name enters once, so that fallbacks which name each other end.
         while let Some(name) = route.get(at) {
             let further = self
                 .settings
@@ -481,6 +482,7 @@ impl ModelSource for Arc<Models> {
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
         let mut chosen = self.choose_by_name(provider, agent)?;
         let steps = agent.route.iter().flatten();
+        // The agent's own route may name a model for this provider.
         let of_route = steps
             .filter(|step| step.provider == provider)
             .find_map(|step| step.model.as_deref());

@@ -99,6 +99,7 @@ impl Spawner for SubagentSpawner {
             )));
         }
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
+        // Two levels: running out of time stops the work, but leaves the last step.
         let cut = job.cancel.child_token();
         let work = cut.child_token();
         let (messages, inbox) = mpsc::channel(QUEUE);

@@ -306,7 +306,7 @@ impl Actor {
             {
                 return;
             }
-            // Every turn warns anew; people read it once per session.
+            // Every turn warns; people read it once per session.
             Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.told_unpriced => return,
             _ => {}
         }

@@ -498,6 +498,7 @@ fn to_status_and_output(
         ..ToolOutput::default()
     };
     match result {
+        // A command that exits with an error is a failed call, but the model reads its plain result (R-TOOL-2).
         Ok(output) if output.is_error || output.exit_code.is_some_and(|code| code != 0) => {
             (ToolCallStatus::Failed, output)
         }
@@ -507,6 +508,7 @@ fn to_status_and_output(
             ToolCallStatus::Cancelled,
             failed("cancelled by the user".to_owned()),
         ),
+        // A cancel keeps what the command had printed.
         Err(ToolError::CutShort(output)) => (
             ToolCallStatus::Cancelled,
             ToolOutput {
@@ -532,12 +534,14 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         if result.full.is_none() {
             match store_output(cx, call, &output.text) {
                 Ok(kept) => result.full = Some(kept),
+                // The cut result still serves the model, so a failing disk does not fail the call.
                 Err(error) => tracing::warn!(error, "long tool output was not kept"),
             }
         }
         result.text = cut;
     }
     if result.text.is_empty() && result.images.is_empty() {
+        // R-LOOP-4: providers reject empty content.
         result.text = "(no output)".to_owned();
     }
     result

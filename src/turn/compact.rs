@@ -402,6 +402,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
         model: Some(named.clone()),
         ..cx.choice.clone()
     };
+    // Resolving may ask the editor for a key; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         resolved = cx.models.resolve_model(&choice) => resolved,

@@ -222,6 +222,7 @@ pub(super) async fn apply_tool_call_limit(
             }
             LimitOutcome::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
             LimitOutcome::Accepted | LimitOutcome::Holds => {
+                // The calls that still fit run; only the rest is refused.
                 (tool_calls_used_up(most), cx.budget.take_what_is_left(calls.len()))
             }
         };

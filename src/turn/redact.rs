@@ -20,7 +20,6 @@ pub(super) fn redact_output(redactor: &Redactor, mut output: ToolOutput) -> Tool
     if let Cow::Owned(exposed) = escape_hidden_characters(&output.text) {
         output.text = exposed;
     }
-    // The note follows only where something was replaced, so that other results stay as they are.
     if let Some(clean) = redactor.redact_content(&output.text) {
         output.text = clean;
         output.text.push_str(NOTE);

@@ -164,6 +164,7 @@ async fn take_step(
 }
 
 pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
+    // Resolving may ask the editor for a key or probe a local server; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         resolved = cx.models.resolve_model(&cx.choice) => resolved,

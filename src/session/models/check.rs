@@ -133,6 +133,7 @@ impl Models {
     fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
         let names = self.settings.providers.keys().map(String::as_str);
         let meant = nearest_name(prefix, names.clone());
+        // A prefix this close to a provider is taken for a typo, even where model names are free.
         let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
         let is_free = self.provider_spec(provider).model_naming() == Naming::Free;
         if is_free && !is_misspelled {

@@ -153,6 +153,7 @@ impl Models {
                 (Some(Health::Unknown), Some(untried.to_owned()))
             }
             Err(error) => {
+                // Other failures say nothing about the key.
                 if let Some(key) = key.filter(|_| error.fault == ProviderFault::Unauthorized) {
                     self.keys.forget_refused_key(name, key);
                 }

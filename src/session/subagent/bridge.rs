@@ -61,6 +61,7 @@ impl SubagentBridge {
             partial: None,
             open: Vec::new(),
             usage: Usage::default(),
+            // A child without calls costs nothing; only an unpriced call makes the sum unknown.
             cost: Some(Cost(0)),
             answers: FuturesUnordered::new(),
             clock: PausableDeadline::start_with_limit(Some(job.limit)),
