@@ -1,7 +1,7 @@
 //! A session's state as a fold over its events: the same live, on load and in tests.
 //!
-//! Pure: [`SessionState::apply`] is the only writer, and must give the same result for a live and a replayed event. The
-//! actor decides what to record.
+//! Pure: [`SessionState::apply`] must give the same result for a live and a replayed event. The actor decides what to
+//! record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
