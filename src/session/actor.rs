@@ -1,7 +1,10 @@
 //! The actor: one task that owns a session's state, and the one `select!` that drives it.
 //!
-//! Commands come before the turn's messages, so that a cancel is never behind deltas; the store's queue
-//! is waited for only where the turn can wait too, so that commands never wait for the disk.
+//! Cancels and commands come before the turn's messages, so that a cancel never waits behind deltas. The actor waits
+//! for the store's queue only where the turn can wait too, so commands never wait for the disk.
+//!
+//! Everything it records goes through [`Actor::record_of`], which keeps I6 and I7. Commands are in `commands`, the
+//! turn's messages in `turn_events`, its end in `finish`.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -40,36 +43,36 @@ use crate::store::{
 use crate::turn::{ApprovalOutcome, Stopped, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage};
 use crate::workspace::{OnCancel, Workspace};
 
-/// At most this much of one session is on its way to the client (architecture §3).
+/// The bytes of one session that may be on their way to the client (architecture §3).
 const SESSION_BYTES: usize = 64 << 10;
-/// Partial text is stored at most this often (R-SESS-1).
+/// The interval at which partial text is stored at most (R-SESS-1).
 const PARTIAL_EVERY: Duration = Duration::from_millis(250);
-/// A stopped turn that has not ended by then is dropped; tools' own bounds are tighter (R-CANCEL). What `finish` waits
-/// for a command comes on top.
-/// Characters of a failed call that are logged.
+/// The characters of a failed call's result that are logged.
 const LOGGED_CHARS: usize = 300;
+/// How long a stopped turn may take to end before it is dropped. The tools' own bounds are tighter (R-CANCEL). The wait
+/// of `finish` for a command is added.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
 
-/// One session's task.
+/// The task of one session.
 pub(super) struct Actor {
     pub(super) info: SessionInfo,
-    /// Which actor of this server it is.
+    /// Distinguishes this actor from later ones of the same session.
     pub(super) number: u64,
     pub(super) services: Arc<Services>,
-    /// Where it is listed as live.
+    /// The registry of live sessions.
     pub(super) roll: Arc<LiveSessions>,
     pub(super) commands: mpsc::Receiver<SessionCommand>,
-    /// How many commands were taken.
+    /// The number of commands taken so far.
     pub(super) taken: u64,
     pub(super) cancels: Arc<CancelQueue>,
     pub(super) state: SessionState,
-    /// The number of the last event.
+    /// The number of the last durable event.
     pub(super) seq: u64,
     pub(super) stage: LoadState,
     pub(super) lock: Option<SessionLock>,
-    /// It was told that the session goes on without its lock.
+    /// The user was warned that the session continues without its lock.
     pub(super) unlocked: bool,
-    /// Its turn runs in another server: it was looked at only.
+    /// Its turn runs in another server, and it was only inspected here.
     pub(super) elsewhere: bool,
     /// Writes that wait for room in the store's queue.
     pub(super) out: VecDeque<StoreWrite>,
@@ -78,24 +81,22 @@ pub(super) struct Actor {
     pub(super) steers: VecDeque<(String, Vec<Block>)>,
     /// Prompts that wait for the turn's end, with their keys in the store.
     pub(super) queue: VecDeque<(String, Vec<Block>)>,
-    /// The first of them starts at the turn's end, however it comes: the person said so.
+    /// The first queued prompt starts at the turn's end, even if the turn is cancelled, because the user asked for it.
     pub(super) next_is_due: bool,
-    /// What hooks held back; given back at the turn's end.
+    /// Messages that hooks blocked; returned at the turn's end.
     pub(super) held_back: Vec<(String, Vec<Block>)>,
-    /// The circuits of its tools.
     pub(super) circuits: Arc<Mutex<ToolCircuits>>,
-    /// What the session's providers count.
+    /// How the session's providers count tokens.
     pub(super) counting: Arc<TokenCalibration>,
     /// Decisions on approvals of an interrupted turn, until it is resumed.
     pub(super) decisions: HashMap<ApprovalId, Decision>,
     /// Answers to inquiries of an interrupted turn, until it is resumed.
     pub(super) replies: HashMap<InquiryId, InquiryReply>,
-    /// Grants: this session's, and the folder's as of the turn's start.
+    /// This session's grants, and the folder's as of the turn's start.
     pub(super) grants: Vec<Grant>,
     pub(super) account: Arc<SessionBudget>,
-    /// The message in progress.
     pub(super) partial: Option<PartialMessage>,
-    /// When the partial text is to be stored.
+    /// When the partial text is stored next.
     pub(super) partial_due: Option<Instant>,
     pub(super) metrics: SessionMetrics,
     /// Model calls, counted where they are made.
@@ -104,31 +105,30 @@ pub(super) struct Actor {
     pub(super) last_used: Instant,
     /// Answers that wait until what they confirm is stored (I16).
     pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// What could not be read of it and was not told yet.
+    /// Unreadable records that were not reported yet.
     pub(super) skipped: Vec<Skipped>,
-    /// What is recorded now is read by the client in the page that it is loading.
+    /// The client reads what is recorded now in the page that it is loading.
     pub(super) in_page: bool,
-    /// Something was granted since the grants were read.
+    /// A grant was added since the grants were read.
     pub(super) granted: bool,
-    /// The server ends.
     pub(super) ending: bool,
-    /// Ends the background processes, beside the turn's own end.
+    /// Ends the background processes, in parallel to the turn's own end.
     pub(super) background_ends: Option<AbortOnDrop<()>>,
-    /// Who waits for the turn's end to see the session deleted.
+    /// Callers that wait for the turn's end before the session is deleted.
     pub(super) deleting: Vec<Reply<()>>,
 }
 
-/// How far a session has been made live.
+/// How far a session has been loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadState {
-    /// Made by `newSession`; the store knows nothing of it until something happens.
+    /// Made by `newSession`. The store knows nothing of it until something happens.
     New,
-    /// In the store, not looked at yet.
+    /// In the store, not read yet.
     Stored,
-    /// Locked and shown to a client from its row and its page. Folding all its events waits until something is
-    /// done with it.
+    /// Locked, and shown to a client from its row and its page. Its events are folded only when something is done with
+    /// it.
     Held,
-    /// Locked, folded, mended; events may be added.
+    /// Locked, folded and repaired; events may be added.
     Open,
 }
 
@@ -140,32 +140,32 @@ pub(super) struct ActiveTurn {
     pub(super) cancel: CancellationToken,
     pub(super) hurry: CancellationToken,
     pub(super) profile: TurnSettings,
-    /// The model that the session asked for when it began.
+    /// The model that the session selected when the turn began.
     pub(super) asked_for: Option<String>,
-    /// Why it was stopped from outside, and when.
+    /// Why and when it was stopped from outside.
     pub(super) stopping: Option<(TerminalReason, Instant)>,
-    /// It has been told that it may end: no more steers.
+    /// The turn may end, so steers are refused.
     pub(super) closing: bool,
-    /// Hooks judge what is said before it joins the history.
+    /// Hooks judge messages before they join the history.
     pub(super) judges: bool,
-    /// The prompt that waits for them.
+    /// The key of the prompt that waits for the hooks.
     pub(super) prompt: Option<String>,
-    /// Whoever asked for the turn.
+    /// The caller of the turn.
     pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,
-    /// Told when the turn's end has been passed on.
+    /// Notified when the turn's end has been sent.
     pub(super) passed: Option<oneshot::Sender<()>>,
     pub(super) asks: HashMap<ApprovalId, PendingApproval>,
     /// Inquiries that the turn waits for.
     pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
     pub(super) clock: PausableDeadline,
-    /// What it has changed of files.
+    /// The files that the turn has changed.
     pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
-    /// Something was spent.
+    /// Some usage was recorded.
     pub(super) charged: bool,
     pub(super) answer: FinalAnswer,
-    /// Tokens of the conversation before and after it was made smaller by hand.
+    /// Tokens of the conversation before and after a compaction by hand.
     pub(super) compacted: Option<(u64, u64)>,
 }
 
@@ -175,11 +175,11 @@ pub(super) struct PendingApproval {
     pub(super) tool: String,
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
-    /// Rules that allow it do not settle it.
+    /// Rules that allow the effect do not settle it.
     pub(super) insists: bool,
 }
 
-/// Room in the store's queue, asked for.
+/// A pending reservation of room in the store's queue.
 type PendingPermit = Pin<Box<dyn Future<Output = Result<WritePermit, StoreError>> + Send>>;
 
 /// What wakes the actor.
@@ -206,6 +206,7 @@ impl Actor {
         commands: mpsc::Receiver<SessionCommand>,
         stage: LoadState,
     ) -> Self {
+        // R-WIRE-3: a slow client presses back on the provider instead of filling the memory.
         let account = services.pool.open_session(SESSION_BYTES);
         let metrics = SessionMetrics {
             started_at: clock::wall_ms(),
@@ -253,7 +254,7 @@ impl Actor {
         }
     }
 
-    /// Runs until the session is left idle, deleted, or the server ends.
+    /// Runs until the session is idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
         let mut room: Option<PendingPermit> = None;
         while !(self.ending && self.turn.is_none()) {
@@ -277,10 +278,12 @@ impl Actor {
                 ActorEvent::Message(message) => self.handle_turn_message(message),
                 ActorEvent::TurnEnded(ended) => {
                     self.tell_changes().await;
+                    // The turn's file changes are reported first: nothing may follow `turnEnded` (I3).
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
                         self.delete_session(reply).await;
                     }
+                    // After a pending deletion, which leaves no session to run a queued prompt in.
                     self.queue_goes_on().await;
                 }
                 ActorEvent::Partial => self.store_partial(),
@@ -289,6 +292,8 @@ impl Actor {
                 ActorEvent::StopLimit => self.drop_turn(),
                 ActorEvent::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
                 ActorEvent::Idle => {
+                    // The registry decides atomically with new arrivals, so that no command is lost to an actor that
+                    // leaves.
                     if self.is_stored().await && self.roll.try_retire(&self.info.id, &self.commands) {
                         break;
                     }
@@ -299,7 +304,7 @@ impl Actor {
         self.shut_down().await;
     }
 
-    /// How long a cancelled command may go on.
+    /// Returns how long a cancelled command may continue.
     fn finish_limit(&self) -> Duration {
         match self.workspace.as_ref().map(|workspace| workspace.on_cancel()) {
             Some(OnCancel::Finish(limit)) => limit,
@@ -319,7 +324,7 @@ impl Actor {
         let room_waits = room.is_some();
         let store = &self.services.store.writes;
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
-        // The turn's messages are taken only while nothing waits for the store: its queue is the bound.
+        // The turn's messages are taken only while nothing waits for the store, so the store's queue bounds the memory.
         let listen = self.out.is_empty();
         let (messages, task) = match self.turn.as_mut() {
             Some(turn) => (Some(&mut turn.messages), Some(&mut turn.task)),
@@ -327,11 +332,13 @@ impl Actor {
         };
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
+            // Biased: a cancel overtakes everything, and commands overtake the turn's messages (R-CANCEL).
             turn = self.cancels.next(self.taken) => ActorEvent::Cancel(turn),
             command = self.commands.recv() => ActorEvent::Command(command),
             granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
             Some(()) = self.answers.next(), if !self.answers.is_empty() => ActorEvent::Answered,
             Some(message) = receive_turn_message(messages), if has_messages => ActorEvent::Message(message),
+            // After its messages: a turn's end is handled only when everything it reported is recorded.
             ended = await_or_pend(task), if has_task => ActorEvent::TurnEnded(ended),
             () = store.until_health(|health| matches!(health, StoreHealth::Gone(_))), if can_stop => ActorEvent::StoreGone,
             () = sleep_until_deadline(self.partial_due) => ActorEvent::Partial,
@@ -342,7 +349,7 @@ impl Actor {
         }
     }
 
-    /// Answers with `answer` when the write that is given the returned sender is stored.
+    /// Sends `answer` as soon as the write that carries the returned sender is stored.
     pub(super) fn answer_stored<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
@@ -353,7 +360,7 @@ impl Actor {
         done
     }
 
-    /// Answers with `answer` once `stored` is told.
+    /// Sends `answer` once `stored` fires.
     pub(super) fn answer_after<T: Send + 'static>(
         &mut self,
         stored: oneshot::Receiver<()>,
@@ -365,18 +372,18 @@ impl Actor {
                 Ok(()) => Ok(answer),
                 Err(_) => Err(super::load::to_command_error(StoreError::Closed)),
             };
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = reply.send(answer);
         };
         self.answers.push(answering.boxed());
     }
 
-    /// Numbers an event, folds it, and sends it on its way.
+    /// Numbers an event, folds it into the state, and queues it for the store.
     pub(super) fn record_event(&mut self, event: Event) {
         self.record_with(event, None, Vec::new(), Vec::new(), None);
     }
 
-    /// The same, with what the store shall do in the same transaction.
+    /// Records an event, with what the store does in the same transaction.
     pub(super) fn record_with(
         &mut self,
         event: Event,
@@ -389,8 +396,8 @@ impl Actor {
         self.record_of(turn, event, permit, drops, puts, done);
     }
 
-    /// Errors are counted and logged when they happen. Provider calls, hooks and turns that fail are logged where more
-    /// is known of them.
+    /// Counts and logs errors when they happen. Failures of provider calls, hooks and turns are logged where more is
+    /// known.
     fn note_error(&self, event: &Event) {
         let Some(code) = error_code(event) else { return };
         self.services.totals.errors.add(1);
@@ -423,12 +430,14 @@ impl Actor {
         puts: Vec<PendingEvent>,
         done: Option<oneshot::Sender<()>>,
     ) {
+        // A session that never does anything leaves no row behind.
         if self.stage == LoadState::New {
             self.stage = LoadState::Open;
             let row = self.session_row();
             self.out.push_back(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
+        // Only durable events are numbered, so that the stored numbers have no gap (I6).
         self.seq += u64::from(durable);
         let stored = StoredEvent {
             seq: self.seq,
@@ -436,6 +445,7 @@ impl Actor {
             at_ms: clock::wall_ms(),
             event,
         };
+        // The same fold as on load, so that a loaded session is what it was.
         self.state.apply(&stored);
         self.note_error(&stored.event);
         let StoredEvent {
@@ -486,7 +496,7 @@ impl Actor {
         row
     }
 
-    /// Uses the room, and whatever more there is.
+    /// Uses the reserved room, and all further room that is free.
     fn send_out(&mut self, granted: Result<WritePermit, StoreError>) {
         let Ok(room) = granted else {
             // The store has ended with the server: nothing can be stored or shown any more.
@@ -498,13 +508,14 @@ impl Actor {
         }
         while let Some(write) = self.out.pop_front() {
             if let Err(write) = self.services.store.writes.try_send(write) {
+                // Back to the front: writes keep their order (R-WIRE-1).
                 self.out.push_front(*write);
                 break;
             }
         }
     }
 
-    /// Waits until all that was recorded is stored and passed on.
+    /// Waits until everything that was recorded is stored and sent.
     pub(super) async fn flush(&mut self) -> Result<StoreHealth, StoreError> {
         while let Some(write) = self.out.pop_front() {
             self.services.store.writes.send(write).await?;
@@ -512,9 +523,10 @@ impl Actor {
         self.services.store.writes.flush_writes().await
     }
 
-    /// Whether the store has all of the session: what it keeps in memory while the disk fails, or has lost,
-    /// would be missing when the session is loaded again.
+    /// Returns whether the store has the whole session. What it only holds in memory while the disk fails, or has lost,
+    /// would be missing after the next load.
     async fn is_stored(&mut self) -> bool {
+        // Nothing was recorded in these states, so nothing can be missing.
         if matches!(self.stage, LoadState::Stored | LoadState::Held) {
             return true;
         }
@@ -525,19 +537,20 @@ impl Actor {
         matches!(row, Ok(Some(row)) if row.last_seq >= self.seq)
     }
 
-    /// The session ends here: what it recorded is stored, then its lock is free.
+    /// Ends the session's task: stores what it recorded, then releases the lock.
     async fn shut_down(mut self) {
         self.end_background();
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
         if let Some(ended) = self.background_ends.take() {
-            // What panicked has been told of, and its processes die with it.
+            // A panic has been reported, and its processes die with it.
             let _ = ended.await;
         }
+        // Callers still get their answers: what these confirm is stored by now.
         while self.answers.next().await.is_some() {}
         if self.stage == LoadState::Open {
-            // Before another actor can open the session: it lists them anew.
+            // Before another actor can open the session and register them again.
             for open in &self.state.approvals {
                 self.roll.set_approval_session(&open.approval.id, None);
             }
@@ -545,12 +558,13 @@ impl Actor {
                 self.roll.set_inquiry_session(&open.inquiry.id, None);
             }
         }
+        // Released only when the last event is stored, so that the next server sees all of it (R-SESS-1).
         drop(self.lock.take());
         self.roll.remove_departed(&self.info.id, self.number);
     }
 
-    /// Begins to end the background processes: they take as long as a turn's command may, and the server's end
-    /// has no time for one after the other.
+    /// Starts to end the background processes, without waiting. They take as long as a turn's command, and the server's
+    /// end has no time for one after the other.
     pub(super) fn end_background(&mut self) {
         if let Some(workspace) = self.workspace.clone()
             && self.background_ends.is_none()
@@ -559,9 +573,10 @@ impl Actor {
         }
     }
 
-    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for. Never
-    /// before anything of it is stored: it would be gone.
+    /// Returns when the session is unloaded: after 30 min idle (R-SESS-6), or immediately if it was only inspected. A
+    /// new session stays, because nothing of it is stored yet.
     fn idle_at(&self) -> Option<Instant> {
+        // A live background process keeps its session loaded (R-SESS-6).
         let background = self
             .workspace
             .as_ref()
@@ -585,7 +600,10 @@ impl Actor {
             .min()
     }
 
-    /// Refuses with `error` unless the session can be written.
+    /// Checks that the session can still be written.
+    ///
+    /// # Errors
+    /// The store has failed for good.
     pub(super) fn check_writable(&self) -> Result<(), CommandError> {
         match self.services.store.writes.health() {
             StoreHealth::Gone(loss) => Err(super::load::to_command_error(loss.into())),
@@ -615,7 +633,7 @@ async fn sleep_until_deadline(deadline: Option<Instant>) {
     }
 }
 
-/// When the partial text that begins now is to be stored.
+/// Returns when the partial text that begins now is stored.
 pub(super) fn partial_due() -> Instant {
     clock::now() + PARTIAL_EVERY
 }

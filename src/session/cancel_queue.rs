@@ -1,7 +1,7 @@
-//! Cancels on their way to a session's actor: beside the mailbox, so that a full one loses none (R-CANCEL).
+//! Cancels on their way to a session's actor. They bypass the mailbox, so that a full one loses none (R-CANCEL).
 //!
-//! One that names its turn is acted upon at once: whoever knows the turn's id knows that it has started. One
-//! that names none means the turn of the commands before it, and waits until the actor has taken those.
+//! A cancel that names its turn takes effect immediately: whoever knows the turn's id knows that it has started. A
+//! cancel without a turn means the turn of the commands before it, and waits until the actor has taken those.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::domain::TurnId;
 
-/// The cancels of one session that its actor has not acted upon.
+/// The cancels of one session that its actor has not handled yet.
 #[derive(Debug, Default)]
 pub(super) struct CancelQueue {
     state: Mutex<CancelQueueState>,
@@ -21,24 +21,25 @@ pub(super) struct CancelQueue {
 struct CancelQueueState {
     /// The turn that was started last.
     turn: Option<TurnId>,
-    /// In the order in which they fall due. At most one for each command that waits, and a few: what was
-    /// said already is only counted, and what means a turn of the past is not kept.
+    /// In the order in which they become due. Repeated cancels are only counted and stale ones are dropped, so there is
+    /// at most one for each waiting command, and one for the turn.
     due: VecDeque<PendingCancel>,
 }
 
 #[derive(Debug)]
 struct PendingCancel {
-    /// When so many commands were taken.
+    /// The cancel is due once this many commands were taken.
     after: u64,
     turn: Option<TurnId>,
-    /// Said again meanwhile: the turn is to stop without patience.
+    /// It was repeated, so the turn must skip graceful shutdown.
     again: bool,
 }
 
 impl CancelQueue {
-    /// A cancel, said when `posted` commands had been posted.
+    /// Adds a cancel that was sent when `posted` commands had been posted.
     pub(super) fn request_cancel(&self, posted: u64, turn: Option<&TurnId>) {
         let mut state = self.lock();
+        // A stale turn id does nothing (R-WIRE).
         if turn.is_some() && state.turn.as_ref() != turn {
             return;
         }
@@ -61,15 +62,16 @@ impl CancelQueue {
         self.wake.notify_one();
     }
 
-    /// A turn has started.
+    /// Records that a turn has started.
     pub(super) fn note_turn_started(&self, turn: &TurnId) {
         self.lock().turn = Some(turn.clone());
     }
 
-    /// Waits for the next cancel that is due when `taken` commands were taken. Dropping the future loses none.
+    /// Waits for the next cancel that is due after `taken` commands. Dropping the future loses none.
     pub(super) async fn next(&self, taken: u64) -> Option<TurnId> {
         loop {
             let mut said = std::pin::pin!(self.wake.notified());
+            // Enabled before the check, so that a cancel between the check and the wait is not missed.
             said.as_mut().enable();
             if let Some(turn) = self.take(taken) {
                 return turn;
@@ -88,7 +90,7 @@ impl CancelQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, CancelQueueState> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The queue is consistent after every statement, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cancel_waits_for_the_commands_before_it_and_no_others() {
+    fn a_cancel_waits_only_for_the_commands_before_it() {
         let cancels = CancelQueue::default();
         cancels.request_cancel(2, None);
         assert_eq!(cancels.take(1), None);
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_names_its_turn_waits_for_nothing_and_a_stale_one_is_none() {
+    fn a_cancel_with_a_turn_is_immediate_and_a_stale_one_is_ignored() {
         let cancels = CancelQueue::default();
         let (old, new) = (TurnId::from("turn_1"), TurnId::from("turn_2"));
         cancels.request_cancel(0, Some(&old));
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_two_cancels() {
+    fn a_flood_of_cancels_counts_as_two() {
         let cancels = CancelQueue::default();
         for _ in 0..1_000 {
             cancels.request_cancel(3, None);

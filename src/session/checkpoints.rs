@@ -1,4 +1,7 @@
-//! What a turn changes of files: kept before, stored with what it came to, told at its end (R-SESS-3).
+//! The file changes of a turn (R-SESS-3). Contents are stored before a change, and changes with their results; a diff
+//! is reported at the turn's end.
+//!
+//! It implements [`Checkpoints`] for tools. Restoring is `revert`'s.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -24,16 +27,16 @@ use crate::workspace::diff::{Sides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
 
-/// The code of the warning that some of a command's changes may not be known.
+/// The code of the warning that some changes of a command may be unknown.
 const PARTIAL: &str = "checkpoint_partial";
-/// Between a turn and the number of a part of its changes.
+/// Separates a turn's id from the number of a part of its changes.
 const BREAK: char = '/';
-/// So many files of a turn are listed.
+/// The files of a turn that the diff lists.
 const LISTED: usize = 300;
-/// Diffs of a turn together, in bytes.
+/// The total size of a turn's diffs, in bytes.
 const DIFFS: usize = 96 << 10;
 
-/// The changes of one turn.
+/// The checkpoints of one turn.
 pub(super) struct TurnCheckpoints {
     contents: ContentReader,
     redactor: Redactor,
@@ -46,15 +49,15 @@ pub(super) struct TurnCheckpoints {
     cut_short: AtomicBool,
 }
 
-/// In the order of the first change of each file. Where somebody else changed one in between, what comes after stands by
-/// itself.
+/// The changes in the order of each file's first change. If somebody else changed a file in between, later changes form
+/// a separate entry.
 #[derive(Default)]
 struct TurnChanges {
     list: Vec<FileChange>,
     places: HashMap<String, ChangePlace>,
 }
 
-/// Where a file's last change is, the states that it is known to have had, and how often somebody else came in between.
+/// The last change of a file, its known states, and how often somebody else changed it in between.
 struct ChangePlace {
     at: usize,
     known: Vec<FileState>,
@@ -62,7 +65,7 @@ struct ChangePlace {
 }
 
 impl TurnChanges {
-    /// Takes a change in; how often somebody else came before it.
+    /// Records a change. Returns how often somebody else changed the file before it.
     fn record_change(&mut self, change: &FileChange) -> u32 {
         let Self { list, places } = self;
         match places.get_mut(&change.path) {
@@ -93,7 +96,7 @@ impl TurnChanges {
         }
     }
 
-    /// File by file, as a whole.
+    /// Returns the changes, merged to one per file.
     fn take(&mut self) -> Vec<FileChange> {
         let mut whole: Vec<FileChange> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -110,7 +113,7 @@ impl TurnChanges {
     }
 }
 
-/// Under what a turn's changes are stored after somebody else came in between so often.
+/// Returns the key under which a turn's changes are stored after this many breaks.
 fn checkpoint_cause(turn: &TurnId, breaks: u32) -> String {
     match breaks {
         0 => turn.to_string(),
@@ -118,7 +121,7 @@ fn checkpoint_cause(turn: &TurnId, breaks: u32) -> String {
     }
 }
 
-/// Whether that is what the changes of `turn` are stored under.
+/// Returns whether `cause` is a key of the changes of `turn`.
 pub(super) fn is_of(cause: &str, turn: &TurnId) -> bool {
     let rest = cause.strip_prefix(turn.as_str());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(BREAK))
@@ -161,6 +164,7 @@ impl Checkpoints for TurnCheckpoints {
             let (done, stored) = oneshot::channel();
             let write = StoreWrite::Changes {
                 session: self.session.clone(),
+                // A key of its own after each break, so that a revert leaves alone what somebody else did in between.
                 cause: checkpoint_cause(&self.turn, breaks),
                 anew: false,
                 changes,
@@ -184,6 +188,7 @@ impl Checkpoints for TurnCheckpoints {
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>> {
         let (reader, session) = (self.reader.clone(), self.session.clone());
         Box::pin(async move {
+            // If the store cannot be read, fewer old contents are known, and fewer changes can be reverted (R-SESS-3).
             let changes = reader.read_changes(&session).await.unwrap_or_default();
             changes.into_iter().map(|(_, change)| change).collect()
         })
@@ -199,7 +204,7 @@ impl Checkpoints for TurnCheckpoints {
 }
 
 impl Actor {
-    /// Tells what the turn that ends has changed.
+    /// Reports what the turn that ends has changed.
     pub(super) async fn tell_changes(&mut self) {
         let Some(turn) = &self.turn else { return };
         let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
@@ -229,14 +234,14 @@ impl Actor {
             };
             shown.to_turn_diff(id, &changes, partial)
         });
-        // What panicked has been told of.
+        // A panic has been reported already.
         if let Ok(diff) = told.await {
             self.record_event(Event::TurnDiff(Arc::new(diff)));
         }
     }
 }
 
-/// How changes are shown.
+/// Renders changes for clients.
 struct ShownChange<'a> {
     workspace: &'a Workspace,
     cwd: &'a Path,
@@ -246,6 +251,7 @@ struct ShownChange<'a> {
 
 impl ShownChange<'_> {
     fn to_turn_diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
+        // R-WIRE-3: no notification exceeds 256 KiB, so the files and their diffs are bounded.
         let mut room = DIFFS;
         let mut files = Vec::new();
         let mut unlisted = 0;
@@ -298,6 +304,7 @@ impl ShownChange<'_> {
         match room.checked_sub(diff.text.len()) {
             Some(left) => {
                 *room = left;
+                // Contents that are read back hold their keys again, so the diff must be redacted (I15).
                 let clean = self.redactor.redact_content(&diff.text);
                 file.diff = Some(clean.unwrap_or(diff.text).into());
             }
@@ -306,8 +313,9 @@ impl ShownChange<'_> {
         file
     }
 
-    /// The text of one side of the change; none of what is no text.
+    /// Returns the text of one side of the change, or `None` if it is not text.
     fn text(&self, change: &FileChange, state: &FileState) -> Option<String> {
+        // The new content may not be stored; the disk still has it unless somebody has changed it since.
         let now = || {
             let found = inspect_file(Path::new(&change.path)).ok()?;
             same_content(&found.state, &change.after).then_some(found.bytes)?
@@ -324,7 +332,7 @@ impl ShownChange<'_> {
     }
 }
 
-/// What the model is told of files that were put back.
+/// Returns what the model reads about restored files.
 pub(super) fn format_restore_note(told: &[(ChangeState, String)]) -> String {
     const NAMED: usize = 50;
     let mut note = String::from(

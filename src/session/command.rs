@@ -1,4 +1,6 @@
-//! What a session can be asked, and what it answers.
+//! The commands that a session accepts, and their replies.
+//!
+//! Plain data: no logic of the actor, no wire shapes. The server translates requests into these types and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,186 +16,158 @@ use crate::domain::{
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Holder, Skipped, StoreHealth};
 
-/// Something asked of a session. Commands are handled in the order they were posted.
+/// A command for a session. Commands are handled in the order in which they were posted.
 #[derive(Debug)]
 pub enum SessionCommand {
-    /// Start a turn.
     Prompt {
-        /// What the person says.
         content: Vec<Block>,
-        /// Told when the turn has started, or why it has not.
+        /// Answered when the turn has started, or with the reason why not.
         reply: PromptReply,
     },
-    /// Start a turn that goes on where the last one stopped.
+    /// Start a turn that continues where the last one stopped.
     Resume {
         /// As for a prompt.
         reply: PromptReply,
     },
-    /// Start a turn that does nothing but make the history smaller.
+    /// Start a turn that only makes the history smaller.
     Compact {
-        /// What the summary shall keep.
+        /// What the summary must keep.
         instructions: Option<String>,
         /// As for a prompt.
         reply: PromptReply,
     },
-    /// Say something while a turn runs.
+    /// Add a message to the running turn.
     Steer {
-        /// What the person says.
         content: Vec<Block>,
-        /// Refused when another turn runs.
+        /// The turn to steer; the command is refused if another one runs.
         expected: Option<TurnId>,
-        /// Told when it is accepted and stored.
+        /// Answered when the steer is accepted and stored.
         reply: Reply<TurnId>,
     },
-    /// Something about the prompts that wait for the turn's end.
+    /// Read or change the queue of prompts.
     Queue {
-        /// What.
         action: QueueAction,
-        /// What waits then.
+        /// The queue afterwards.
         reply: Reply<QueueReply>,
     },
-    /// Put the files of a turn and of those after it back.
+    /// Restore the files of a turn and of all later ones.
     Revert {
-        /// The first turn.
+        /// The first turn to revert.
         turn: TurnId,
-        /// Only say what would be done.
+        /// Only report what would be done.
         dry_run: bool,
-        /// Take the last revert of that turn back instead.
+        /// Undo the last revert of that turn instead.
         redo: bool,
-        /// What was done.
         reply: Reply<RevertReply>,
     },
-    /// Decide an open approval.
     Decide {
-        /// Which.
         approval: ApprovalId,
-        /// How.
         decision: Decision,
-        /// Told when it is accepted.
+        /// Answered when the decision is accepted and stored.
         reply: Reply<()>,
     },
-    /// Answer an open inquiry.
     Answer {
-        /// Which.
         inquiry: InquiryId,
-        /// What.
         said: InquiryAnswer,
-        /// Told when it is accepted.
+        /// Answered when the answer is accepted and stored.
         reply: Reply<()>,
     },
-    /// Change the approval mode.
     SetMode {
-        /// To this.
         mode: Mode,
-        /// Told when done.
         reply: Reply<()>,
     },
-    /// Change the model for the turns to come.
+    /// Change the model for future turns.
     SetModel {
-        /// `provider/model`; none leaves it.
+        /// `provider/model`; unchanged if `None`.
         model: Option<String>,
-        /// How hard it shall think; none leaves it.
+        /// Reasoning effort; unchanged if `None`.
         effort: Option<Effort>,
-        /// Told when done.
         reply: Reply<()>,
     },
-    /// Change the title.
     Rename {
-        /// To this.
         title: String,
-        /// Told when done.
         reply: Reply<()>,
     },
     /// Show the session to a client.
     Load {
-        /// Without taking the session over: no lock, nothing mended.
+        /// Do not take the session over: no lock, no repair.
         read_only: bool,
-        /// The answer.
         reply: Reply<LoadReply>,
     },
-    /// What is open and what it has done; takes nothing over.
+    /// Report the session's state without taking it over.
     Inspect {
-        /// The answer.
         reply: Reply<SessionSnapshot>,
     },
-    /// The same with the counts of its events, which are read for it where the session is not open.
+    /// Like `Inspect`, with the counts of its events. They are read from the store if the session is not open.
     Measure {
-        /// The answer.
         reply: Reply<SessionSnapshot>,
     },
-    /// Close the circuit of a tool by hand; whether it was open.
+    /// Close the circuit of a tool. The reply says whether it was open.
     ResetCircuit {
-        /// The tool.
         tool: String,
-        /// The answer.
         reply: Reply<bool>,
     },
-    /// Take a grant of this session back.
+    /// Revoke a grant of this session.
     RevokeGrant {
-        /// Its id.
         id: String,
-        /// Whether there was one.
+        /// Answered with whether the grant existed.
         reply: oneshot::Sender<bool>,
     },
-    /// Delete the session with all that belongs to it.
+    /// Delete the session with everything that belongs to it.
     Delete {
-        /// Told when it is gone.
         reply: Reply<()>,
     },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
 }
 
-/// What became of files that were to be put back.
+/// The result of a revert.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevertReply {
-    /// The turns that it concerned, the first one first.
+    /// The affected turns, oldest first.
     pub turns: Vec<TurnId>,
-    /// Files that were put back, or would be: absolute, as told to the model, and what becomes of them.
+    /// Restored files: absolute path, path as shown to the model, and kind of change. In a dry run, the planned ones.
     pub files: Vec<(String, String, ChangeKind)>,
-    /// Files that were left as they are: absolute, as told to the model, and why.
+    /// Files that were left alone: absolute path, path as shown to the model, and reason.
     pub conflicts: Vec<(String, String, String)>,
 }
 
-/// What is done with the prompts that wait.
+/// A change of the prompt queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueAction {
-    /// They are told.
     List,
-    /// One more.
     Add(Vec<Block>),
-    /// Another text in its place.
+    /// Replace the content of the prompt with this id.
     Edit(String, Vec<Block>),
-    /// One less.
     Remove(String),
-    /// This one now, else the next one.
+    /// Send the prompt with this id now, or the next one.
     SendNow(Option<String>),
 }
 
-/// What waits, and what became of the one that was meant.
+/// The prompt queue after a [`QueueAction`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueReply {
-    /// Nothing starts by itself.
+    /// The queue is paused: no prompt starts by itself.
     pub paused: bool,
-    /// Ids and contents, the next one first.
+    /// Ids and contents in order.
     pub prompts: Vec<(String, Vec<Block>)>,
-    /// The one that was added.
+    /// The id of the added prompt.
     pub added: Option<String>,
-    /// The turn that took it.
+    /// The turn that took the prompt.
     pub turn: Option<TurnId>,
 }
 
-/// What a person said to an inquiry.
+/// What a person answered to an inquiry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InquiryAnswer {
-    /// Raise the limit by this much: US dollars, steps, calls, seconds; which of them, the limit says.
+    /// Raise the limit by this much, in the limit's unit: US dollars, steps, calls or seconds.
     RaiseBy(f64),
-    /// What needs no unit.
+    /// An answer without a unit.
     Reply(InquiryReply),
 }
 
 impl InquiryAnswer {
-    /// In the unit of the inquiry.
+    /// Converts the answer to the units of the inquiry.
     pub(super) fn into_inquiry_reply(self, inquiry: &Inquiry) -> InquiryReply {
         match (self, &inquiry.subject) {
             (Self::RaiseBy(by), RequestSubject::Limit(reached)) => {
@@ -205,90 +179,81 @@ impl InquiryAnswer {
     }
 }
 
-/// Where a command's answer goes.
+/// The channel for a command's answer.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, CommandError>>;
 
-/// Where a started turn is told.
+/// The channel for a started turn.
 pub(super) type PromptReply = Reply<TurnHandle>;
 
 /// A turn that was started.
 #[derive(Debug)]
 pub struct TurnHandle {
-    /// Its id.
     pub turn: TurnId,
-    /// How it ended.
+    /// Answered with the turn's outcome.
     pub ended: oneshot::Receiver<TurnOutcome>,
-    /// Told when its `turnEnded` has been passed on.
+    /// Answered when `turnEnded` has been sent to the client.
     pub passed: oneshot::Receiver<()>,
 }
 
 impl TurnHandle {
-    /// Waits for the end, until it has been passed on to the client. None when the session is gone.
+    /// Waits until the turn's end has been sent to the client. Returns `None` if the session is gone.
     pub async fn wait_for_outcome(self) -> Option<TurnOutcome> {
         let outcome = self.ended.await.ok()?;
-        // The store ends with the server; then there is nothing to wait for.
+        // The store ends with the server; then there is nothing left to wait for.
         let _ = self.passed.await;
         Some(outcome)
     }
 }
 
-/// How a turn ended, for the one who asked for it.
+/// How a turn ended, for its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutcome {
-    /// The turn.
     pub turn: TurnId,
-    /// Its end.
     pub end: TurnEnd,
-    /// The final answer: the last message's text.
+    /// The final answer.
     pub text: String,
-    /// Tokens of the conversation before and after, where it was made smaller by hand.
+    /// Tokens of the conversation before and after a compaction by hand.
     pub compacted: Option<(u64, u64)>,
 }
 
-/// A session's own data.
+/// The fixed data of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// Its id.
     pub id: SessionId,
-    /// The workspace folder that settings, grants and trust go by.
+    /// The workspace folder that determines settings, grants and trust.
     pub folder: PathBuf,
-    /// Where it works.
+    /// The working directory.
     pub cwd: PathBuf,
     /// The agent's name in the configuration.
     pub agent: Option<String>,
 }
 
-/// What a client needs to show a session and follow it from there.
+/// What a client needs to show a session and to follow it from there.
 #[derive(Debug)]
 pub struct LoadReply {
-    /// The session's own data.
     pub snapshot: SessionSnapshot,
-    /// The message in progress.
     pub partial: Option<PartialMessage>,
-    /// What could not be read while it was made live or looked at; the page may lack more.
+    /// Records that could not be read so far. The loaded page may lack more.
     pub skipped: Vec<Skipped>,
-    /// Told when all that was recorded up to now is stored and passed on: then `partial` and `seq` fit what
-    /// the client has been sent, and a page that is read holds all of it.
+    /// Answered when everything recorded so far is stored and sent. Then `partial` and `seq` match what the client has
+    /// received, and a page that is read contains all of it.
     pub passed: oneshot::Receiver<StoreHealth>,
 }
 
 /// A message in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialMessage {
-    /// The message.
     pub message: MessageId,
-    /// Its text so far.
     pub text: String,
-    /// Its reasoning so far.
     pub reasoning: String,
-    /// Tool calls that it has begun to ask for.
+    /// Tool calls that the message has begun to request.
     pub tool_calls: Vec<ToolCallId>,
-    /// Bytes of text and of reasoning that were given to the store.
+    /// Bytes of text and of reasoning that the store already has.
     pub(super) stored: (usize, usize),
 }
 
 impl PartialMessage {
-    /// Of a message that begins.
+    /// Starts an empty message.
     pub(super) fn from_message_id(message: MessageId) -> Self {
         Self {
             message,
@@ -300,163 +265,124 @@ impl PartialMessage {
     }
 }
 
-/// Where a session stands.
+/// A snapshot of a session's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSnapshot {
-    /// Its own data.
     pub info: SessionInfo,
-    /// Its title.
     pub title: Option<String>,
-    /// Its mode.
     pub mode: Mode,
-    /// Its model, as `provider/model`.
+    /// `provider/model`.
     pub model: Option<String>,
-    /// How hard the model shall think.
+    /// Reasoning effort.
     pub effort: Option<Effort>,
-    /// The number of its last event.
+    /// The number of the last durable event.
     pub seq: u64,
-    /// The running turn.
     pub turn: Option<TurnId>,
-    /// The last turn, when it can be gone on with.
+    /// The last turn, if it can be resumed.
     pub resumable: Option<TurnId>,
-    /// Open approvals.
     pub approvals: Vec<OpenApproval>,
-    /// Those of them that are decided, until their turn is resumed.
+    /// Open approvals that are already decided; they take effect when their turn is resumed.
     pub decided: BTreeSet<ApprovalId>,
-    /// Open inquiries.
     pub inquiries: Vec<OpenInquiry>,
-    /// Those of them that are answered, until their turn is resumed.
+    /// Open inquiries that are already answered; the answers take effect when their turn is resumed.
     pub replied: BTreeSet<InquiryId>,
-    /// The prompts that wait for the turn's end.
     pub queue: PromptQueue,
-    /// The files that the last turn's instructions were made of.
+    /// The instruction files of the last turn.
     pub instructions: Option<Arc<[InstructionFile]>>,
-    /// Grants of this session alone.
+    /// Grants of this session only.
     pub grants: Vec<Grant>,
-    /// What it has done.
     pub metrics: SessionMetrics,
-    /// The circuits of tools that are not closed.
+    /// Circuits of tools that are not closed.
     pub circuits: BTreeMap<String, CircuitView>,
 }
 
 impl SessionSnapshot {
-    /// Open approvals that wait for an answer.
+    /// Returns the open approvals that wait for a decision.
     pub fn undecided_approvals(&self) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.iter();
         open.filter(|open| !self.decided.contains(&open.approval.id))
     }
 
-    /// Open inquiries that wait for an answer.
+    /// Returns the open inquiries that wait for an answer.
     pub fn unanswered_inquiries(&self) -> impl Iterator<Item = &OpenInquiry> {
         let open = self.inquiries.iter();
         open.filter(|open| !self.replied.contains(&open.inquiry.id))
     }
 }
 
-/// What a session has done, also before it was loaded; waiting prompts and reverts count since then.
+/// What a session has done since it was created. Queued prompts and reverts count only since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetrics {
-    /// When the session was made, in ms since the epoch.
+    /// When the session was created, in Unix milliseconds.
     pub started_at: i64,
-    /// Tokens of the whole session.
     pub usage: Usage,
-    /// Cost of the whole session, as far as it is known.
+    /// As far as prices are known.
     pub cost: Option<Cost>,
-    /// Model calls, each try of its own.
+    /// Model calls, counting each attempt.
     pub requests: u64,
-    /// Calls made again.
     pub retries: u64,
-    /// Summaries made of a history that grew too long.
     pub compactions: u64,
-    /// Turns cancelled.
+    /// Cancelled turns.
     pub cancels: u64,
-    /// Prompts that were to wait for a turn's end.
     pub queued_prompts: u64,
-    /// Times that files were taken back, or made again.
+    /// Reverts and redos.
     pub reverts: u64,
-    /// Tool calls by tool.
+    /// By tool name.
     pub tool_calls: BTreeMap<String, u64>,
-    /// Errors by code, those included that ended no turn.
+    /// By error code, including errors that ended no turn.
     pub errors: BTreeMap<&'static str, u64>,
 }
 
-/// Why a session does not do what it was asked.
+/// Why a session rejects a command.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
-    /// There is no such session.
     #[error("unknown session {0}; see agent/listSessions")]
     UnknownSession(SessionId),
-    /// One turn at a time.
     #[error("turn {0} is running; add to it with agent/steer, or stop it with agent/cancel")]
     TurnRunning(TurnId),
-    /// A steer without a turn.
     #[error("no turn is running; send agent/prompt")]
     NoTurn,
-    /// A steer for another turn.
     #[error("turn {expected} is no longer running; turn {running} is")]
-    OtherTurn {
-        /// What was expected.
-        expected: TurnId,
-        /// What runs.
-        running: TurnId,
-    },
-    /// Nothing was interrupted.
+    OtherTurn { expected: TurnId, running: TurnId },
     #[error("the last turn was not interrupted or cancelled; send agent/prompt")]
     NothingToResume,
-    /// The session has no such turn.
     #[error("turn {0} does not belong to this session")]
     UnknownTurn(TurnId),
-    /// The turn was not reverted.
     #[error("turn {0} was not reverted; there is nothing to redo")]
     NothingToRedo(TurnId),
     /// No turn of the session has ended yet.
     #[error("session {0} has no finished turn to fork")]
     NothingToFork(SessionId),
-    /// No such prompt waits.
     #[error("no queued prompt {0}; list them with agent/queue")]
     UnknownPrompt(String),
-    /// As many prompts wait as may.
+    /// The queue is at its limit.
     #[error("queue full")]
     QueueFull,
-    /// The approval is unknown or settled.
     #[error("approval {0} is unknown or settled; see agent/listApprovals")]
     UnknownApproval(ApprovalId),
-    /// The inquiry is unknown or settled.
     #[error("question {0} is unknown or settled; see agent/listApprovals")]
     UnknownInquiry(InquiryId),
-    /// The answer does not fit the question.
     #[error("{0}")]
     BadReply(String),
-    /// This call cannot be allowed beyond this once.
+    /// No rule describes the call, so it can be allowed only once.
     #[error("this call can be allowed only once; no rule describes it safely")]
     NoRule,
-    /// The rule that the person edited cannot be read.
     #[error("invalid rule: {0}")]
     BadRule(String),
-    /// The slash command that was sent cannot be used.
     #[error("{0}")]
     BadCommand(String),
-    /// The model cannot be there.
     #[error("{0}")]
     UnknownModel(String),
-    /// Only the provider's own list can tell whether the model is there, and it is not at hand.
+    /// Only the provider's own list shows whether the model exists, and that list was not loaded.
     #[error("the provider's list of models is needed first")]
     NeedsModelList(Box<SessionInfo>),
-    /// Another server has it.
     #[error("session {session} is open in another agentls: {holder}")]
-    Locked {
-        /// The session.
-        session: SessionId,
-        /// Who has it.
-        holder: Holder,
-    },
-    /// The store failed.
+    Locked { session: SessionId, holder: Holder },
     #[error("{message}", message = .0.message)]
     Store(Box<AgentError>),
-    /// Its mailbox is full.
+    /// The mailbox of the session is full.
     #[error("the session has too many waiting requests; try again shortly")]
     Busy,
-    /// The server ends.
     #[error("the server is shutting down")]
     Ending,
 }

@@ -1,4 +1,7 @@
-//! What the actor does for each command.
+//! What the actor does for each command, except for loading, reverting and queueing.
+//!
+//! A handler answers through the command's reply, and only after what it confirms is stored (I16). It must not wait for
+//! the network, and it runs inside the actor, so it needs no lock.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -22,10 +25,10 @@ use crate::domain::{
 use crate::store::{ContentChoice, PendingEvent, PendingKey, StoreWrite};
 use crate::turn::{ApprovalOutcome, CarriedCall, Judgement, TurnTask};
 
-/// A title that is made from the first prompt is cut to this many characters.
+/// The characters to which a title made from the first prompt is cut.
 const TITLE_CHARS: usize = 80;
 
-/// What a resumed turn says to the model when its last word was its own.
+/// The message to the model in a resumed turn, if the model spoke last.
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
@@ -48,7 +51,7 @@ impl Actor {
                 reply,
             } => {
                 let done = self.revert_turn(&turn, dry_run, redo).await;
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = reply.send(done);
             }
             SessionCommand::Queue { action, reply } => self.handle_queue_action(action, reply).await,
@@ -74,6 +77,7 @@ impl Actor {
                     effort: None,
                 };
                 self.apply_choice(choice, event, reply).await;
+                // A looser mode may answer questions that are open.
                 self.judge_again();
             }
             SessionCommand::SetModel { model, effort, reply } => {
@@ -134,7 +138,7 @@ impl Actor {
         }
     }
 
-    /// The circuit of a tool is closed by hand.
+    /// Closes the circuit of a tool. Returns whether it was open.
     fn reset_circuit(&mut self, tool: &str) -> bool {
         let circuits = self.circuits.lock();
         let open = circuits.unwrap_or_else(PoisonError::into_inner).reset(Some(tool));
@@ -154,6 +158,7 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
+        // The title is what the person typed, not what a slash command expands to.
         let title = title_of(&content);
         let content = match self.expand_slash_command(content).await {
             Ok(content) => self.told_from_here(content),
@@ -166,7 +171,7 @@ impl Actor {
         self.hand_over(handle, reply);
     }
 
-    /// Starts the turn of a prompt; `title` is the session's where it has none, `then` records what belongs to its start.
+    /// Starts the turn of a prompt. `title` is used if the session has none; `then` records what belongs to the start.
     pub(super) fn start_prompt(
         &mut self,
         by: TurnTrigger,
@@ -178,6 +183,7 @@ impl Actor {
         self.start_turn(TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
             actor.record_event(Event::TurnStarted { by, resumes: None });
             then(actor);
+            // A new prompt instead of a resume denies what the interrupted turn left open (R-APPR-4).
             actor.deny_carried();
             actor.drop_inquiries(ResolvedBy::NewPrompt);
             if let Some(title) = title {
@@ -192,7 +198,7 @@ impl Actor {
         })
     }
 
-    /// What a person said, with the files that it points at told as the tools tell them: from the session's folder.
+    /// Rewrites file references relative to the session's cwd, as tools print them.
     pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
         for block in &mut content {
             if let Block::Reference(reference) = block {
@@ -216,6 +222,7 @@ impl Actor {
                 return;
             }
         };
+        // Without carried calls nothing would follow the model's last message, so the turn adds a nudge.
         let carried = self.carried_calls();
         let model_spoke_last = carried.is_empty()
             && self
@@ -269,7 +276,7 @@ impl Actor {
         if let Some(turn) = &self.turn {
             return Err(CommandError::TurnRunning(turn.id.clone()));
         }
-        // What the person says now would be lost; refused, the client has it still.
+        // If nothing can be stored, a refused prompt stays with the client; an accepted one would be lost (I16).
         self.check_writable()?;
         self.open().await?;
         self.refresh_grants().await
@@ -289,7 +296,7 @@ impl Actor {
         }
     }
 
-    /// Calls that an interrupted turn left open, with their approvals.
+    /// Returns the calls that an interrupted turn left open, with their approvals.
     fn carried_calls(&self) -> Vec<CarriedCall> {
         let asked = |call: &crate::context::OpenCall| {
             let question = self.state.question_about(&call.id);
@@ -305,7 +312,7 @@ impl Actor {
             .collect()
     }
 
-    /// A new turn instead of a resume: what was left open is denied (R-APPR-4).
+    /// Denies the calls that an interrupted turn left open, because a new turn starts instead of a resume (R-APPR-4).
     fn deny_carried(&mut self) {
         for carried in self.carried_calls() {
             let approval = carried
@@ -325,7 +332,7 @@ impl Actor {
 
     fn hand_over(&mut self, handle: TurnHandle, reply: PromptReply) {
         if let Err(Ok(handle)) = reply.send(Ok(handle)) {
-            // Whoever asked went away before the turn began: nobody wants it.
+            // The caller went away before the turn began, so nobody wants it.
             self.cancel_turn(Some(handle.turn));
         }
     }
@@ -334,7 +341,7 @@ impl Actor {
         let running = match &self.turn {
             Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
             _ => {
-                // A session that does not exist is told apart from one that rests.
+                // Distinguish a session that does not exist from one without a turn.
                 let why = self
                     .ensure_row_loaded()
                     .await
@@ -361,6 +368,7 @@ impl Actor {
             turn: Some(running.clone()),
             content: content.clone(),
         };
+        // Stored before it is confirmed, so that a crash cannot lose it (I16).
         let done = self.answer_stored(reply, running);
         self.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
@@ -392,7 +400,7 @@ impl Actor {
             self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
             self.judge_again();
         } else {
-            // The turn that asked is interrupted: kept until it is resumed.
+            // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
             self.decisions.insert(id.clone(), decision.clone());
             let pending = PendingEvent::Decision {
                 approval: id,
@@ -406,19 +414,21 @@ impl Actor {
         }
     }
 
-    /// The decision with its rule, if the approval is open and undecided.
+    /// Returns the decision with its rule, if the approval is open and undecided.
     async fn check_decision(
         &mut self,
         id: &ApprovalId,
         decision: Decision,
     ) -> Result<Decision, CommandError> {
         if self.turn.is_none() {
+            // Without a turn the approval belongs to an interrupted one, which only an opened session knows.
             self.check_writable()?;
             self.open().await?;
         }
         let approval = self.state.open_approval(id);
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
+        // The first answer wins, even if the turn is not resumed yet.
         if self.decisions.contains_key(id) {
             Err(CommandError::UnknownApproval(id.clone()))
         } else {
@@ -426,7 +436,7 @@ impl Actor {
         }
     }
 
-    /// Checks a rule that a person wrote.
+    /// Checks a rule that the user edited.
     fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
         let fresh = match &self.turn {
             Some(_) => None,
@@ -437,7 +447,7 @@ impl Actor {
         Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
     }
 
-    /// Acts upon a decision: the grant, the event, the answer to the waiting call.
+    /// Applies a decision: records the grant and the event, and answers the waiting call.
     pub(super) fn resolve_approval(
         &mut self,
         id: &ApprovalId,
@@ -502,7 +512,7 @@ impl Actor {
         self.out.push_back(StoreWrite::AddGrant { grant, session });
     }
 
-    /// Rules have changed: open questions that they answer now are answered.
+    /// Answers open questions that the changed rules or grants now allow.
     fn judge_again(&mut self) {
         let Some(turn) = &self.turn else { return };
         let insists = |id: &ApprovalId| turn.asks.get(id).is_some_and(|asked| asked.insists);
@@ -516,6 +526,7 @@ impl Actor {
             .filter(|(id, tool, effect)| !insists(id) && self.judge_effect(tool, effect) == Judgement::Allow)
             .map(|(id, _, _)| id)
             .collect();
+        // The map has no order; sorting makes runs reproducible.
         allowed.sort();
         for id in allowed {
             self.resolve_approval(
@@ -527,7 +538,7 @@ impl Actor {
         }
     }
 
-    /// Denies what nobody has answered in time (R-APPR-4).
+    /// Denies approvals whose time is over (R-APPR-4).
     pub(super) fn approvals_timed_out(&mut self) {
         let now = clock::now();
         let Some(turn) = &self.turn else { return };
@@ -547,7 +558,7 @@ impl Actor {
         }
     }
 
-    /// Whether a name can be a model here. Asks nobody: a session's commands wait for no network.
+    /// Checks whether a name can be a model here. It must not contact a provider: commands never wait for the network.
     async fn check_model(&mut self, model: Option<&str>) -> Result<(), CommandError> {
         self.ensure_row_loaded().await?;
         let verdict = model.map(|model| self.services.profiles.judge_model(&self.info, model));
@@ -558,7 +569,7 @@ impl Actor {
         }
     }
 
-    /// Changes the session as a person chose, and remembers that for new sessions of the folder.
+    /// Applies the user's choice to the session, and remembers it for new sessions of the folder.
     async fn apply_choice(&mut self, choice: ContentChoice, event: Event, reply: Reply<()>) {
         self.update_with(remembered_choice_write(&self.info, choice), event, reply)
             .await;
@@ -568,7 +579,7 @@ impl Actor {
         self.update_with(None, event, reply).await;
     }
 
-    /// `write` goes before the event: whoever has the answer finds it in the store.
+    /// Records `event` after `write`, so that whoever has the answer also finds the write in the store.
     async fn update_with(&mut self, write: Option<StoreWrite>, event: Event, reply: Reply<()>) {
         let ready = match &self.turn {
             Some(_) => Ok(()),
@@ -580,7 +591,7 @@ impl Actor {
         }
         self.out.extend(write);
         let done = self.answer_stored(reply, ());
-        // Told beside a turn, not caused by it.
+        // The turn did not cause this event, so it carries no turn id.
         self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
 
@@ -588,7 +599,7 @@ impl Actor {
         let ready = if read_only {
             self.ensure_row_loaded().await
         } else {
-            // What mends the session stands in the page; it is not sent as well.
+            // Events that repair the session are in the loaded page and must not be sent as notifications too.
             self.in_page = true;
             let opened = self.load_for_display().await;
             self.in_page = false;
@@ -599,6 +610,7 @@ impl Actor {
             return;
         }
         let (tell, passed) = oneshot::channel();
+        // The reply's `passed` fires when everything recorded so far is stored and sent.
         self.out.push_back(StoreWrite::Barrier(tell));
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.to_snapshot(),
@@ -608,7 +620,7 @@ impl Actor {
         }));
     }
 
-    /// The running turn, and the one that can be gone on with. One that a crash has cut has no end yet.
+    /// Returns the running turn and the resumable one. A turn that a crash cut has no end yet.
     fn running_and_resumable_turns(&self) -> (Option<TurnId>, Option<TurnId>) {
         if let Some(turn) = &self.turn {
             return (Some(turn.id.clone()), None);
@@ -626,7 +638,7 @@ impl Actor {
         metrics.usage = self.state.usage;
         metrics.cost = self.state.cost;
         let counts = self.state.counts.clone();
-        // Calls of this process are counted where they are made, also those that left no event.
+        // Calls of this process are counted where they are made, including those that left no event.
         metrics.requests = match self.requests.get() {
             0 => counts.requests,
             requests => requests,
@@ -665,7 +677,7 @@ impl Actor {
         }
     }
 
-    /// Deletes the session; a running turn is cancelled first, and its end awaited.
+    /// Deletes the session. If a turn is running, cancels it first and deletes at its end.
     pub(super) async fn delete_session(&mut self, reply: Reply<()>) {
         if self.turn.is_some() {
             self.cancel_turn(None);
@@ -673,6 +685,7 @@ impl Actor {
             return;
         }
         let ready = match self.stage {
+            // Deleting needs the session's lock, so that no other server is working in it.
             LoadState::Stored => self.open().await,
             LoadState::New | LoadState::Held | LoadState::Open => Ok(()),
         };
@@ -692,6 +705,7 @@ impl Actor {
             Err(error) => Err(error),
         };
         if deleted.is_ok() {
+            // I8: background processes do not outlive their session.
             if let Some(workspace) = self.workspace.take() {
                 workspace.background().end_all().await;
             }
@@ -703,8 +717,8 @@ impl Actor {
         }
     }
 
-    /// The session is deleted. Whoever asks for it before this actor is off the list is told by the store that
-    /// there is none; to leave at once would drop what they asked.
+    /// Resets the actor of a deleted session. Later requests find nothing in the store. Ending the actor immediately
+    /// would drop requests that are already waiting.
     fn mark_deleted(&mut self) {
         let state = std::mem::take(&mut self.state);
         for open in &state.approvals {
@@ -725,7 +739,7 @@ impl Actor {
     }
 }
 
-/// What the person says, as a message.
+/// Wraps what the user wrote into a message.
 pub(super) fn user_message(content: Vec<Block>) -> Message {
     Message {
         content,
@@ -744,7 +758,7 @@ pub(super) fn title_of(content: &[Block]) -> String {
     text::one_line(&text::strip_control_characters(&said.join(" ")), TITLE_CHARS)
 }
 
-/// "Session" and "always" need a rule: the person's, else the one that was offered.
+/// Adds the rule that "session" and "always" need: the user's own, or the offered one.
 fn with_rule(
     mut decision: Decision,
     offered: Option<&str>,
@@ -758,6 +772,7 @@ fn with_rule(
                 .take()
                 .or_else(|| offered.map(str::to_owned))
                 .ok_or(CommandError::NoRule)?;
+            // The offered rule comes from us and is known to be valid.
             if offered != Some(rule.as_str()) {
                 check(&rule).map_err(|error| CommandError::BadRule(error.to_string()))?;
             }

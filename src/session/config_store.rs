@@ -1,4 +1,7 @@
-//! Settings as sessions use them: per folder, read when first needed, read again on reload.
+//! The settings of all folders as sessions use them: read when first needed, and again after a reload.
+//!
+//! It turns a folder's configuration into [`TurnSettings`], providers and tools. It must not parse files: that is
+//! `config`'s. Secrets that it reads are registered with the [`Redactor`] before anyone can use them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ use crate::turn::{AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, Turn
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Workspace, WorkspaceShared};
 
-/// The configuration of all folders, and what is made of it.
+/// The configuration of all folders, and what is built from it.
 pub struct ConfigStore {
     shared: Arc<WorkspaceShared>,
     pub(super) redactor: Redactor,
@@ -35,26 +38,25 @@ pub struct ConfigStore {
 
 struct ConfigStoreState {
     source: ConfigSource,
-    /// What the user said of folders, as the store and the editor say.
+    /// The folders that the user trusts, as the store and the editor say.
     trust: Trust,
     loaded: HashMap<PathBuf, Arc<FolderConfig>>,
-    /// Variables that no child process gets.
+    /// Environment variables that no child process gets.
     stripped: BTreeSet<String>,
 }
 
 /// One folder's configuration.
 pub struct FolderConfig {
-    /// The settings and what is wrong with them.
+    /// The settings and their problems.
     pub loaded: LoadedConfig,
-    /// Its providers.
     pub models: Arc<Models>,
-    /// Its tools: the person's own, and those that its settings set up.
+    /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
     told: AtomicBool,
 }
 
 impl FolderConfig {
-    /// What is wrong with the settings; nothing when that was asked before.
+    /// Returns the problems of the settings on the first call, and none after that.
     pub fn untold_problems(&self) -> &[Diagnostic] {
         if self.told.swap(true, Ordering::Relaxed) {
             &[]
@@ -65,7 +67,8 @@ impl FolderConfig {
 }
 
 impl ConfigStore {
-    /// Nothing is read before it is needed. Secrets that are read, and keys that `editor` gives, are told to `redactor`.
+    /// Creates a store that reads nothing until it is needed. Secrets, including keys from `editor`, are registered
+    /// with `redactor`.
     pub fn new(
         source: ConfigSource,
         shared: Arc<WorkspaceShared>,
@@ -89,26 +92,26 @@ impl ConfigStore {
         }
     }
 
-    /// How the providers' accounts stand, whatever folder names them.
+    /// Returns the health of all provider accounts, whatever folder names them.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
     }
 
-    /// Sets `initializationOptions`; what was loaded is loaded again when needed.
+    /// Sets `initializationOptions`. Loaded settings are discarded.
     pub fn set_options(&self, options: Option<serde_json::Value>) {
         let mut state = self.lock();
         state.source.options = options;
         state.loaded.clear();
     }
 
-    /// Sets what the editor said after its options; the options stay below.
+    /// Sets the editor's later settings, which take precedence over its options.
     pub fn set_editor_settings(&self, settings: Option<serde_json::Value>) {
         let mut state = self.lock();
         state.source.editor = settings;
         state.loaded.clear();
     }
 
-    /// Says whether a folder is trusted, and where it may send the key of each provider.
+    /// Records whether a folder is trusted, and to which address it may send each provider's key.
     pub fn set_trust(&self, folder: &Path, trusted: bool, redirects: &BTreeMap<String, String>) {
         let mut state = self.lock();
         let mut changed = if trusted {
@@ -134,11 +137,12 @@ impl ConfigStore {
             changed = true;
         }
         if changed {
+            // Only this folder's settings depend on its trust.
             state.loaded.remove(folder);
         }
     }
 
-    /// What the folder's own files would do if it were trusted. Nothing of it is taken over.
+    /// Describes what the folder's own files would do if it were trusted. Nothing of it takes effect.
     pub fn describe_folder(&self, folder: &Path) -> FolderDescription {
         let (source, trust) = {
             let state = self.lock();
@@ -147,12 +151,14 @@ impl ConfigStore {
         source.describe_folder(folder, &trust)
     }
 
-    /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
+    /// Reads all configuration again, including keys from the editor. Returns the problems in the files of `folders`,
+    /// each once.
     pub fn reload_config(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
         let mut state = self.lock();
         state.loaded.clear();
-        // What `pass_env` names now counts from here on.
+        // A variable that `pass_env` names now may reach child processes from here on.
         state.stripped.clear();
+        // `folder_config` takes the lock itself.
         drop(state);
         self.windows.forget_all();
         self.keys.forget_keys();
@@ -167,15 +173,18 @@ impl ConfigStore {
         problems
     }
 
-    /// A folder's configuration.
+    /// Returns a folder's configuration, loading it if necessary.
     pub fn folder_config(&self, folder: &Path) -> Arc<FolderConfig> {
         let mut state = self.lock();
+        // The lock is held while the files are read, so that a folder is loaded only once.
         if let Some(known) = state.loaded.get(folder) {
             return known.clone();
         }
         let loaded = state.source.load_settings(Some(folder), &state.trust);
+        // Before the settings can reach a provider or a log (I15).
         self.redactor.learn_all(&loaded.settings);
-        // Sessions of several folders share the launcher: what any of them names is kept from children.
+        // Sessions of several folders share the launcher, so a variable that any of them names is withheld from all
+        // children.
         let secret = loaded.settings.secret_env_names(&state.source.env);
         state.stripped.extend(secret);
         self.shared.set_stripped_env(state.stripped.clone());
@@ -207,14 +216,14 @@ impl ConfigStore {
         made
     }
 
-    /// Whether the configuration of any folder names a tool so.
+    /// Returns whether the configuration of any loaded folder has a tool of this name.
     pub fn names_tool(&self, name: &str) -> bool {
         let state = self.lock();
         let mut tools = state.loaded.values().flat_map(|folder| folder.tools.iter());
         tools.any(|tool| tool.name() == name)
     }
 
-    /// The workspace folders: name and path.
+    /// Returns the workspace folders as name and path.
     pub(super) fn workspace_roots(&self) -> Vec<(String, PathBuf)> {
         let folders = self.shared.workspace_folders();
         folders
@@ -223,7 +232,7 @@ impl ConfigStore {
             .collect()
     }
 
-    /// The user's own folder of configuration.
+    /// Returns the user's own configuration folder.
     pub(super) fn user_folder(&self) -> Option<PathBuf> {
         let state = self.lock();
         state
@@ -234,12 +243,12 @@ impl ConfigStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, ConfigStoreState> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tools that settings set up, and the person's own.
+/// Returns the tools that the settings set up, and the user's own.
 fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
     let web = WebFetch::new(settings.network.clone(), settings.tools.private_hosts.clone());
     let own = settings.tools.commands.iter().cloned();
@@ -353,7 +362,7 @@ impl SettingsSource for ConfigStore {
     }
 }
 
-/// Rules as written. The configuration has left out those that cannot be read, and lists them as unreadable.
+/// Parses rules. The configuration has already removed unreadable ones and lists them as unreadable.
 fn parse_rules(written: &[String]) -> Vec<Rule> {
     written
         .iter()

@@ -1,5 +1,7 @@
-//! Contents of files as they are kept for a session: on the disk without the keys that the server knows (I15), which are
-//! put in their places again when a content is read. Blocks.
+//! Stores file contents for a session, without the API keys that the server knows (I15), and restores the keys on
+//! reading.
+//!
+//! All functions block.
 
 use super::services::Services;
 use crate::base::hash;
@@ -7,7 +9,7 @@ use crate::config::Redactor;
 use crate::domain::SessionId;
 use crate::store::{KeptFiles, StoreError};
 
-/// Keeps and reads contents, each under the hash that it has with its keys.
+/// Stores and reads contents. Each is named by the hash of its original, with keys.
 #[derive(Clone)]
 pub(super) struct ContentReader {
     kept: KeptFiles,
@@ -24,7 +26,7 @@ impl ContentReader {
         }
     }
 
-    /// Keeps a content.
+    /// Stores a content.
     ///
     /// # Errors
     /// The disk fails.
@@ -34,15 +36,17 @@ impl ContentReader {
             .save_file(&self.session, &name, &self.redactor.mask_keys(bytes))
     }
 
-    /// Whether something is kept under that hash.
+    /// Returns whether a content with this hash is stored.
     pub(super) fn has_content(&self, name: &str) -> bool {
         self.kept.has_file(&self.session, name)
     }
 
-    /// What is kept under `hash`; none when nothing is, or it is not what it was: a key in it is not known any more, say.
+    /// Returns the content with this hash, or `None` if it is missing or cannot be restored exactly. The latter happens
+    /// if a key in it is no longer known.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let bytes = self.kept.read(&self.session, name).ok()??;
         let bytes = self.redactor.unmask_keys(bytes);
+        // A key that is no longer known stays masked, and a revert must not write that into the file.
         (hash::sha256(&bytes) == name).then_some(bytes)
     }
 }

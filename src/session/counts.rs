@@ -1,4 +1,4 @@
-//! What a session has done, counted from its events: live and after a restart alike (R-OBS).
+//! Counts what a session has done, from its events: the same live and after a restart (R-OBS).
 //!
 //! Pure. `actor` adds the errors to the server's totals and logs them.
 
@@ -7,30 +7,27 @@ use std::collections::BTreeMap;
 use crate::domain::{ErrorCode, Event, TerminalReason, ToolCallStatus, TurnEnd};
 use crate::turn::COMPACTION_FAILED;
 
-/// Warnings that report a failure; each is counted under its own code.
+/// Warnings that report a failure. Each is counted under its own code.
 const FAILURES: [&str; 3] = [COMPACTION_FAILED, "hook_failed", "recording_failed"];
 
-/// Counts of a session's events.
+/// The counts of a session's events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventCounts {
-    /// The last event that is counted.
+    /// The number of the last counted event.
     pub through: u64,
     /// Model calls that left an event.
     pub requests: u64,
-    /// Calls made again.
     pub retries: u64,
-    /// Summaries made of a history that grew too long.
     pub compactions: u64,
-    /// Turns cancelled.
     pub cancels: u64,
-    /// Tool calls by tool.
+    /// By tool name.
     pub tool_calls: BTreeMap<String, u64>,
-    /// Errors by code, those included that ended no turn.
+    /// By error code, including errors that ended no turn.
     pub errors: BTreeMap<&'static str, u64>,
 }
 
 impl EventCounts {
-    /// Takes in an event.
+    /// Counts an event.
     pub fn apply(&mut self, seq: u64, event: &Event) {
         self.through = self.through.max(seq);
         if let Some(code) = error_code(event) {
@@ -50,11 +47,13 @@ impl EventCounts {
     }
 
     fn count_retry(&mut self) {
+        // A failed attempt is a call too.
         self.retries += 1;
         self.requests += 1;
     }
 
     fn count_end(&mut self, end: &TurnEnd) {
+        // The last, failed attempt is reported only by the turn's error.
         let tried = end.error.as_ref().and_then(|error| error.attempts);
         self.requests += u64::from(tried.is_some_and(|attempts| attempts > 0));
         self.cancels += u64::from(matches!(
@@ -64,11 +63,11 @@ impl EventCounts {
     }
 }
 
-/// The code of the error that an event reports. What a person wanted is not an error.
+/// Returns the code of the error that an event reports. What the user wanted is not an error.
 pub(super) fn error_code(event: &Event) -> Option<&'static str> {
     match event {
         Event::Nested(nested) => match &nested.event {
-            // A sub-agent's end is the result of its call.
+            // A sub-agent's end is the result of its call, which is counted there.
             event @ (Event::Retry { .. } | Event::ToolCall(_) | Event::Warning { .. }) => error_code(event),
             _ => None,
         },

@@ -1,4 +1,6 @@
-//! What a day has cost in other servers, as the store has it.
+//! Reads from the store what a day has cost in other servers.
+//!
+//! It connects the turn's [`Ledger`] to the store, and must not judge limits.
 
 use std::sync::Arc;
 
@@ -7,12 +9,12 @@ use futures::future::{BoxFuture, FutureExt};
 use crate::store::{Store, StoreReader};
 use crate::turn::{DailySpendSource, Ledger, SpendSheet};
 
-/// The ledger of a server with this store.
+/// Creates the ledger of a server with this store.
 pub fn build_ledger(store: &Store) -> Arc<Ledger> {
     Ledger::new(Arc::new(StoredDailySpend(store.reader.clone())))
 }
 
-/// Reads days from the store.
+/// Reads daily spending from the store.
 struct StoredDailySpend(StoreReader);
 
 impl DailySpendSource for StoredDailySpend {
@@ -23,7 +25,7 @@ impl DailySpendSource for StoredDailySpend {
                 Ok(rows) => {
                     let mut sheet = SpendSheet::default();
                     for (account, spent, raised) in rows {
-                        // Under the empty name stands only what the limit of all was raised by.
+                        // The empty account only holds by how much the overall limit was raised.
                         if !account.is_empty() {
                             sheet.spent.insert(account.clone(), spent);
                         }
@@ -33,6 +35,7 @@ impl DailySpendSource for StoredDailySpend {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "what the day has cost in other servers was not read");
+                    // Without the store the limit still holds for this server's own spending.
                     None
                 }
             }

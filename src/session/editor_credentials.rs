@@ -1,7 +1,9 @@
-//! API keys that the editor hands over (R-SEC): asked for where a provider has none, and known to this process alone.
+//! API keys from the editor (R-SEC), requested if a provider has none, and known only to this process.
 //!
-//! A key is told to the redactor before anybody else sees it. It is in no settings that are kept, no event and no record.
-//! That the editor has none is remembered too; that it did not answer is not, but for those who would only take over.
+//! A key is registered with the redactor before anyone else sees it (I15). It is in no stored settings, event or
+//! record.
+//!
+//! The answer that the editor has no key is cached too. A missing answer is not, except for fallbacks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,19 +14,19 @@ use tokio::sync::OnceCell;
 use crate::config::Redactor;
 use crate::tool::{EditorError, EditorLink};
 
-/// What the editor said: a key, or that it has none.
+/// The editor's answer: a key, or that it has none.
 type CredentialAnswer = Result<Option<SecretString>, EditorError>;
 
-/// The keys of the editor.
+/// The editor's keys, by provider.
 pub struct EditorKeys {
     editor: Arc<dyn EditorLink>,
     redactor: Redactor,
-    /// By provider. Who finds a question on its way waits for its answer.
+    /// By provider. Concurrent requests share one question.
     asked: Mutex<HashMap<String, Arc<OnceCell<CredentialAnswer>>>>,
 }
 
 impl EditorKeys {
-    /// Nobody is asked yet.
+    /// Creates the cache; the editor is not asked yet.
     pub fn new(editor: Arc<dyn EditorLink>, redactor: Redactor) -> Self {
         Self {
             editor,
@@ -33,30 +35,31 @@ impl EditorKeys {
         }
     }
 
-    /// What knows every key so far.
+    /// Returns the redactor, which knows every key so far.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Whether the editor can be asked.
+    /// Returns whether the editor can provide keys.
     pub(super) fn can_ask(&self) -> bool {
         self.editor.abilities().credentials
     }
 
-    /// The key of a provider, if the editor gave one.
+    /// Returns the key of a provider, if the editor has provided one.
     pub(super) fn known_key(&self, provider: &str) -> Option<SecretString> {
         self.lock().get(provider)?.get()?.as_ref().ok()?.clone()
     }
 
-    /// Asks for the key of a provider, unless the answer is known. Dropping the future is safe.
+    /// Requests the key of a provider, unless the answer is cached. Dropping the future is safe.
     pub(super) async fn request_key(&self, provider: &str) -> CredentialAnswer {
+        // The editor did not answer last time; that is no answer to keep.
         if let Some(Err(_)) = self.answer_cell(provider).get() {
             self.lock().remove(provider);
         }
         self.ask_once(provider).await
     }
 
-    /// The same, but for a provider about which the editor was silent: it is not asked again.
+    /// Requests a key like [`Self::request_key`], but does not ask again if the editor did not answer before.
     pub(super) async fn ask_once(&self, provider: &str) -> CredentialAnswer {
         if !self.can_ask() {
             return Ok(None);
@@ -79,22 +82,23 @@ impl EditorKeys {
         Ok(key)
     }
 
-    /// The provider refused this key: the editor is asked again when one is needed.
+    /// Forgets a key that the provider rejected, so that the editor is asked again when one is needed.
     pub(super) fn forget_refused_key(&self, provider: &str, key: &SecretString) {
         let is_it = |cell: &OnceCell<CredentialAnswer>| {
             let known = cell.get().and_then(|answer| answer.as_ref().ok()?.as_ref());
+            // Only this key: a newer one may have arrived meanwhile.
             known.is_some_and(|known| known.expose_secret() == key.expose_secret())
         };
         self.lock().retain(|name, cell| name != provider || !is_it(cell));
     }
 
-    /// The editor is asked again for all of them.
+    /// Forgets all answers.
     pub(super) fn forget_keys(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<CredentialAnswer>>>> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
     use crate::tool::{DocumentEdit, EditorAbilities};
 
-    /// Knows the key of `anthropic`, is silent about `slow`, and has no other.
+    /// Knows the key of `anthropic`, does not answer about `slow`, and has no other.
     #[derive(Default)]
     struct Safe(AtomicUsize);
 
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_question_serves_all_and_a_missing_key_is_remembered() {
+    async fn concurrent_requests_share_one_question_and_a_missing_key_is_cached() {
         let (keys, safe, redactor) = keys();
         let (one, two) = futures::join!(keys.request_key("anthropic"), keys.request_key("anthropic"));
         assert_eq!(exposed(one), Some("sk-canary-0".to_owned()));
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_not_remembered_and_a_refused_key_is_asked_for_again() {
+    async fn silence_is_not_cached_and_a_rejected_key_is_requested_again() {
         let (keys, safe, _) = keys();
         assert!(keys.request_key("slow").await.is_err() && keys.request_key("slow").await.is_err());
         assert!(keys.ask_once("slow").await.is_err());

@@ -1,5 +1,8 @@
-//! The end of a turn, however it came: what is in progress is kept, every call has its one result, and
-//! `TurnEnded` is the last of its turn (I3). The same code settles a turn that a crash has cut.
+//! The end of a turn, however it came. The message in progress is kept, every call gets its one result (I4), and
+//! `TurnEnded` is the last event of its turn (I3).
+//!
+//! The same rules repair a turn that a crash has cut. This module must not decide why a turn ends; it settles what is
+//! open.
 
 use std::cmp::Reverse;
 use std::iter;
@@ -17,19 +20,20 @@ use crate::domain::{
 use crate::store::{Loss, StoreError, StoreHealth};
 use crate::turn::{Stopped, TurnFinish};
 
-/// Goes ahead of what was said.
+/// Precedes the text of a lost message.
 const UNSETTLED: &str = "input sent to an earlier turn was lost; send it again if it still matters";
 
 impl Actor {
-    /// The turn's task has returned.
+    /// Settles the end of a turn whose task has returned.
     pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, Stopped>, TaskError>) {
+        // Everything that the turn reported must be recorded before its end (I3).
         while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
             self.handle_turn_message(message);
         }
         let stopping = self.turn.as_ref().and_then(|turn| turn.stopping);
         let (mut degraded, mut summed_up) = (false, false);
         let (reason, error) = match (stopping, ended) {
-            // It was done before it saw that it should stop.
+            // The turn was done before it noticed the cancel, so its own end counts.
             (_, Ok(Ok(finish))) => {
                 (degraded, summed_up) = (finish.degraded, finish.summed_up);
                 (finish.reason, finish.error)
@@ -44,6 +48,7 @@ impl Actor {
             (None, Err(TaskError::Aborted)) => internal_error_end("the turn's task was dropped"),
         };
         let state = reason.to_turn_state(summed_up);
+        // R-ERR-3: after a failure under `degrade` the turn can end no better than degraded.
         let state = if degraded { state.after_failure() } else { state };
         self.settle_turn(reason, state, error);
     }
@@ -63,15 +68,16 @@ impl Actor {
 
     /// Ends the running turn for `reason`.
     fn settle_turn(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
+        // The order of R-CANCEL: the unfinished message, the results of open calls, `turnEnded`.
         self.keep_partial();
         let turn = self.turn.as_ref().map(|turn| turn.id.clone());
         self.settle_subagents(turn);
         self.settle_calls(reason);
-        // What a compaction has asked is never asked again: there is nothing to go on with.
+        // A compaction cannot be resumed, so its questions are never asked again.
         if reason != TerminalReason::ServerStopped || self.state.upkeep {
             self.drop_inquiries(match reason {
                 TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => ResolvedBy::Cancel,
-                // Time ran out in the last step, and was asked for; it is done.
+                // Time ran out in the last step and the user was asked; the turn is done.
                 _ => ResolvedBy::Rule,
             });
         }
@@ -86,6 +92,7 @@ impl Actor {
             unused_steers,
         };
         self.count_turn_end(&end);
+        // The waiter is notified only when the client has received `turnEnded` (R-WIRE-1).
         let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
         self.roll.set_running(&self.info.id, false);
@@ -113,7 +120,7 @@ impl Actor {
         }
     }
 
-    /// What was shown of the message in progress is kept, marked incomplete; calls alone are taken back.
+    /// Keeps what was shown of the message in progress, marked as incomplete. Tool calls alone are retracted.
     fn keep_partial(&mut self) {
         let Some(partial) = self.partial.take() else {
             return;
@@ -132,7 +139,7 @@ impl Actor {
         self.record_event(Event::Message(Arc::new(message)));
     }
 
-    /// Every call gets its result, except one whose approval stays open over the server's end (R-APPR-4).
+    /// Gives every open call its result, except one whose approval outlives the server's end (R-APPR-4).
     fn settle_calls(&mut self, reason: TerminalReason) {
         let stays_open = reason == TerminalReason::ServerStopped;
         let (status, text) = match reason {
@@ -156,12 +163,12 @@ impl Actor {
         }
     }
 
-    /// What sub-agents have open ends with their turn, however that ends: nobody could go on with it.
+    /// Settles what sub-agents have open when their turn ends. Nobody could continue it.
     fn settle_subagents(&mut self, turn: Option<TurnId>) {
         self.settle_below(turn, None);
     }
 
-    /// What sub-agents of a call that ends have open ends before it.
+    /// Settles what the sub-agents of a call have open before the call itself ends.
     pub(super) fn settle_subagents_of(&mut self, call: &ToolCallId) {
         let Some(turn) = self.turn.as_ref().map(|turn| turn.id.clone()) else {
             return;
@@ -171,7 +178,7 @@ impl Actor {
 
     fn settle_below(&mut self, turn: Option<TurnId>, top: Option<&ToolCallId>) {
         let calls = &self.state.calls;
-        // The call that made the sub-agent, the one that made whoever called that, and so on.
+        // The call that started the sub-agent, the call that started its parent, and so on.
         let above = |parent: &Option<ToolCallId>| -> Vec<ToolCallId> {
             let of = |id: &ToolCallId| calls.get(id)?.parent.clone();
             iter::successors(parent.clone(), of).collect()
@@ -182,7 +189,7 @@ impl Actor {
         };
         let nested = calls.values().map(|call| (above(&call.parent), call));
         let mut open: Vec<_> = nested.filter(|(above, _)| is_below(above)).collect();
-        // What a sub-agent does, it does while the call runs that made it: the innermost end first.
+        // A sub-agent works while the call that started it runs, so the innermost calls end first.
         open.sort_by_key(|(above, _)| Reverse(above.len()));
         let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
         let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
@@ -218,7 +225,7 @@ impl Actor {
         }
     }
 
-    /// Settles an open question with no.
+    /// Denies an open approval.
     pub(super) fn deny_approval(&mut self, approval: &Approval, by: ResolvedBy) {
         self.record_event(Event::ApprovalResolved {
             approval: approval.id.clone(),
@@ -228,7 +235,7 @@ impl Actor {
         });
     }
 
-    /// Gives a call that will not run (any more) its one result.
+    /// Gives a call that will not run (again) its one result.
     pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
         let title = self
             .state
@@ -250,15 +257,16 @@ impl Actor {
         }));
     }
 
-    /// What a crash has cut, or a store that lost records has torn, is made whole.
+    /// Repairs what a crash has cut, or what a full store has lost.
     pub(super) fn repair_after_crash(&mut self, partials: Vec<PartialMessage>) {
         self.mend_turn(partials);
         self.mend_strays();
     }
 
-    /// What no record settles and no turn waits for: the store was full and has lost the record that settled
-    /// it. A steer is given back in words, never said in a turn that it was not meant for (I16); a question
-    /// about a call that is over is closed; a call that nobody was asked about may have run, and does not run twice.
+    /// Settles records that no turn waits for, because a full store lost the records that settled them.
+    ///
+    /// A steer is returned as a warning, never sent in a turn that it was not meant for (I16). A question about a
+    /// finished call is closed. A call without a question may have run, and must not run twice.
     fn mend_strays(&mut self) {
         self.settle_subagents(None);
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
@@ -292,14 +300,14 @@ impl Actor {
             self.decisions.remove(&approval.id);
             self.deny_approval(&approval, ResolvedBy::Cancel);
         }
-        // Only the server's end leaves an inquiry open.
+        // Only the server's end leaves inquiries open.
         let stopped = (self.state.last_end.as_ref()).map(|(_, reason)| *reason);
         if stopped != Some(TerminalReason::ServerStopped) {
             self.drop_inquiries(ResolvedBy::Cancel);
         }
     }
 
-    /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
+    /// Gives a turn that a crash has cut its end (R-CANCEL): the unfinished message, the results, the end.
     fn mend_turn(&mut self, partials: Vec<PartialMessage>) {
         let Some(turn) = self.state.open_turn.clone() else {
             return;
@@ -315,6 +323,7 @@ impl Actor {
             );
         }
         self.settle_subagents(Some(turn.clone()));
+        // Calls with an open question stay open, so that a resumed turn can ask again (R-APPR-4).
         let mut asked: Vec<_> = self
             .state
             .approvals
@@ -344,7 +353,7 @@ impl Actor {
         self.record_of(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
     }
 
-    /// What a compaction has asked ends with it.
+    /// Settles what a compaction has asked; it ends with the compaction.
     fn mend_inquiries(&mut self, turn: &crate::domain::TurnId) {
         let open: Vec<_> = (self.state.inquiries.iter())
             .map(|open| open.inquiry.clone())
@@ -390,7 +399,7 @@ impl Actor {
     }
 }
 
-/// What an inquiry comes to that is dropped with whoever asked.
+/// Returns the resolution of an inquiry that is dropped with the sub-agent that asked.
 fn unanswered_inquiry_event(inquiry: &Arc<Inquiry>) -> Event {
     Event::InquiryResolved {
         inquiry: inquiry.clone(),
@@ -401,7 +410,7 @@ fn unanswered_inquiry_event(inquiry: &Arc<Inquiry>) -> Event {
 
 fn send_turn_end(turn: ActiveTurn, end: TurnEnd) {
     if let Some(waiter) = turn.waiter {
-        // Whoever asked may be gone; the event has told everyone else.
+        // The caller may be gone; everyone else learns of the end from the event.
         let _ = waiter.send(TurnOutcome {
             turn: turn.id,
             end,
@@ -439,7 +448,7 @@ fn internal_error_end(why: &str) -> (TerminalReason, Option<AgentError>) {
     (TerminalReason::InternalError, Some(error))
 }
 
-/// Why a cancel ends the turn, by what it met.
+/// Returns the reason of a cancelled turn, depending on what it was doing.
 pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
     if in_tools {
         TerminalReason::AbortedTools

@@ -1,5 +1,6 @@
-//! A new session of what another has up to the end of a turn: its events under new numbers, the outputs and the files
-//! that were kept for it. Not what was allowed for it alone (R-APPR-3), nor what waits in it.
+//! Forks a session at the end of a turn: copies its events under new numbers, and shares its stored outputs and files.
+//!
+//! Grants of the session (R-APPR-3) and everything that waits in it are not copied. The original is only read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::domain::{
 };
 use crate::store::{SessionRow, StoreWrite, StoredEvent};
 
-/// A title is cut to this many characters.
+/// The characters to which a title is cut.
 const TITLE: usize = 200;
 
 impl SessionManager {
-    /// A new session of `id` up to the end of `turn`, or of the last one that has ended; its id and title.
+    /// Creates a session from `id` up to the end of `turn`, or of the last finished turn. Returns its id and title.
     ///
     /// # Errors
-    /// There is no such session, it has no such turn or none that has ended, or the store fails.
+    /// There is no such session or turn, no turn has ended, or the store fails.
     pub async fn fork_session(
         &self,
         id: &SessionId,
@@ -32,10 +33,10 @@ impl SessionManager {
             reply,
         };
         let loaded = self.send_request(id, load).await?;
-        // The store ends with the server; then what it has is what there is.
+        // An error means that the store ended with the server; then use what it has.
         let _ = loaded.passed.await;
         let store = &self.services().store;
-        // What only the memory has would be missing in the new session, and that would be missing with it.
+        // What only memory has would be missing from the fork.
         wait_until_stored(&store.writes).await?;
         let row = store.reader.read_session(id).await.map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
@@ -63,6 +64,7 @@ impl SessionManager {
             .send(StoreWrite::CreateSession(Box::new(new)))
             .await
             .map_err(to_command_error)?;
+        // Known before copying, because a question must not be copied without its answer.
         let settled = self.settled_approvals(id, last).await?;
         let mut turns = Vec::new();
         let mut open = BTreeMap::new();
@@ -94,6 +96,7 @@ impl SessionManager {
                 }
             }
         }
+        // I4: every copied call needs its one result.
         for call in open.into_values() {
             put(None, clock::wall_ms(), Event::ToolCall(not_taken(call))).await?;
         }
@@ -111,7 +114,7 @@ impl SessionManager {
         Ok((fork, title))
     }
 
-    /// The approvals that are settled up to an event.
+    /// Returns the approvals that are settled up to an event.
     async fn settled_approvals(
         &self,
         id: &SessionId,
@@ -129,7 +132,7 @@ impl SessionManager {
         Ok(settled)
     }
 
-    /// The number of the end of `turn`, or of the last that has ended.
+    /// Returns the number of the end of `turn`, or of the last finished turn.
     async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, CommandError> {
         let reader = &self.services().store.reader;
         let Some(turn) = turn else {
@@ -145,7 +148,7 @@ impl SessionManager {
         end.map(|end| end.seq).ok_or(CommandError::UnknownTurn(turn))
     }
 
-    /// What its turns changed of files can be taken back in the new session too.
+    /// Copies the file changes of the turns, so that they can be reverted in the fork too.
     async fn take_changes_along(
         &self,
         id: &SessionId,
@@ -169,7 +172,7 @@ impl SessionManager {
                     done,
                 };
                 store.writes.send(write).await.map_err(to_command_error)?;
-                // It is told once the store has it; where the store ends, the barrier after it says so.
+                // Notified once the store has it. If the store ends, the barrier after it reports that.
                 let _ = stored.await;
             }
         }
@@ -177,7 +180,7 @@ impl SessionManager {
     }
 }
 
-/// A call that waits for an answer, in the session that it waits in: in the new one it is over.
+/// Ends a call that awaits approval in the original session.
 fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
     let why = "not run: it awaits approval in the original session";
     ToolCallUpdate {
@@ -190,17 +193,17 @@ fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
     }
 }
 
-/// The event as the new session has it; none where it is no part of what was said and done.
+/// Returns the event for the fork, or `None` if it is not part of the conversation.
 fn taken_along(mut event: Event, settled: &HashSet<ApprovalId>) -> Option<Event> {
     match &mut event {
-        // One question has one answer: what is open is asked in the session that it was asked in.
+        // A question has one answer, so an open one stays in the original session only.
         Event::ApprovalRequested(approval) if !settled.contains(&approval.id) => return None,
-        // Nothing waits in the new session, and a day's limit was raised once.
+        // Nothing waits in the fork, and a day's limit was raised only once.
         Event::QueueChanged(_)
         | Event::InquiryRequested(_)
         | Event::InquiryResolved { .. }
         | Event::Delta(_) => return None,
-        // What it cost, it cost once: without a provider it is not added to the day.
+        // The cost occurred once: without a provider it is not added to the day again.
         Event::Usage { provider, .. } => *provider = None,
         _ => {}
     }
@@ -216,7 +219,7 @@ fn append_event_write(fork: &SessionId, stored: StoredEvent) -> StoreWrite {
             at_ms: stored.at_ms,
             event: stored.event,
             permit: None,
-            // Whoever wants it loads it.
+            // Clients that want the fork load it.
             in_page: true,
         },
         drops: Vec::new(),

@@ -1,5 +1,7 @@
-//! Inquiries: limits and questions that a person is asked about, from the turn's wish to the answer. Durable as
-//! approvals are: the server's end leaves them open, a resumed turn asks them again under their ids.
+//! Inquiries: limits and questions that the user is asked about, from the turn's request to the answer.
+//!
+//! They are durable like approvals. The server's end leaves them open, and a resumed turn asks them again under their
+//! ids.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
 }
 
 impl Actor {
-    /// The turn wants to ask. Where the client takes no questions it is told so at once.
+    /// Opens an inquiry for the turn. If the client takes no questions, the turn is answered immediately.
     pub(super) fn open_inquiry(&mut self, asked: Inquire, reply: oneshot::Sender<Option<InquiryReply>>) {
         let (inquiry, again) = match asked {
             Inquire::Again(inquiry) => (inquiry, true),
@@ -39,13 +41,13 @@ impl Actor {
         turn.inquiries.insert(inquiry.id.clone(), reply);
         self.pause_clock();
         self.record_event(Event::InquiryRequested(inquiry.clone()));
-        // Answered while the turn was interrupted: acted upon now.
+        // The answer came while the turn was interrupted; apply it now.
         if let Some(decided) = decided {
             self.settle_inquiry(inquiry, decided, ResolvedBy::Person, None);
         }
     }
 
-    /// What a call asks that was interrupted while it waited for the answer.
+    /// Returns the open inquiry of a call that was interrupted while it waited for the answer.
     fn left_open(&self, subject: &RequestSubject) -> Option<Arc<Inquiry>> {
         match subject {
             RequestSubject::Question(question) => {
@@ -56,7 +58,7 @@ impl Actor {
         }
     }
 
-    /// A person has answered.
+    /// Handles the user's answer.
     pub(super) async fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
         let (inquiry, said) = match self.check_answer(&id, said).await {
             Ok(answer) => answer,
@@ -74,7 +76,7 @@ impl Actor {
             self.settle_inquiry(inquiry, said, ResolvedBy::Person, Some(done));
             return;
         }
-        // The turn that asked is interrupted: kept until it is resumed.
+        // The turn that asked is interrupted; keep the answer until the turn is resumed.
         self.replies.insert(id.clone(), said.clone());
         self.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
@@ -86,7 +88,7 @@ impl Actor {
         });
     }
 
-    /// The inquiry, if it is open and unanswered, and the answer fits.
+    /// Returns the inquiry and the answer, if the inquiry is open and unanswered, and the answer fits.
     async fn check_answer(
         &mut self,
         id: &InquiryId,
@@ -108,7 +110,7 @@ impl Actor {
         }
     }
 
-    /// Records what an inquiry came to, and tells the turn that waits for it.
+    /// Records the result of an inquiry, and answers the turn that waits for it.
     pub(super) fn settle_inquiry(
         &mut self,
         inquiry: Arc<Inquiry>,
@@ -118,6 +120,7 @@ impl Actor {
     ) {
         let id = inquiry.id.clone();
         self.replies.remove(&id);
+        // Limits of the day belong to the server, not to the turn that asked.
         if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
             let ledger = &self.services.ledger;
             ledger.raise_day(reached.limit, reached.provider.as_deref(), Cost(*by));
@@ -137,7 +140,7 @@ impl Actor {
         self.run_clock();
     }
 
-    /// All that is open is settled without an answer: the turn has ended, or a new prompt was sent.
+    /// Settles all open inquiries without an answer, because the turn has ended or a new prompt was sent.
     pub(super) fn drop_inquiries(&mut self, by: ResolvedBy) {
         let open: Vec<_> = (self.state.inquiries.iter())
             .map(|open| open.inquiry.clone())
@@ -148,8 +151,8 @@ impl Actor {
         }
     }
 
-    /// What an interrupted turn left open and a resumed one asks again first. A call's own question is not among
-    /// them: the call asks it again itself.
+    /// Returns the inquiries that a resumed turn asks again first. A call's own question is not among them: the call
+    /// asks it again itself.
     pub(super) fn carried_inquiries(&self) -> Vec<Arc<Inquiry>> {
         (self.state.inquiries.iter())
             .map(|open| open.inquiry.clone())

@@ -1,4 +1,7 @@
-//! Making a session live: its lock, its fold, the mending of what a crash has cut.
+//! Makes a session live: takes its lock, folds its events, and repairs what a crash has cut.
+//!
+//! While a session is only shown, its row and a page are enough (R-SESS-2); folding waits until something is done with
+//! it. The repairs themselves are in `finish`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,19 +20,18 @@ use crate::store::{
 };
 use crate::tool::{ContentSink, ContentWriter};
 
-/// R-SESS-1: how long a session that another server lets go is waited for.
+/// How long to wait for a session that another server is releasing (R-SESS-1).
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// How a session was left.
+/// The state in which a session was left.
 enum HistoryRest {
-    /// Nothing is open in it.
     Quiet,
-    /// A turn without an end, a message in progress, a question, words that nobody has seen.
+    /// It has a turn without an end, a message in progress, an open question, or messages that no model has seen.
     Unsettled,
 }
 
 impl Actor {
-    /// Makes the session live, unless it is, and tells what of it could not be read.
+    /// Makes the session live, unless it is, and reports unreadable records.
     pub(super) async fn open(&mut self) -> Result<(), CommandError> {
         self.take_lock().await?;
         match self.stage {
@@ -43,8 +45,9 @@ impl Actor {
         Ok(())
     }
 
-    /// Takes the session over to show it. Its events are folded only if there is something to mend, which has to
-    /// stand in the page: a long session is shown at once (R-SESS-2). What could not be read is left in `skipped`.
+    /// Takes the session over to show it. Its events are folded only if something must be repaired, because the page
+    /// must contain the repair. So a long session shows immediately (R-SESS-2). Unreadable records are left in
+    /// `skipped`.
     pub(super) async fn load_for_display(&mut self) -> Result<(), CommandError> {
         self.take_lock().await?;
         if self.stage != LoadState::Stored {
@@ -68,7 +71,7 @@ impl Actor {
             return Ok(());
         }
         let holder = Holder::for_this_process((self.services.client_name)());
-        // Nobody else can know a session that was just made.
+        // No other server can know a session that was just created.
         let wait = if self.stage == LoadState::Stored {
             LOCK_WAIT
         } else {
@@ -82,7 +85,7 @@ impl Actor {
             .await
         {
             Ok(lock) => self.lock = Some(lock),
-            // A disk that takes no lock file does not stop what goes on in memory (R-ERR-2); tried again later.
+            // A disk that takes no lock file does not stop work in memory (R-ERR-2). The next command tries again.
             Err(LockError::Store(error)) if self.stage != LoadState::Stored => self.warn_unlocked(&error),
             Err(error) => return Err(self.lock_refused(error)),
         }
@@ -100,7 +103,7 @@ impl Actor {
         self.emit_warning("session_unlocked", message);
     }
 
-    /// Tells of what is not stored with the session.
+    /// Sends a warning that is not stored with the session.
     fn emit_warning(&mut self, code: &'static str, message: String) {
         tracing::warn!(session = %self.info.id, code, "{message}");
         self.out.push_back(StoreWrite::Warn { code, message });
@@ -114,7 +117,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Counts the events of a session that is not open, from the last that is counted.
+    /// Counts the events of a session that is not open, from the last counted one on.
     pub(super) async fn count_stored_events(&mut self) {
         if matches!(self.stage, LoadState::New | LoadState::Open) {
             return;
@@ -137,7 +140,7 @@ impl Actor {
         }
     }
 
-    /// What can be told without the events, but for the last that matter.
+    /// Reads the session's row and pending records, without its events.
     async fn read_row(&mut self) -> Result<HistoryRest, CommandError> {
         let reader = self.services.store.reader.clone();
         let row = reader
@@ -160,7 +163,7 @@ impl Actor {
             }
             _ => None,
         });
-        // Its turn runs in another server, or was cut by a crash and waits to be mended.
+        // Its turn runs in another server, or was cut by a crash and waits for repair.
         self.elsewhere = self.state.open_turn.is_some()
             && self.lock.is_none()
             && self.services.store.locks.is_held(&self.info.id).unwrap_or(false);
@@ -170,7 +173,7 @@ impl Actor {
         self.replies = recorded_replies(&pending);
         self.partial = partial_messages(&pending, self.state.open_turn.as_ref()).pop();
         self.take_queue(&pending);
-        // What waits for its turn needs no mending.
+        // Queued prompts need no repair.
         let settled = pending
             .iter()
             .all(|row| matches!(row, PendingEvent::Queued { .. }));
@@ -199,7 +202,7 @@ impl Actor {
         self.state.open_turn.clone_from(&row.open_turn);
     }
 
-    /// Folds all events, then mends what a crash has cut. Where that fails, the session is let go.
+    /// Folds all events, then repairs what a crash has cut. If that fails, the session is released.
     async fn fold_events(&mut self) -> Result<(), CommandError> {
         let folded = self.read_all().await;
         if folded.is_err() {
@@ -216,8 +219,10 @@ impl Actor {
             .await
             .map_err(to_command_error)?;
         let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
+        // From scratch: the fold must not add to what was read from the row.
         self.state = SessionState::default();
         self.take_row(&row);
+        // The fold finds the open turn itself.
         self.state.open_turn = None;
         let mut skipped = Vec::new();
         let mut pages = reader.walk_events(&self.info.id, 0);
@@ -227,10 +232,11 @@ impl Actor {
             }
             skipped.extend(page.skipped);
         }
+        // The counter is this process's own once it has counted calls.
         if self.requests.get() == 0 {
             self.requests.add(self.state.counts.requests);
         }
-        // The row is written with the events; where it knows more, the record that said so was torn.
+        // The row is written together with the events. If it knows more, the record that said so was torn.
         self.state.usage = row.usage;
         self.state.cost = row.cost;
         self.state.known_cost = self.state.known_cost.max(row.cost.unwrap_or_default());
@@ -248,6 +254,7 @@ impl Actor {
             .await
             .map_err(to_command_error)?;
         self.stage = LoadState::Open;
+        // Clients answer by the id alone, so the registry must know where it belongs.
         for open in &self.state.approvals {
             self.roll
                 .set_approval_session(&open.approval.id, Some(&self.info.id));
@@ -266,13 +273,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Grants of the folder may have come from another session or server since.
+    /// Rereads the grants: those of the folder may have been added by another session or server.
     ///
     /// # Errors
-    /// A newer agentls has migrated the store: nothing that begins now could be kept (R-SESS-5).
+    /// A newer agentls has migrated the store, so nothing that begins now could be kept (R-SESS-5).
     pub(super) async fn refresh_grants(&mut self) -> Result<(), CommandError> {
         if self.granted {
-            // What was granted here may be on its way to the disk; while that fails, memory knows best.
+            // Grants of this session may not be on the disk yet. While the disk fails, memory has the newest state.
             match self.flush().await {
                 Ok(StoreHealth::Ok) => self.granted = false,
                 Ok(StoreHealth::Degraded { .. } | StoreHealth::Gone(_)) | Err(_) => return Ok(()),
@@ -304,7 +311,7 @@ impl Actor {
         }
     }
 
-    /// Where this session's long outputs are kept.
+    /// Returns the storage of this session's long outputs.
     pub(super) fn content_sink(&self) -> Arc<dyn ContentSink> {
         Arc::new(SessionSink {
             content: self.services.store.content.clone(),
@@ -313,8 +320,8 @@ impl Actor {
     }
 }
 
-/// The messages in progress of the open turn. Rows of others are left over where the store was full and has lost the
-/// record that settled them.
+/// Returns the messages in progress of the open turn. Records of other turns are left over from a full store that lost
+/// the records that settled them.
 fn partial_messages(pending: &[PendingEvent], open: Option<&TurnId>) -> Vec<PartialMessage> {
     let mut partials = Vec::new();
     for row in pending {
@@ -341,7 +348,7 @@ fn pending_steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
     pending.iter().filter_map(steer).collect()
 }
 
-/// A piece goes on where those before it end; one after a gap (the disk failed, and there was no room) is left.
+/// Appends a piece to its message. A piece after a gap (the disk failed, and memory was full) is dropped.
 fn join(partials: &mut Vec<PartialMessage>, message: MessageId, before: u64, text: &str, reasoning: &str) {
     let place = partials.iter().position(|partial| partial.message == message);
     let place = place.unwrap_or_else(|| {
@@ -399,15 +406,15 @@ pub(super) fn to_command_error(error: StoreError) -> CommandError {
     CommandError::Store(Box::new(error.into()))
 }
 
-/// Waits until all that was sent is on the disk.
+/// Waits until everything that was sent is on the disk.
 ///
 /// # Errors
-/// It does not get there: the disk fails, or the store has ended.
+/// The disk fails, or the store has ended.
 pub(super) async fn wait_until_stored(writes: &StoreHandle) -> Result<(), CommandError> {
     all_stored(writes.flush_writes().await.map_err(to_command_error)?)
 }
 
-/// What a person is told who wants what is on the disk, while not all of it gets there.
+/// Rejects an operation that needs the data on the disk while the store is not healthy.
 pub(super) fn all_stored(health: StoreHealth) -> Result<(), CommandError> {
     match health {
         StoreHealth::Ok => Ok(()),
@@ -447,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_join_up_to_a_gap() {
+    fn pieces_are_joined_up_to_a_gap() {
         let mut partials = Vec::new();
         for (message, before, text, reasoning) in [
             ("m", 0, "", "hm"),

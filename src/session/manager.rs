@@ -1,4 +1,7 @@
-//! All live sessions: finds them, makes them live, ends them.
+//! The registry of live sessions: finds them, loads them on demand, and ends them.
+//!
+//! It owns the mailboxes and tasks of the actors. It must not know a session's state: every question is a
+//! [`SessionCommand`]. One lock covers posting and unloading, so that no command is lost to an actor that leaves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -16,8 +19,8 @@ use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, Sess
 use crate::provider::Effort;
 use crate::store::{ContentChoice, StoreError, StoreWrite};
 
-/// The write that remembers a choice for new sessions; none where nothing is to be remembered. The mode `full` holds for
-/// the session alone that it was chosen for.
+/// Returns the write that remembers a choice for new sessions of the folder, or `None` if there is nothing to remember.
+/// The mode `full` applies only to the session for which it was chosen.
 pub(super) fn remembered_choice_write(info: &SessionInfo, mut choice: ContentChoice) -> Option<StoreWrite> {
     choice.mode = choice.mode.filter(|mode| *mode != Mode::Full);
     if choice == ContentChoice::default() {
@@ -31,7 +34,7 @@ pub(super) fn remembered_choice_write(info: &SessionInfo, mut choice: ContentCho
     })
 }
 
-/// How many commands of one session may wait; more are refused as busy.
+/// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
 
 /// All live sessions of a server.
@@ -40,49 +43,47 @@ pub struct SessionManager {
     roll: Arc<LiveSessions>,
 }
 
-/// Which sessions are live, and the way to them.
+/// The table of live sessions, shared with their actors.
 #[derive(Default)]
 pub(super) struct LiveSessions {
     live: Mutex<LiveSessionTable>,
-    /// Which live session asked an open approval: clients answer by its id alone.
+    /// The live session of each open approval. Clients answer by the approval's id alone.
     asked: Mutex<HashMap<ApprovalId, SessionId>>,
-    /// The same of inquiries.
+    /// The live session of each open inquiry.
     inquired: Mutex<HashMap<InquiryId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
     activity: watch::Sender<ServerActivity>,
 }
 
-/// What a status bar shows of the server as a whole.
+/// The server's activity, for a status bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerActivity {
-    /// Running turns.
     pub turns: usize,
-    /// Open approvals and inquiries of live sessions.
     pub approvals: usize,
 }
 
-/// In the order of their ids, so that whatever is done to all is done in the same order every time.
+/// Ordered by id, so that operations on all sessions have a reproducible order.
 #[derive(Default)]
 struct LiveSessionTable {
     live: BTreeMap<SessionId, LiveSession>,
     /// The number of the actor that was started last.
     started: u64,
-    /// The server ends: no session is made live any more.
+    /// The server ends, and no session is loaded any more.
     ended: bool,
 }
 
 struct LiveSession {
     commands: mpsc::Sender<SessionCommand>,
-    /// How many commands were posted.
+    /// The number of commands posted so far.
     posted: u64,
     cancels: Arc<CancelQueue>,
     task: AbortOnDrop<()>,
-    /// Tells it from an actor of the same session that is still leaving.
+    /// Distinguishes the actor from an earlier one of the same session that is still leaving.
     number: u64,
 }
 
 impl SessionManager {
-    /// No session is live yet.
+    /// Creates a manager without live sessions.
     pub fn new(services: Arc<Services>) -> Self {
         Self {
             services,
@@ -90,12 +91,12 @@ impl SessionManager {
         }
     }
 
-    /// What the sessions share.
+    /// Returns what the sessions share.
     pub fn services(&self) -> &Arc<Services> {
         &self.services
     }
 
-    /// A new session, with what is chosen for it. The store learns of it when something happens in it.
+    /// Creates a session with the given choices. The store learns of it when something happens in it.
     pub fn create_session(&self, info: SessionInfo, choice: ContentChoice) -> (SessionId, Mode) {
         let mode = choice.mode.unwrap_or_else(|| {
             self.services
@@ -114,7 +115,7 @@ impl SessionManager {
         (id, mode)
     }
 
-    /// Remembers what a person chose for new sessions of a folder. While the store cannot take it, it is forgotten.
+    /// Remembers the user's choice for new sessions of a folder. If the store is not ready, the choice is forgotten.
     pub fn remember_choice(&self, info: &SessionInfo, mut choice: ContentChoice) {
         let profiles = &self.services.profiles;
         choice.model = choice.model.map(|model| profiles.full_model_name(info, &model));
@@ -125,12 +126,16 @@ impl SessionManager {
         }
     }
 
-    /// Posts a command; a session that is not live is made so, and says itself if it does not exist.
+    /// Posts a command. Loads the session first if it is not live; a session that does not exist answers so itself.
+    ///
+    /// # Errors
+    /// [`CommandError::Ending`] if the server shuts down, [`CommandError::Busy`] if the session's mailbox is full.
     pub fn post_command(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
         let mut roll = self.roll.lock();
         if roll.ended {
             return Err(CommandError::Ending);
         }
+        // A placeholder: the actor reads its row from the store, and answers `UnknownSession` if there is none.
         if !roll.live.contains_key(id) {
             let info = SessionInfo {
                 id: id.clone(),
@@ -151,8 +156,9 @@ impl SessionManager {
         Ok(())
     }
 
-    /// Stops the running turn (only `turn`, if that is given); a second cancel stops it without patience.
-    /// Never refused and never lost, however many commands wait. Does nothing where nothing runs.
+    /// Cancels the running turn, or only `turn` if it is given. A second cancel skips graceful shutdown.
+    ///
+    /// It is never refused and never lost, however many commands wait. It does nothing if no turn runs.
     pub fn cancel_turn(&self, id: &SessionId, turn: Option<&TurnId>) {
         if let Some(live) = self.roll.lock().live.get(id) {
             live.cancels.request_cancel(live.posted, turn);
@@ -160,6 +166,9 @@ impl SessionManager {
     }
 
     /// Posts a command and waits for its answer.
+    ///
+    /// # Errors
+    /// Those of [`SessionManager::post_command`], and those of the command itself.
     pub async fn send_request<T>(
         &self,
         id: &SessionId,
@@ -170,7 +179,7 @@ impl SessionManager {
         answer.await.unwrap_or(Err(CommandError::Ending))
     }
 
-    /// Where every live session stands.
+    /// Returns a snapshot of every live session, ordered by id.
     pub async fn collect_snapshots(&self) -> Vec<SessionSnapshot> {
         let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut snapshots = Vec::with_capacity(ids.len());
@@ -186,20 +195,20 @@ impl SessionManager {
         snapshots
     }
 
-    /// Closes the circuit of a tool by hand in every live session; whether one was open.
+    /// Closes the circuit of a tool in every live session. Returns whether one was open.
     pub async fn reset_circuits(&self, tool: &str) -> bool {
         let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut was_open = false;
         for id in ids {
             let tool = tool.to_owned();
             let reset = self.send_request(&id, |reply| SessionCommand::ResetCircuit { tool, reply });
-            // One that is being unloaded takes its circuits along.
+            // A session that is being unloaded takes its circuits with it.
             was_open |= reset.await.unwrap_or(false);
         }
         was_open
     }
 
-    /// The session that asked an open approval, live or not.
+    /// Returns the session that asked an open approval, live or not.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -207,12 +216,12 @@ impl SessionManager {
         let live = lock_ignoring_poison(&self.roll.asked).get(approval).cloned();
         match live {
             Some(session) => Ok(Some(session)),
-            // An interrupted turn's question outlives its session's unloading (R-APPR-4).
+            // An interrupted turn's approval outlives the unloading of its session (R-APPR-4).
             None => self.services.store.reader.asked_by(approval).await,
         }
     }
 
-    /// The session that asked an open inquiry, live or not.
+    /// Returns the session that asked an open inquiry, live or not.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -224,7 +233,7 @@ impl SessionManager {
         }
     }
 
-    /// Open inquiries that can be answered here, as [`SessionManager::open_approvals`].
+    /// Returns the open inquiries that can be answered here, as [`SessionManager::open_approvals`] does.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -246,8 +255,8 @@ impl SessionManager {
         Ok(open)
     }
 
-    /// Open questions that can be answered here: of live sessions, and of interrupted ones that no server has.
-    /// Not those that are decided and wait for a resume.
+    /// Returns the open approvals that can be answered here: of live sessions, and of interrupted ones that no server
+    /// holds. Approvals that are decided and wait for a resume are not included.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -257,6 +266,7 @@ impl SessionManager {
         let mut stored = store.reader.open_approvals().await?;
         stored.retain(|(session, _)| {
             let known = live.iter().any(|snapshot| snapshot.info.id == *session);
+            // Another server that holds the session answers for it.
             !known && !store.locks.is_held(session).unwrap_or(false)
         });
         let live = live.into_iter().flat_map(|snapshot| {
@@ -269,17 +279,17 @@ impl SessionManager {
         Ok(open)
     }
 
-    /// Sessions with a running turn.
+    /// Returns the sessions with a running turn.
     pub fn running_sessions(&self) -> Vec<SessionId> {
         lock_ignoring_poison(&self.roll.running).iter().cloned().collect()
     }
 
-    /// Tells of turns and approvals as they come and go.
+    /// Subscribes to changes in the number of turns and open approvals.
     pub fn subscribe_activity(&self) -> watch::Receiver<ServerActivity> {
         self.roll.activity.subscribe()
     }
 
-    /// Takes a grant back in every live session; whether one of them had it.
+    /// Revokes a grant in every live session. Returns whether one of them had it.
     pub async fn revoke_grant(&self, grant: &str) -> bool {
         let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut had = false;
@@ -301,21 +311,22 @@ impl SessionManager {
         had
     }
 
-    /// How many sessions are live.
+    /// Returns the number of live sessions.
     pub fn live_session_count(&self) -> usize {
         self.roll.lock().live.len()
     }
 
-    /// Interrupts all turns, stores their ends, releases the locks.
+    /// Interrupts all turns, stores their ends, and releases the locks.
     pub async fn shut_down(&self) {
         let ending = {
             let mut roll = self.roll.lock();
             roll.ended = true;
             std::mem::take(&mut roll.live)
         };
+        // All are told before any is awaited, so that they end in parallel.
         let ending: Vec<LiveSession> = ending.into_values().collect();
         for live in &ending {
-            // A full mailbox is read before long: the actor is asked to end when there is room.
+            // An actor reads a full mailbox soon; wait for room.
             if live.commands.try_send(SessionCommand::End).is_err() {
                 let _ = live.commands.send(SessionCommand::End).await;
             }
@@ -355,7 +366,7 @@ impl LiveSessions {
         lock_ignoring_poison(&self.live)
     }
 
-    /// An approval is open, or settled.
+    /// Records that a session has opened an approval, or with `None` that it is settled.
     pub(super) fn set_approval_session(&self, approval: &ApprovalId, session: Option<&SessionId>) {
         let mut asked = lock_ignoring_poison(&self.asked);
         match session {
@@ -367,8 +378,9 @@ impl LiveSessions {
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
 
-    /// An inquiry is open, or settled.
+    /// Records that a session has opened an inquiry, or with `None` that it is settled.
     pub(super) fn set_inquiry_session(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
+        // Always in this order, as in `set_approval_session`: otherwise the two could deadlock.
         let asked = lock_ignoring_poison(&self.asked);
         let mut inquired = lock_ignoring_poison(&self.inquired);
         match session {
@@ -380,7 +392,7 @@ impl LiveSessions {
             .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
 
-    /// A session's turn runs, or has ended.
+    /// Records that a session's turn runs or has ended.
     pub(super) fn set_running(&self, session: &SessionId, runs: bool) {
         let mut running = lock_ignoring_poison(&self.running);
         if runs {
@@ -393,21 +405,20 @@ impl LiveSessions {
             .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
     }
 
-    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
+    /// Removes an idle session, unless a command was posted meanwhile. Posting happens under the same lock.
     pub(super) fn try_retire(&self, id: &SessionId, commands: &mpsc::Receiver<SessionCommand>) -> bool {
         let mut roll = self.lock();
         if !commands.is_empty() {
             return false;
         }
         if let Some(gone) = roll.live.remove(id) {
-            // It is its own task that asks: it ends by itself, and must not be aborted by the drop.
+            // The session's own task calls this. It ends by itself, and dropping the handle must not abort it.
             gone.task.detach();
         }
         true
     }
 
-    /// An actor that left (its session was deleted) is no longer listed. Not so one that was started for the
-    /// same session while this one was leaving.
+    /// Removes an actor that left because its session was deleted. A newer actor of the same session stays.
     pub(super) fn remove_departed(&self, id: &SessionId, number: u64) {
         let mut roll = self.lock();
         if roll.live.get(id).is_some_and(|live| live.number == number)
@@ -418,7 +429,7 @@ impl LiveSessions {
     }
 }
 
-/// These values are whole after every statement, so that a panic elsewhere does not spoil them.
+/// Locks a mutex. These values are consistent after every statement, so a panic elsewhere does not spoil them.
 fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,8 @@
-//! From settings to a provider and a model that can be asked.
+//! Resolves settings to a provider and a model that can be called.
+//!
+//! It owns the built providers of one configuration, and chooses among them. Accounts, learned windows, editor keys and
+//! model lists outlive the configuration and are shared. It must not know sessions or turns beyond [`ModelChoice`].
+//! Names are checked in `check`, keys in `credentials`, lists in `lists`.
 
 mod check;
 mod credentials;
@@ -23,23 +27,23 @@ use crate::provider::{
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
-/// R-PROV: how long a local Ollama may take to say that it is there.
+/// How long a local Ollama may take to answer (R-PROV).
 const PROBE: Duration = Duration::from_millis(300);
 
-/// The most models of a provider's own list that are offered.
+/// The models of a provider's own list that are offered at most.
 const LISTED: usize = 1_000;
 
-/// The three ways to go on when nothing is configured; one a line.
+/// The three ways to continue when nothing is configured, one per line (R-PROV).
 const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
 configuration file\nstart Ollama with a model (`ollama pull qwen3`); it is detected automatically\ntry it without a key: `agentls demo`";
 
-/// Windows that overflows have named (R-CTX-3), by provider and model: for all sessions of a server, until the
-/// configuration is read again.
+/// Windows that overflows have named (R-CTX-3), by provider and model. All sessions of a server share them until the
+/// configuration is reloaded.
 #[derive(Debug, Default)]
 pub struct LearntWindows(Mutex<HashMap<(String, String), u64>>);
 
 impl LearntWindows {
-    /// The least that was named counts.
+    /// Records a window. The smallest one counts.
     fn record_window(&self, provider: &str, model: &str, window: u64) {
         let mut known = self.lock();
         let known = known
@@ -53,13 +57,13 @@ impl LearntWindows {
         self.lock().get(&key).copied()
     }
 
-    /// Forgets them all.
+    /// Forgets all windows.
     pub fn forget_all(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), u64>> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,52 +79,43 @@ pub struct Models {
     built: Mutex<HashMap<String, BuiltProvider>>,
 }
 
-/// A provider, and the key that it was built with.
+/// A provider, with the key that it was built with.
 struct BuiltProvider {
     key: Option<SecretString>,
     provider: Arc<WatchedProvider>,
 }
 
-/// What can be chosen.
+/// The models and providers that can be chosen.
 pub struct ModelListing {
-    /// Models.
     pub models: Vec<ListedModel>,
-    /// Providers.
     pub providers: Vec<ListedProvider>,
 }
 
 /// A model that can be chosen.
 pub struct ListedModel {
-    /// Its provider.
     pub provider: String,
-    /// Its name.
     pub model: String,
-    /// Whether it is the one in use.
+    /// It is the one in use.
     pub current: bool,
-    /// Whether the provider's own list has it; none while that list is not at hand.
+    /// Whether the provider's own list contains it; `None` while that list was not read.
     pub listed: Option<bool>,
-    /// What is known of it.
     pub info: Option<ModelInfo>,
-    /// Where its price comes from.
     pub price_source: PriceSource,
 }
 
-/// A provider and how it fares.
+/// A provider and its health.
 pub struct ListedProvider {
-    /// Its name.
     pub name: String,
-    /// Which API it speaks.
     pub kind: String,
-    /// How it fares; none when it cannot be called.
+    /// `None` if it cannot be called.
     pub health: Option<Health>,
-    /// How the circuit of its account stands.
     pub circuit: CircuitView,
-    /// What is missing, or what failed last.
+    /// What is missing, or the last failure.
     pub message: Option<String>,
 }
 
 impl ListedProvider {
-    /// One whose settings cannot be used.
+    /// Describes a provider whose settings are invalid.
     fn from_broken_settings(name: &str, why: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,8 +131,8 @@ impl ListedProvider {
 }
 
 impl Models {
-    /// Nothing is built before it is asked for. How the accounts stand, the learnt windows, the editor's keys and the
-    /// providers' lists outlive this configuration.
+    /// Creates the providers, none of which is built before it is needed. The shared arguments outlive this
+    /// configuration.
     pub fn new(
         settings: Arc<Settings>,
         env: Env,
@@ -157,7 +152,7 @@ impl Models {
         }
     }
 
-    /// What can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
+    /// Lists what can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
     pub async fn list_models(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> ModelListing {
         self.gather_credentials(agent, current).await;
         if live {
@@ -189,7 +184,7 @@ impl Models {
         ModelListing { models, providers }
     }
 
-    /// The models of a provider: the one in use, the configured one, the offered ones, then what its list has.
+    /// Returns the models of a provider: the one in use, the configured one, the offered ones, then its own list.
     fn models_of(&self, settings: &ProviderSettings, in_use: Option<&str>) -> Vec<ListedModel> {
         let list = self.list_of(settings);
         let chat = list.as_ref().map(|list| list.chat.as_slice());
@@ -235,7 +230,7 @@ impl Models {
         }
     }
 
-    /// Which provider and model a session asks, by its own choice, its agent's, and the configuration.
+    /// Chooses the provider and model of a session from its own choice, its agent's, and the configuration.
     fn choose_model(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
         let agent = agent
             .and_then(|name| self.settings.find_agent(name))
@@ -259,7 +254,7 @@ impl Models {
         }
     }
 
-    /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
+    /// Resolves `provider/model`, a provider, or a model of the agent's provider. Model names may contain slashes.
     fn choose_by_name(
         &self,
         named: &str,
@@ -267,7 +262,7 @@ impl Models {
     ) -> Result<ChosenModel, AgentError> {
         let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
         if let Some(why) = self.settings.broken_providers.get(provider) {
-            // Nobody else is asked for a model of that name.
+            // A broken provider is named: do not look for a model of that name elsewhere.
             return Err(not_configured(why.clone()));
         }
         if let Some((provider, model)) = named.split_once('/')
@@ -314,6 +309,7 @@ impl Models {
                 settings.name
             )));
         }
+        // Locked over the build, so that parallel turns share one provider.
         let mut built = self.lock();
         if let Some(known) = built.get(&settings.name)
             && is_same_key(known.key.as_ref(), settings.api_key.as_ref())
@@ -341,7 +337,7 @@ impl Models {
             standing: self
                 .accounts
                 .get_or_create(&settings.name, &settings.base_url, key, policy),
-            // Knows the editor's keys too.
+            // This redactor also knows the editor's keys.
             redactor: self.keys.redactor().clone(),
             ..provider::build_spec(&self.settings, settings)
         }
@@ -350,13 +346,14 @@ impl Models {
     fn model_info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
         let mut info = self.provider_spec(settings).model_info(model);
         if let Some(learnt) = self.windows.window_for(&settings.name, model) {
+            // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
             info.window = info.window.min(learnt);
         }
         info
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, BuiltProvider>> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -407,7 +404,7 @@ impl Models {
 }
 
 impl Models {
-    /// Who takes over from `first` for this agent: its own route, else the provider's.
+    /// Returns the fallbacks of `first` for this agent: its own route, or the provider's.
     fn route_of(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
         let Some(route) = &agent.route else {
             return self.fallback_route(first);
@@ -421,10 +418,11 @@ impl Models {
             .unwrap_or_else(|| self.settings.default_agent())
     }
 
-    /// Who takes over, in order: the provider's own list, then the lists of those, each name once.
+    /// Returns the fallbacks in order: the provider's own list, then the lists of those, each name once.
     fn fallback_route(&self, first: &ProviderSettings) -> Vec<String> {
         let mut route: Vec<String> = first.fallback.clone();
         let mut at = 0;
+        // Each name enters once, so that fallbacks which name each other end.
         while let Some(name) = route.get(at) {
             let further = self
                 .settings
@@ -440,7 +438,7 @@ impl Models {
     }
 }
 
-/// A choice that may need a look at the network.
+/// A choice that may need a network probe.
 enum ChosenModel {
     Known {
         provider: String,
@@ -463,6 +461,7 @@ impl ModelSource for Arc<Models> {
                 known => known,
             };
             let chosen = chosen.map_err(|error| explain_missing_key(error, &unanswered))?;
+            // `take_over` cannot wait for the editor, so the fallbacks' keys are requested now.
             models.gather_route(models.agent_settings(agent), &chosen).await;
             let resolved = models.to_resolved_model(chosen, &choice);
             resolved.map_err(|error| explain_missing_key(error, &unanswered))
@@ -483,6 +482,7 @@ impl ModelSource for Arc<Models> {
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
         let mut chosen = self.choose_by_name(provider, agent)?;
         let steps = agent.route.iter().flatten();
+        // The agent's own route may name a model for this provider.
         let of_route = steps
             .filter(|step| step.provider == provider)
             .find_map(|step| step.model.as_deref());
@@ -491,7 +491,7 @@ impl ModelSource for Arc<Models> {
         }
         let mut resolved = self.to_resolved_model(chosen, choice)?;
         if model.is_some() {
-            // It stands in itself.
+            // It is the overload model itself.
             resolved.fallbacks.model = None;
         }
         Ok(resolved)

@@ -1,6 +1,8 @@
-//! Prompts that wait for the turn's end: durable from the moment that they are accepted (I16), each started when its
-//! turn has come. A turn that did not complete holds them (R-CANCEL) until the person sends one, or a later turn
-//! completes. Found in the store by a server that starts, they are held too: nobody expects a turn then.
+//! The queue of prompts that wait for the turn's end. They are durable once they are accepted (I16), and each starts
+//! when its turn comes.
+//!
+//! A turn that did not complete pauses the queue (R-CANCEL), until the user sends a prompt or a later turn completes. A
+//! queue that a starting server finds in the store is paused too, because nobody expects a turn then.
 
 use std::collections::VecDeque;
 
@@ -13,14 +15,14 @@ use crate::base::{random, text};
 use crate::domain::{Block, Event, PromptQueue, QueuedPrompt, TurnId, TurnTrigger};
 use crate::store::{PendingEvent, PendingKey};
 
-/// So many prompts of a session may wait; more are refused (R-ERR-2).
+/// The prompts of a session that may wait. More are rejected (R-ERR-2).
 pub const MAX_QUEUED: usize = 100;
 
-/// Characters of a prompt's text that the list shows.
+/// Characters of a prompt that the list shows.
 const SHOWN: usize = 200;
 
 impl Actor {
-    /// What a person wants of the prompts that wait.
+    /// Performs an action on the queue.
     pub(super) async fn handle_queue_action(&mut self, action: QueueAction, reply: Reply<QueueReply>) {
         if let Err(refused) = self.queue_ready(&action).await {
             let _ = reply.send(Err(refused));
@@ -79,7 +81,7 @@ impl Actor {
         if self.queue.len() >= MAX_QUEUED {
             return send_refusal(reply, CommandError::QueueFull);
         }
-        // A slash command is read now: whoever typed it is there to hear that it is none.
+        // Expand a slash command now, while the user who typed it can still see an error.
         let content = match self.expand_slash_command(content).await {
             Ok(content) => self.told_from_here(content),
             Err(refused) => return send_refusal(reply, refused),
@@ -94,7 +96,7 @@ impl Actor {
         };
         let (done, stored) = oneshot::channel();
         self.tell_queue(Vec::new(), vec![pending], Some(done));
-        // Where nothing runs, its turn has come already.
+        // If no turn runs, the prompt starts immediately.
         let started = self.queue_goes_on().await;
         let answer = QueueReply {
             added: Some(key),
@@ -118,6 +120,8 @@ impl Actor {
             .filter(|turn| listens(turn) && !self.state.upkeep)
             .map(|turn| turn.id.clone());
         if let Some(turn) = running {
+            // Into the running turn as a steer; the store moves it in one transaction, so that a crash cannot lose it
+            // (I16).
             self.steers.push_back((key.clone(), content.clone()));
             let steer = PendingEvent::Steer {
                 key: key.clone(),
@@ -143,7 +147,7 @@ impl Actor {
         self.answer_after(stored, reply, answer);
     }
 
-    /// Starts the next prompt, if its turn has come; after a turn that did not complete tells that they are held.
+    /// Starts the next prompt if it is due. After a turn that did not complete, announces that the queue is paused.
     pub(super) async fn queue_goes_on(&mut self) -> Option<TurnId> {
         if self.turn.is_some() || self.queue.is_empty() || !self.deleting.is_empty() {
             return None;
@@ -154,7 +158,7 @@ impl Actor {
             return None;
         }
         if let Err(refused) = self.may_start().await {
-            // Nobody waits for an answer: it stays where it is, and the person sees that it waits.
+            // No caller waits for an answer: the prompt stays queued, and the user sees that the queue is paused.
             tracing::warn!(session = %self.info.id, %refused, "could not start a queued prompt");
             self.state.queue_paused = true;
             self.tell_queue(Vec::new(), Vec::new(), None);
@@ -162,8 +166,9 @@ impl Actor {
         }
         let (key, content) = self.queue.pop_front()?;
         self.state.queue_paused = false;
-        // Its end is told by `turnEnded`; nobody waits for an answer.
+        // `turnEnded` announces the end; no caller waits for an answer.
         let handle = self.start_prompt(TurnTrigger::Queue, title_of(&content), content, |actor| {
+            // Dequeued in the transaction that starts the turn, so a crash can neither lose nor repeat it.
             actor.tell_queue(vec![PendingKey::for_queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)
@@ -179,7 +184,7 @@ impl Actor {
         self.record_of(None, event, None, drops, puts, done);
     }
 
-    /// The list as it is shown.
+    /// Returns the queue as it is shown.
     pub(super) fn queue_state(&self) -> PromptQueue {
         let shown = |(id, content): &(String, Vec<Block>)| QueuedPrompt {
             id: id.clone(),
@@ -202,7 +207,7 @@ impl Actor {
         }
     }
 
-    /// What the store has waiting, held until somebody wants it.
+    /// Takes over the queue from the store, paused until the user wants it.
     pub(super) fn take_queue(&mut self, pending: &[PendingEvent]) {
         let queued = |row: &PendingEvent| match row {
             PendingEvent::Queued { key, content } => Some((key.clone(), content.clone())),
@@ -214,6 +219,6 @@ impl Actor {
 }
 
 fn send_refusal(reply: Reply<QueueReply>, refused: CommandError) {
-    // Whoever asked may have gone.
+    // The caller may be gone.
     let _ = reply.send(Err(refused));
 }

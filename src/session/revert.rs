@@ -1,6 +1,8 @@
-//! Putting files back as they were before a turn (R-SESS-3): all files of that turn and of those after it, but none that
-//! people changed since. What is there is kept first and written down, so that a kill in the midst loses nothing: the
-//! same revert goes on where it stopped, and its redo takes back as much of it as was done.
+//! Reverts the files of a turn and of all later ones (R-SESS-3), except those that people changed since.
+//!
+//! The current content is stored and written down first, so that a kill in the middle loses nothing. The same revert
+//! then continues where it stopped, and its redo takes back as much as was done. What state a file should have is
+//! decided in `workspace::checkpoint`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -25,16 +27,16 @@ use crate::workspace::checkpoint::{
     self, DesiredState, FoundFile, RestoreVerdict, collect_desired_states, same_content,
 };
 
-/// So many files are named in the event.
+/// The files that the event lists.
 const LISTED: usize = 300;
 
-/// So many are put back at once.
+/// The files that are restored under one set of locks.
 const AT_ONCE: usize = 200;
 
-/// A file that is to be put back.
+/// A file to restore.
 struct RevertItem {
     path: PathBuf,
-    /// What is there, its content kept.
+    /// Its current state; the content is stored.
     from: FileState,
     to: FileState,
     /// It is open in the editor.
@@ -55,21 +57,22 @@ impl RevertItem {
 #[derive(Default)]
 struct RevertPlan {
     items: Vec<RevertItem>,
-    /// What an earlier revert of the same turn has put back, and is so still.
+    /// What an earlier, interrupted revert of the same turn has restored and is still in place.
     earlier: Vec<FileChange>,
     conflicts: Vec<(String, String)>,
 }
 
 impl Actor {
-    /// Puts the files of `turn` and of later ones back, or takes the last revert of it back.
+    /// Reverts the files of `turn` and of later ones, or with `redo` takes the last such revert back.
     pub(super) async fn revert_turn(
         &mut self,
         turn: &TurnId,
         dry_run: bool,
         redo: bool,
     ) -> Result<RevertReply, CommandError> {
+        // R-SESS-3: a running turn would change the files meanwhile, so a revert is refused until it has ended.
         self.may_start().await?;
-        // What only the memory has would be missing in what is put back.
+        // Changes that only memory has would be missing from the revert.
         all_stored(self.flush().await.map_err(to_command_error)?)?;
         let reader = self.services.store.reader.clone();
         let turns = reader.list_turns(&self.info.id).await.map_err(to_command_error)?;
@@ -103,7 +106,7 @@ impl Actor {
             places.dedup();
             places.into_iter().map(|place| turns[place].clone()).collect()
         };
-        // What a revert that was cut has done already can be taken back with the rest of it.
+        // The part that an interrupted revert has done is recorded again, so that one redo takes back everything.
         let earlier: HashMap<String, FileChange> = if redo {
             HashMap::new()
         } else {
@@ -116,7 +119,7 @@ impl Actor {
         if dry_run {
             return Ok(self.record_revert(concerned, &plan.items, plan.conflicts));
         }
-        // What is there is kept by now, and written down before anything is changed.
+        // By now the current content is stored. Write the plan down before anything is changed.
         if !plan.items.is_empty() {
             let changes = plan
                 .items
@@ -136,6 +139,7 @@ impl Actor {
             self.services.totals.reverts.add(1);
             self.metrics.reverts += 1;
             self.tell_revert(turn, standing, &reply);
+            // A complete redo leaves nothing to redo.
             if redo && reply.conflicts.is_empty() {
                 self.write_down(&cause, Vec::new()).await?;
             }
@@ -161,6 +165,7 @@ impl Actor {
                 Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
                 Err(why) => plan.conflicts.push((wish.path, why)),
             };
+            // Paths at which a folder is now, to be judged when all planned deletions are known.
             let mut in_the_way = Vec::new();
             for wish in wishes {
                 match read_current_file(&cx, Path::new(&wish.path)) {
@@ -171,7 +176,7 @@ impl Actor {
                     now => add(&mut plan, wish, now),
                 }
             }
-            // A folder whose files all go is in nobody's way.
+            // A folder that only contains files to be deleted is no obstacle.
             let going: HashSet<PathBuf> = (plan.items.iter())
                 .filter(|item| item.to == FileState::Absent)
                 .map(|item| item.path.clone())
@@ -180,6 +185,7 @@ impl Actor {
                 let now = instead_of_folder(Path::new(&wish.path), &going);
                 add(&mut plan, wish, now);
             }
+            // Deletions first, so that a folder is empty when a file must take its place.
             plan.items.sort_by(|a, b| {
                 (a.to != FileState::Absent, &a.path).cmp(&(b.to != FileState::Absent, &b.path))
             });
@@ -206,7 +212,7 @@ impl Actor {
         stored.await.map_err(|_| to_command_error(StoreError::Closed))
     }
 
-    /// Puts them back, those that are open in the editor there. What was changed meanwhile is left.
+    /// Restores the files, those that are open through the editor. Files that changed meanwhile are left alone.
     async fn put_back(
         &mut self,
         cx: &ToolContext,
@@ -227,7 +233,8 @@ impl Actor {
             if some.is_empty() {
                 break;
             }
-            // In the order of their names: who else takes several takes them so.
+            // In the order of their names, as every other multi-file operation locks them; otherwise two could
+            // deadlock.
             let paths: BTreeSet<PathBuf> = some.iter().map(|item| item.path.clone()).collect();
             let mut only_writer = Vec::new();
             for path in &paths {
@@ -335,7 +342,7 @@ impl Actor {
     }
 }
 
-/// Nothing, where only files that go are in the folder that is at `path`.
+/// Returns an absent file if the folder at `path` contains only files to be deleted.
 fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, String> {
     let below = checkpoint::files_below(path, going.len()).map_err(|error| error.to_string())?;
     match below {
@@ -348,7 +355,8 @@ fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, S
     }
 }
 
-/// What is to be done for a wish where `now` is there; none when nothing is. Keeps what is there, if it is to `keep` it.
+/// Plans one file whose current state is `now`. Returns `None` if nothing is to be done. With `keep`, stores the
+/// current content.
 fn plan_revert_item(
     cx: &ToolContext,
     wish: &DesiredState,
@@ -357,7 +365,8 @@ fn plan_revert_item(
     keep: bool,
 ) -> Result<Option<RevertItem>, String> {
     let path = PathBuf::from(&wish.path);
-    // What is no text is judged by the disk, unless it was changed in the editor, which alone knows its code page.
+    // A file that is not text is judged by the disk, unless it was changed in the editor, which alone knows its
+    // encoding.
     let now = match &now {
         Current::Shown(..) => {
             let on_disk = |state: &FileState| now.is_in_state(state, |_| None);
@@ -397,6 +406,7 @@ fn plan_revert_item(
 }
 
 fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
+    // Checked again under the lock: the file may have changed since it was planned.
     let now = checkpoint::inspect_file(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
         return Err("it has just changed".to_owned());

@@ -1,4 +1,7 @@
-//! What all sessions of a server share.
+//! What all sessions of a server share, and the settings that each turn reads.
+//!
+//! It only holds handles; it must not contain logic of a session or know the wire. [`SettingsSource`] is how sessions
+//! reach the configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,49 +26,47 @@ use crate::turn::{
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
 
-/// What all sessions of a server share.
+/// Handles that all sessions of a server share.
 pub struct Services {
-    /// Where events go, and come from.
+    /// Stores events and reads them back.
     pub store: Store,
-    /// What a session's settings say.
+    /// Provides each session's settings.
     pub profiles: Arc<dyn SettingsSource>,
-    /// At most 256 model calls at once.
+    /// Limits model calls to 256 at once (R-WIRE-2).
     pub slots: Arc<CallSlots>,
-    /// The tools.
     pub tools: Arc<Registry>,
-    /// The client's editor.
     pub editor: Arc<dyn EditorLink>,
-    /// Knows the keys that tools' output must not carry on.
+    /// Knows the API keys that tool output must not reveal (I15).
     pub redactor: Redactor,
-    /// Counters.
     pub totals: Arc<Totals>,
-    /// Bytes on their way to the client.
+    /// Bounds the bytes on their way to the client.
     pub pool: Arc<ByteBudget>,
-    /// Who holds a session's lock, for the one who finds it taken.
+    /// Names the client as the holder of a session's lock.
     pub client_name: Arc<dyn Fn() -> String + Send + Sync>,
-    /// What turns spend, and may (R-BUDGET).
+    /// Knows what turns have spent and may spend (R-BUDGET).
     pub ledger: Arc<Ledger>,
-    /// Whether the client takes questions (R-BUDGET): limits may be raised, the agent may ask.
+    /// Whether the client takes questions (R-BUDGET): then limits can be raised, and the agent can ask.
     pub questions: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// A session without a turn is unloaded after this time (R-SESS-6).
+    /// How long a session without a turn stays loaded (R-SESS-6); 30 min by default.
     pub idle: Duration,
 }
 
 impl Services {
-    /// The names of tools that rules may name.
+    /// Returns the names of all tools that a rule may name.
     pub fn tool_names<'a>(&'a self, profile: &'a TurnSettings) -> Vec<&'a str> {
         let own = profile.own_tools.iter().map(|tool| tool.name());
         self.tools.tool_names().into_iter().chain(own).collect()
     }
 
-    /// The tools that a session can have with this client and `own` of its configuration: where nobody answers, nobody
-    /// is asked.
+    /// Returns the tools for this client, including the configuration's `own` tools. Tools that the client cannot
+    /// support are left out.
     pub fn client_tools(&self, own: &[Arc<dyn DynTool>]) -> Arc<Registry> {
         let tools = match own {
             [] => self.tools.clone(),
             own => Arc::new(self.tools.with_tools(own)),
         };
         let mut missing = Vec::new();
+        // R-BUDGET: the flag for questions about limits governs `ask_user` too.
         if !(self.questions)() {
             missing.push(AskUser::NAME);
         }
@@ -80,89 +81,86 @@ impl Services {
     }
 }
 
-/// What the settings say for one session, read at each turn's start.
+/// The settings of one session, read at the start of each turn.
 pub struct TurnSettings {
-    /// Finds the provider and the model.
     pub models: Arc<dyn ModelSource>,
-    /// Gives the system prompt.
     pub system: SystemPromptSource,
-    /// Tools of this configuration: the person's own, and those that it sets up.
+    /// Tools of this configuration: the user's own, and those that it sets up.
     pub own_tools: Arc<[Arc<dyn DynTool>]>,
-    /// Which of the tools it has.
+    /// Which of the tools the agent has.
     pub tools: ToolChoice,
-    /// The agent names a model of its own: as a sub-agent it asks that, not the session's.
+    /// The agent names its own model, which it uses as a sub-agent too.
     pub names_model: bool,
-    /// The agent only reads: as a sub-agent too, whatever the session's mode.
+    /// The agent only reads, as a sub-agent too and in any mode.
     pub read_only: bool,
-    /// The turn's limits.
     pub limits: TurnLimits,
-    /// What turn, session and day may cost.
+    /// Spending limits.
     pub budgets: Budgets,
-    /// How long a turn may run, less what it waits for people.
+    /// How long a turn may run, not counting the time in which it waits for people.
     pub wall_time: Option<Duration>,
-    /// What is done about a full window.
+    /// How the turn keeps its history within the window.
     pub context: ContextPolicy,
-    /// Rules of the configuration.
     pub rules: Rules,
-    /// An approval is denied after this time; none waits for ever.
+    /// How long an approval waits before it is denied; forever if `None`.
     pub approval_timeout: Option<Duration>,
     /// What a cancel does to a running command.
     pub on_cancel: OnCancel,
-    /// Time limits of tools.
+    /// The configured time limit of a tool, by name.
     pub tool_timeouts: ToolTimeouts,
-    /// How long a tool that keeps failing is left alone.
+    /// How long the circuit of a failing tool stays open, by tool name.
     pub tool_cooldowns: ToolCooldowns,
-    /// Commands of the person's that run at moments of the turn.
+    /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
-    /// Planning, reflection, what failures do.
+    /// Planning, reflection and failure policies.
     pub conducts: AgentPolicy,
 }
 
-/// Rules of the configuration (R-APPR-1).
+/// The configured approval rules (R-APPR-1). Deny wins.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Ask in any case.
+    /// Always ask.
     pub require_approval: Vec<Rule>,
     /// Do not ask.
     pub allow: Vec<Rule>,
-    /// Never.
+    /// Never allow.
     pub deny: Vec<Rule>,
-    /// Why rules that deny or ask may be missing, for people.
+    /// Why rules that deny or ask could not be read, for people. Then everything but plain reading asks.
     pub unreadable: Vec<String>,
 }
 
-/// Where sessions find their settings and their files.
+/// Provides sessions with their settings and files.
 pub trait SettingsSource: Send + Sync {
-    /// The settings for a session.
+    /// Returns the current settings of a session.
     fn turn_settings(&self, session: &SessionInfo) -> TurnSettings;
 
-    /// The names of the agents that there are.
+    /// Returns the names of the configured agents. None by default.
     fn agent_names(&self, session: &SessionInfo) -> Vec<String> {
         let _ = session;
         Vec::new()
     }
 
-    /// Where the session's slash commands are looked for; nowhere when there is none.
+    /// Returns where to look for the session's slash commands. `None`, the default, disables them.
     fn command_sources(&self, session: &SessionInfo) -> Option<Sources> {
         let _ = session;
         None
     }
 
-    /// Whether a name can be a model of the session's; asks nobody.
+    /// Judges whether a name can be a model of the session, without contacting a provider. Accepts every name by
+    /// default.
     fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {
         let (_, _) = (session, model);
         ModelVerdict::Accept
     }
 
-    /// A model's name with its provider, as it is remembered.
+    /// Returns a model's name with its provider, as it is remembered. By default the name itself.
     fn full_model_name(&self, session: &SessionInfo, model: &str) -> String {
         let _ = session;
         model.to_owned()
     }
 
-    /// A new session's mode.
+    /// Returns the mode of a new session.
     fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;
 
-    /// The session's view of files and processes; asked for once while it is live.
+    /// Opens the session's view of files and processes. Called once while the session is live.
     fn open_workspace(&self, session: &SessionInfo) -> Arc<Workspace>;
 }

@@ -1,4 +1,7 @@
 //! A session's state as a fold over its events: the same live, on load and in tests.
+//!
+//! Pure: [`SessionState::apply`] must give the same result for a live and a replayed event. The actor decides what to
+//! record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,71 +18,65 @@ use crate::store::StoredEvent;
 use crate::tool;
 use crate::turn::{COMPACTION_FAILED, MODEL_CHOSEN, UNKNOWN_PRICE};
 
-/// All that follows from a session's events.
+/// Everything that follows from a session's events.
 #[derive(Debug, Default)]
 pub struct SessionState {
     /// What the model sees.
     pub history: History,
-    /// Open approvals, in the order they were first asked.
+    /// In the order in which they were first asked.
     pub approvals: Vec<OpenApproval>,
-    /// Open inquiries, in the order they were first asked.
+    /// In the order in which they were first asked.
     pub inquiries: Vec<OpenInquiry>,
-    /// Tool calls that have no final status.
+    /// Tool calls without a final status.
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
-    /// The turn without an end.
     pub open_turn: Option<TurnId>,
-    /// Tokens and cost of the turn without an end.
+    /// Usage and cost of the open turn.
     pub turn_spent: (Usage, Option<Cost>),
-    /// That turn, or the last one, only made the history smaller: there is nothing to go on with.
+    /// The open turn, or the last one, is a compaction, which cannot be resumed.
     pub upkeep: bool,
-    /// The last turn that ended, and why; one that only made the history smaller is none.
+    /// The last turn that ended, and why. Compactions do not count.
     pub last_end: Option<(TurnId, TerminalReason)>,
-    /// So many compactions failed in a row.
+    /// Compactions that failed in a row.
     pub failed_compactions: u32,
-    /// The title.
     pub title: Option<String>,
-    /// The mode.
     pub mode: Mode,
-    /// The model, as `provider/model`.
+    /// `provider/model`.
     pub model: Option<String>,
-    /// Why the model was chosen, as was said last.
+    /// The last announced reason for the choice of the model.
     pub model_why: Option<String>,
-    /// The model that answered last, as `provider/model`, since there was a switch.
+    /// The model that answered last, as `provider/model`, if there was a switch.
     pub answering: Option<String>,
-    /// Providers whose circuits were not closed when the session was told of them last.
+    /// Providers whose circuits were last announced as not closed.
     pub met: BTreeSet<String>,
-    /// How hard the model shall think.
+    /// Reasoning effort.
     pub effort: Option<Effort>,
-    /// Tokens so far.
     pub usage: Usage,
-    /// Cost so far; none before the first call, and once a call's was not known.
+    /// `None` before the first call, and once a call's cost was unknown.
     pub cost: Option<Cost>,
-    /// What is known of the cost: the sum of all calls whose price is.
+    /// The sum over all calls whose price is known.
     pub known_cost: Cost,
-    /// By how much people have raised the session's limit.
+    /// By how much the user has raised the session's limit.
     pub raised: Cost,
-    /// Models that are asked although nobody knows what they cost: the person said so.
+    /// Models that the user allowed although their price is unknown.
     pub unpriced: BTreeSet<String>,
-    /// It was told that a price is not known.
+    /// The unknown price was announced.
     pub told_unpriced: bool,
-    /// Tokens that the conversation took of the model's window, and the window, as told last.
+    /// Tokens in use and size of the model's window, as last announced.
     pub context: (u64, u64),
-    /// The plan.
     pub plan: Vec<PlanItem>,
-    /// What was done so far.
     pub counts: EventCounts,
-    /// Files that were put back since the model spoke last: how, and which.
+    /// Files restored since the model last spoke, and how.
     pub put_back: Vec<(ChangeState, String)>,
-    /// The prompts that wait are held: the last turn did not complete.
+    /// The queue is paused, because the last turn did not complete.
     pub queue_paused: bool,
     /// Content from outside has reached the model (R-TOOL-7).
     pub foreign: bool,
-    /// What files of instructions the last turn was given; none before the first that was given any.
+    /// The instruction files of the last turn; `None` before the first turn that had any.
     pub instructions: Option<Arc<[InstructionFile]>>,
 }
 
 impl SessionState {
-    /// Takes in what happened.
+    /// Folds an event into the state.
     pub fn apply(&mut self, stored: &StoredEvent) {
         let StoredEvent {
             seq,
@@ -96,6 +93,7 @@ impl SessionState {
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
+                // R-CANCEL: a turn that did not complete pauses the queue.
                 self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
                     && !self.upkeep
@@ -111,7 +109,7 @@ impl SessionState {
                     turn: turn.clone(),
                     at_ms: *at_ms,
                 };
-                // One that is asked again keeps its place, as in the store.
+                // An approval that is asked again keeps its position, as in the store.
                 let known = |open: &&mut OpenApproval| open.approval.id == approval.id;
                 match self.approvals.iter_mut().find(known) {
                     Some(open) => *open = asked,
@@ -142,6 +140,7 @@ impl SessionState {
                 let files = diff.files.iter().map(|file| (diff.standing, file.path.clone()));
                 self.put_back.extend(files);
             }
+            // When the model speaks, it has read the note about restored files.
             Event::Message(message) if message.role == Role::Assistant => self.put_back.clear(),
             Event::TurnDiff(_) => {}
             Event::QueueChanged(queue) => self.queue_paused = queue.paused,
@@ -181,7 +180,7 @@ impl SessionState {
                 }
                 if model.is_some() {
                     self.model.clone_from(model);
-                    // Chosen anew; there is no way back.
+                    // The user chose again, so there is no previous model to return to.
                     self.answering = None;
                 }
                 if let Some(effort) = effort {
@@ -201,6 +200,7 @@ impl SessionState {
                 };
             }
             Event::Compacted(compaction) => {
+                // A digest stands for a failed summary, so it does not end the row of failures (R-CTX-2).
                 if compaction.summary.as_ref().is_some_and(|summary| !summary.digest) {
                     self.failed_compactions = 0;
                 }
@@ -226,19 +226,19 @@ impl SessionState {
         }
     }
 
-    /// The open question of that id.
+    /// Returns the open approval with this id.
     pub fn open_approval(&self, id: &ApprovalId) -> Option<&Approval> {
         let mut open = self.approvals.iter().map(|open| &open.approval);
         open.find(|approval| approval.id == *id)
     }
 
-    /// The open question about a call.
+    /// Returns the open approval of a call.
     pub fn question_about(&self, call: &ToolCallId) -> Option<&Approval> {
         let mut open = self.approvals.iter().map(|open| &open.approval);
         open.find(|approval| approval.tool_call == *call)
     }
 
-    /// What a person said to a limit holds for the session.
+    /// Applies what the user answered to a limit, which holds for the session.
     fn apply_limit_reply(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
         let RequestSubject::Limit(reached) = &inquiry.subject else {
             return;
@@ -250,13 +250,13 @@ impl SessionState {
         }
     }
 
-    /// The open inquiry of that id.
+    /// Returns the open inquiry with this id.
     pub fn open_inquiry(&self, id: &InquiryId) -> Option<&Arc<Inquiry>> {
         let mut open = self.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.id == *id)
     }
 
-    /// The open inquiry that is a call's own.
+    /// Returns the open inquiry that a call itself has asked.
     pub fn inquiry_of(&self, call: &ToolCallId) -> Option<&Arc<Inquiry>> {
         let mut open = self.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.tool_call() == Some(call))
@@ -264,7 +264,7 @@ impl SessionState {
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.status.is_final() {
-            // What did not run took no time and brought nothing.
+            // A call that did not run has no duration, and brought no content.
             self.foreign |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
             self.calls.remove(&update.id);
         } else {
@@ -272,7 +272,7 @@ impl SessionState {
         }
     }
 
-    /// Whether tools run or wait, rather than the model.
+    /// Returns whether tools run or wait, rather than the model.
     pub fn in_tools(&self) -> bool {
         self.calls.values().any(|call| match call.status {
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => true,

@@ -1,9 +1,10 @@
-//! Sub-agents (R-SUB): what a child has of its parent and what is its own, and how it is run. A child is a turn within
-//! a turn: it shares budget, pacing, circuits, checkpoints and the way to the person with its parent, and has a history,
-//! a choice of model and tools, and a time limit of its own. Between the two stands the [`SubagentBridge`]; the session's actor
-//! knows of children only what that hands on.
+//! Sub-agents (R-SUB): what a child shares with its parent, and how it is run.
 //!
-//! Keeps I10: a child's token is cut from its call's, its budget is the turn's.
+//! A child is a turn within a turn. It shares the budget, pacing, circuits, checkpoints and the user with its parent.
+//! It has its own history, model, tools and time limit. A [`SubagentBridge`] connects the two; the session's actor
+//! knows only what that bridge forwards.
+//!
+//! Keeps I10: a child's cancel token derives from its call's, and its budget is the turn's.
 
 mod bridge;
 
@@ -29,27 +30,27 @@ use crate::turn::{
     load_system_prompt, run_turn, wrap_up,
 };
 
-/// The turn itself is at depth 0; at this depth nothing is delegated any more.
+/// The depth at which no further delegation is possible (R-SUB). The turn itself is at depth 0.
 const DEEPEST: u32 = 3;
-/// How many of a child's messages may wait for its relay; then the child waits.
+/// Messages of a child that may wait for its bridge; beyond it the child waits.
 const QUEUE: usize = 64;
-/// Bytes of a child's events that may wait for its relay. Room of its own: taken from the session's, a child that is
-/// told live by its parent's call would wait for room that its own words take.
+/// Bytes of a child's events that may wait for its bridge. They are not taken from the session's budget: its parent's
+/// call streams the child's text, so the child would wait for room that its own text occupies.
 const QUEUE_BYTES: usize = 64 << 10;
-/// How long the last step may take that a child has when its time is up.
+/// The time of a child's last step after its time limit.
 const WRAP_UP: Duration = Duration::from_secs(30);
 
-/// What a child reads under its prompt.
+/// Follows a child's prompt.
 const ABOUT: &str = "\n\n[You work for another agent that gave you this task. Nobody answers questions in between, and \
                      your last message is all that it gets: put everything in that it needs, with file names and lines, \
                      and say what you could not do.]";
 
-/// What makes sub-agents of a session's turns.
+/// Builds the sub-agents of a session's turns.
 #[derive(Clone)]
 pub(super) struct SubagentFactory {
     services: Arc<Services>,
     info: SessionInfo,
-    /// Tools that none of them has, whatever its own settings say: those that an agent above it must not have.
+    /// Tools that no sub-agent may have, because an agent above it must not have them.
     denied: Vec<String>,
 }
 
@@ -62,7 +63,7 @@ impl SubagentFactory {
         }
     }
 
-    /// Lets a turn that knows its system prompt delegate.
+    /// Lets a turn delegate, once its system prompt is loaded.
     pub(super) fn install_subagent_tools(self, cx: &mut TurnContext) {
         let parent = cx.clone();
         cx.spawner = Arc::new(SubagentSpawner {
@@ -72,10 +73,10 @@ impl SubagentFactory {
     }
 }
 
-/// One that delegates.
+/// Starts the sub-agents of one turn.
 struct SubagentSpawner {
     family: SubagentFactory,
-    /// As it began.
+    /// The parent's context when its turn began.
     cx: TurnContext,
 }
 
@@ -85,6 +86,7 @@ impl Spawner for SubagentSpawner {
     }
 
     fn run_job(&self, mut job: SubagentJob) -> BoxFuture<'static, SubagentReport> {
+        // Counted for the whole turn, so that nesting cannot get around the limit.
         let most = self.cx.limits.max_subagents;
         if self.cx.budget.count_subagent() > most {
             let why = format!(
@@ -97,6 +99,7 @@ impl Spawner for SubagentSpawner {
             )));
         }
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
+        // Two levels: running out of time stops the work, but leaves the last step.
         let cut = job.cancel.child_token();
         let work = cut.child_token();
         let (messages, inbox) = mpsc::channel(QUEUE);
@@ -108,18 +111,18 @@ impl Spawner for SubagentSpawner {
     }
 }
 
-/// A sub-agent before it begins.
+/// A sub-agent that is ready to run.
 struct RunningSubagent {
     cx: TurnContext,
     family: SubagentFactory,
     read_only: bool,
 }
 
-/// What stops a child.
+/// The tokens that stop a child.
 struct ChildCancel {
-    /// Its work: its time is up.
+    /// Stops its work, when its time is up.
     work: CancellationToken,
-    /// Work and last words.
+    /// Stops its work and its last step.
     cut: CancellationToken,
 }
 
@@ -139,6 +142,7 @@ impl SubagentSpawner {
             workspace: Arc::new(parent.workspace.of_subagent()),
             briefing: SystemPromptSource::Fixed(parent.system.clone()),
             limits: TurnLimits {
+                // The token target is the turn's own, not each sub-agent's.
                 token_target: None,
                 ..parent.limits
             },
@@ -173,7 +177,7 @@ impl SubagentSpawner {
             };
             cx.briefed = None;
             cx.limits = TurnLimits {
-                // Counted for the turn with all that runs in it.
+                // These limits count for the whole turn, including its sub-agents.
                 max_tool_calls: cx.limits.max_tool_calls,
                 max_subagents: cx.limits.max_subagents,
                 ..profile.limits
@@ -188,6 +192,7 @@ impl SubagentSpawner {
             cx.conducts = profile.conducts;
         }
         if cx.depth >= DEEPEST {
+            // R-SUB: at the depth limit the tool is not even offered.
             cx.tools = Arc::new(cx.tools.filter_by_name(|tool| tool != Delegate::NAME));
         }
         RunningSubagent {
@@ -198,7 +203,7 @@ impl SubagentSpawner {
     }
 }
 
-/// The tools of a named agent, less those that an agent above it must not have.
+/// Returns the tools of a named agent, without those that an agent above it must not have.
 fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Registry> {
     let above = ToolChoice {
         only: None,
@@ -208,11 +213,11 @@ fn build_child_tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Re
     Arc::new(all.filter_by_name(|tool| profile.tools.is_allowed(tool) && above.is_allowed(tool)))
 }
 
-/// What a child's task came to.
+/// The result of a child's task.
 type SubagentResult = Result<TurnFinish, Stopped>;
 
-/// Runs a child to its end. When its time is up it has a last step; when that is too long, or it is cancelled, it is
-/// cut.
+/// Runs a child to its end. When its time is up it gets a last step. It is cut when that takes too long, or when it is
+/// cancelled.
 async fn run_child(
     child: RunningSubagent,
     mut relay: SubagentBridge,
@@ -227,6 +232,7 @@ async fn run_child(
         load_system_prompt(&mut cx).await?;
         family.install_subagent_tools(&mut cx);
         let ended = run_turn(&cx).await;
+        // Only a time limit leaves `cut` open; a cancel must not start another model call.
         if ended.is_err() && !cut.is_cancelled() {
             let last = TurnContext {
                 port: cx.port.with_cancel_token(cut.clone()),
@@ -252,6 +258,7 @@ async fn run_child(
             ended = &mut task => break ended,
         }
     };
+    // The task has ended, but its last messages may still be in the queue.
     while let Ok(message) = inbox.try_recv() {
         relay.take(message).await;
     }
@@ -267,7 +274,7 @@ async fn sleep_until_deadline(deadline: Option<Instant>) {
     }
 }
 
-/// How a child ended, and why.
+/// Returns the final state of a child, and why.
 fn final_child_state(
     ended: Result<SubagentResult, TaskError>,
     timed_out: bool,
@@ -291,7 +298,7 @@ fn final_child_state(
         TurnState::Completed => ChildState::Completed,
         TurnState::Degraded => ChildState::Degraded,
         TurnState::Failed => ChildState::Failed,
-        // Only a person's choice at a question ends a turn so from within.
+        // Only the user's choice at a question ends a turn like this from within.
         TurnState::Interrupted => ChildState::Stopped,
         TurnState::Cancelled => ChildState::Cancelled,
     };
@@ -309,7 +316,7 @@ mod tests {
     use crate::domain::{AgentError, ErrorCode, TerminalReason};
 
     #[test]
-    fn each_end_has_its_state() {
+    fn each_end_of_a_child_has_its_state() {
         let finish = |reason, degraded, error: Option<AgentError>| {
             Ok(Ok(TurnFinish {
                 reason,
@@ -327,7 +334,7 @@ mod tests {
                 ChildState::Completed,
                 None,
             ),
-            // Done before it saw that it should stop.
+            // It was done before it noticed the cancel.
             (
                 finish(TerminalReason::Completed, false, None),
                 true,

@@ -1,4 +1,6 @@
-//! A session's system prompt: where its files are looked for, and what is made of them.
+//! A session's system prompt and slash commands: which folders they come from, and how they are combined.
+//!
+//! Reading the files is `workspace::prompts`'s; when a turn loads its prompt is `turn::system_prompt`'s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +18,11 @@ use crate::tool::delegate::Delegate;
 use crate::turn::{SystemPrompt, SystemPromptSource};
 use crate::workspace::prompts::{Commands, SourceFolder, Sources, parse_command_call};
 
-/// How long the files of commands may take to be read.
+/// How long reading the slash-command files may take.
 const READING: Duration = Duration::from_secs(2);
 
 impl ConfigStore {
-    /// Gives the system prompt of a session, from files as they are when it is asked.
+    /// Returns the source of a session's system prompt. It reads the files as they are when it is called.
     pub(super) fn system_prompt_source(
         &self,
         session: &SessionInfo,
@@ -50,7 +52,7 @@ impl ConfigStore {
         }))
     }
 
-    /// The agents that one may delegate to: those that are set up for something.
+    /// Returns the agents to which this agent may delegate, as name and description.
     fn delegable_agents(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
         if !agent.tools.is_allowed(Delegate::NAME) {
             return Vec::new();
@@ -66,19 +68,21 @@ impl ConfigStore {
             .collect()
     }
 
-    /// The slash commands of a session, as they are now.
+    /// Returns the slash commands of a session, as they are now.
     pub async fn written_commands(&self, session: &SessionInfo) -> Commands {
         let sources = self.prompt_sources(session);
         let read = tokio::task::spawn_blocking(move || sources.load_commands());
         read.await.unwrap_or_default()
     }
 
-    /// Where a session's files for the agent are looked for: the session's own folder is the nearest.
+    /// Returns where to look for a session's prompt files. The session's own folder comes last, as the nearest
+    /// (R-LOOP-5).
     pub(super) fn prompt_sources(&self, session: &SessionInfo) -> Sources {
         let mut folders: Vec<PathBuf> = self.workspace_roots().into_iter().map(|(_, path)| path).collect();
         folders.retain(|folder| *folder != session.folder);
         folders.push(session.folder.clone());
         let source = |path: PathBuf| SourceFolder {
+            // Trust is per folder (R-SEC), so each source carries its own.
             trusted: self.folder_config(&path).loaded.trusted,
             path,
         };
@@ -93,7 +97,7 @@ impl ConfigStore {
 }
 
 impl Actor {
-    /// What a person said, with a slash command of theirs in full; what is no command stays as it is.
+    /// Expands a slash command at the start of a message. Any other message is returned unchanged.
     pub(super) async fn expand_slash_command(
         &mut self,
         mut content: Vec<Block>,
@@ -108,7 +112,7 @@ impl Actor {
         };
         let said = text.clone();
         let read = tokio::task::spawn_blocking(move || sources.load_commands().expand_prompt(&said));
-        // The session hears nothing meanwhile: a folder that does not answer must not hold it.
+        // The actor handles nothing else meanwhile, so a folder that does not answer must not block it.
         let read = tokio::time::timeout(READING, read).await;
         match read {
             Ok(Ok(None)) => Ok(content),

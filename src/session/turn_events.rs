@@ -1,4 +1,7 @@
-//! What the running turn tells and asks, and how it is started and stopped.
+//! What the running turn reports and requests, and how it is started and stopped.
+//!
+//! It receives [`TurnMessage`]s, records their events, and answers their requests. The end of a turn is `finish`'s;
+//! inquiries are in `inquiries`, the turn's time limit in `wall_time`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,11 +33,11 @@ use crate::turn::{
 };
 use crate::workspace::Workspace;
 
-/// How many of a turn's messages may wait for the actor; then the turn waits.
+/// Messages of a turn that may wait for the actor; beyond it the turn waits.
 const TURN_QUEUE: usize = 64;
 
 impl Actor {
-    /// The session's workspace, which it has from the first thing on that needs it.
+    /// Returns the session's workspace, which is opened when it is first needed.
     pub(super) fn session_workspace(&mut self) -> Arc<Workspace> {
         let (profiles, info) = (&self.services.profiles, &self.info);
         self.workspace
@@ -42,7 +45,7 @@ impl Actor {
             .clone()
     }
 
-    /// The tools that an agent has of all.
+    /// Returns the tools that the session's agent may use.
     fn tools_of(&self, profile: &TurnSettings) -> Arc<Registry> {
         let tools = self.services.client_tools(&profile.own_tools);
         let choice = &profile.tools;
@@ -53,7 +56,7 @@ impl Actor {
         }
     }
 
-    /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
+    /// Starts a turn's task. `begin` records `TurnStarted` and the events that belong to the start.
     pub(super) fn start_turn(
         &mut self,
         task: TurnTask,
@@ -64,6 +67,7 @@ impl Actor {
         let id = TurnId::new_random();
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
+        // A turn's settings are fixed at its start, so a reload never changes a running turn.
         let profile = self.services.profiles.turn_settings(&self.info);
         let workspace = self.session_workspace();
         workspace.set_on_cancel(profile.on_cancel);
@@ -153,11 +157,12 @@ impl Actor {
             answer: FinalAnswer::default(),
             compacted: None,
         });
+        // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
         self.cancels.note_turn_started(&id);
         self.roll.set_running(&self.info.id, true);
         let before = self.out.len();
         begin(self);
-        // All or none: a crash must not leave a turn without its prompt (I16).
+        // All or nothing: a crash must not leave a turn without its prompt (I16).
         let begun = self.out.drain(before..).collect();
         self.out.push_back(StoreWrite::Together(begun));
         TurnHandle {
@@ -167,7 +172,8 @@ impl Actor {
         }
     }
 
-    /// Stops the running turn from outside; its end is settled when its task has returned.
+    /// Stops the running turn from outside. Its end is settled when its task has returned. A second call skips graceful
+    /// shutdown.
     pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
         let Some(turn) = self.turn.as_mut() else { return };
         if turn.stopping.is_some() {
@@ -175,13 +181,14 @@ impl Actor {
             return;
         }
         turn.stopping = Some((reason, clock::now()));
+        // R-CANCEL: at the server's end there is no time for `on_cancel`.
         if reason == TerminalReason::ServerStopped {
             turn.hurry.cancel();
         }
         turn.cancel.cancel();
     }
 
-    /// Takes in what the turn tells.
+    /// Handles one message of the turn.
     pub(super) fn handle_turn_message(&mut self, message: TurnMessage) {
         match message.body {
             TurnRequest::Event(event) => self.handle_turn_event(event, message.permit),
@@ -192,7 +199,7 @@ impl Actor {
             }
             TurnRequest::MayStep(reply) => self.nested_step(reply),
             TurnRequest::Gone => self.settle_what_nobody_awaits(),
-            // The turn's own time stands with the question.
+            // The question itself has already paused the turn's own clock.
             TurnRequest::WaitsBeside(_) => {}
             TurnRequest::Hear(reply) => {
                 let _ = reply.send(self.unreviewed_inputs());
@@ -201,6 +208,7 @@ impl Actor {
             TurnRequest::MayEnd(reply) => {
                 let may_end = self.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
+                    // In the same step as the answer, so that no steer slips in between.
                     turn.closing = may_end;
                 }
                 let _ = reply.send(may_end);
@@ -223,18 +231,18 @@ impl Actor {
         }
     }
 
-    /// Waiting steers join, and the history is handed over.
+    /// Lets waiting steers join, and hands over the history.
     pub(super) fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
         if let Some(turn) = self.turn.as_mut() {
-            // It goes on after all.
+            // The turn continues after all.
             turn.closing = false;
         }
-        // A compaction answers nothing: what is said meanwhile is given back at its end.
+        // A compaction answers nothing: messages that arrive meanwhile are returned at its end.
         if !self.state.upkeep {
             self.join_steers();
             self.tell_reverted();
         }
-        // The turn may have been stopped meanwhile; then nobody wants the answer.
+        // The turn may have been stopped meanwhile; then nobody needs the answer.
         let _ = reply.send(StepInput {
             items: self.state.history.to_messages(),
             failed_compactions: self.state.failed_compactions,
@@ -275,6 +283,7 @@ impl Actor {
                     turn.answer.record_transition(*transition);
                 }
             }
+            // Before the final status is recorded: a call's sub-agents and questions end before the call does.
             Event::ToolCall(update) if update.status.is_final() => {
                 self.settle_subagents_of(&update.id);
                 self.close_question(&update.id);
@@ -297,6 +306,7 @@ impl Actor {
             {
                 return;
             }
+            // Every turn warns; people read it once per session.
             Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.told_unpriced => return,
             _ => {}
         }
@@ -304,14 +314,16 @@ impl Actor {
         self.record_with(event, permit, Vec::new(), Vec::new(), None);
     }
 
-    /// A person has chosen another model since the turn began: what it asks is not the session's choice any more.
+    /// Returns whether the user has chosen another model since the turn began. The turn's model is then no longer the
+    /// session's choice.
     fn model_was_set(&self) -> bool {
         self.turn
             .as_ref()
             .is_some_and(|turn| turn.asked_for != self.state.model)
     }
 
-    /// What sub-agents use is the turn's too; of the window it takes nothing. That a price is not known is told once.
+    /// Adapts a sub-agent's event. Its usage counts for the turn, but occupies none of the session's window. An unknown
+    /// price is announced once per session.
     fn of_subagent(&mut self, event: Event) -> Event {
         let Event::Nested(mut nested) = event else {
             return event;
@@ -328,7 +340,7 @@ impl Actor {
         }
     }
 
-    /// The turn knows its own usage; the session's sums are added here.
+    /// Completes a usage event: the turn knows only its own usage, and the session's totals are added here.
     fn with_session_sums(&mut self, mut event: Event) -> Event {
         let Event::Usage {
             step,
@@ -345,12 +357,13 @@ impl Actor {
         *session = self.state.usage + *step;
         *session_cost = match (self.state.cost, *step_cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),
-            // The first that is used. After that a sum that is not known stays so: unknown is not zero (R-PROV-7).
+            // Only the first call sets the cost. Once a total is unknown it stays unknown: unknown is not zero
+            // (R-PROV-7).
             (None, cost) if self.state.usage == Usage::default() => cost,
             (Some(_), None) | (None, _) => None,
         };
         if let Some(running) = self.turn.as_mut() {
-            // With what its sub-agents used, of which the turn itself knows nothing.
+            // Includes the usage of sub-agents, which the turn itself does not know.
             running.usage += *step;
             running.cost = match (running.charged, running.cost, *step_cost) {
                 (false, _, cost) => cost,
@@ -380,7 +393,7 @@ impl Actor {
         self.partial_due = None;
     }
 
-    /// Stores what the message in progress grew by.
+    /// Stores the part of the message in progress that the store does not have yet.
     pub(super) fn store_partial(&mut self) {
         self.partial_due = None;
         let Some(partial) = &mut self.partial else { return };
@@ -400,7 +413,8 @@ impl Actor {
         });
     }
 
-    /// The person's prompt: it joins the history, or waits for hooks as a steer does. Kept either way (I16).
+    /// Takes the user's prompt: it joins the history, or waits for the hooks as a steer does. It is stored either way
+    /// (I16).
     pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.judges) else {
             return self.record_event(Event::Message(super::commands::user_message(content).into()));
@@ -420,7 +434,7 @@ impl Actor {
         self.steers.push_back((key, content));
     }
 
-    /// What was said and no model has seen.
+    /// Returns the messages that no model has seen.
     fn unreviewed_inputs(&self) -> Vec<PendingInput> {
         let prompt = self.turn.as_ref().and_then(|turn| turn.prompt.as_ref());
         let waiting = |(key, content): &(String, Vec<Block>)| PendingInput {
@@ -431,7 +445,7 @@ impl Actor {
         self.steers.iter().map(waiting).collect()
     }
 
-    /// Hooks have judged something that was said.
+    /// Applies the hooks' verdict on a message.
     fn apply_input_verdict(&mut self, key: &str, heard: HookedMessage) {
         let Some(at) = self.steers.iter().position(|(known, _)| known == key) else {
             return;
@@ -451,7 +465,7 @@ impl Actor {
         }
     }
 
-    /// Waiting steers become messages of the history, unless hooks have to judge them first.
+    /// Turns waiting steers into messages of the history, unless hooks must judge them first.
     fn join_steers(&mut self) {
         if self.turn.as_ref().is_some_and(|turn| turn.judges) {
             return;
@@ -467,7 +481,7 @@ impl Actor {
         }
     }
 
-    /// The model is told of files that were put back since it spoke last (R-SESS-3).
+    /// Tells the model which files were restored since it last spoke (R-SESS-3).
     fn tell_reverted(&mut self) {
         let told = std::mem::take(&mut self.state.put_back);
         if told.is_empty() {
@@ -480,7 +494,7 @@ impl Actor {
         self.record_event(Event::Message(note.into()));
     }
 
-    /// What rules, grants and the mode say now.
+    /// Judges an effect by the current rules, grants and mode.
     pub(super) fn judge_effect(&self, tool: &str, effect: &Effect) -> Judgement {
         let Some(turn) = &self.turn else {
             return Judgement::Deny("the turn has ended".to_owned());
@@ -492,6 +506,7 @@ impl Actor {
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
             unreadable: rules.unreadable.clone(),
+            // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
             tainted: self.state.foreign,
             grants: self
                 .grants
@@ -510,8 +525,8 @@ impl Actor {
         }
     }
 
-    /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
-    /// stands before what rules allow, and a question that rules answer now is settled.
+    /// Judges a carried call. A decision that the user sent meanwhile takes precedence over rules that allow the call;
+    /// otherwise rules that answer the question settle it.
     fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
         let approval = self.state.open_approval(open);
         let (kind, settled) = match (&judgement, approval) {
@@ -531,7 +546,7 @@ impl Actor {
         settled
     }
 
-    /// A call that ends takes its open question with it.
+    /// Closes the open questions of a call that ends.
     fn close_question(&mut self, call: &ToolCallId) {
         if let Some(approval) = self.state.question_about(call).cloned() {
             self.decisions.remove(&approval.id);
@@ -547,7 +562,7 @@ impl Actor {
         }
     }
 
-    /// A sub-agent that was stopped waits for no answer any more.
+    /// Settles the questions of a sub-agent that was stopped and no longer waits for answers.
     fn settle_what_nobody_awaits(&mut self) {
         let Some(turn) = self.turn.as_mut() else { return };
         let mut asks: Vec<ApprovalId> = (turn.asks.iter())
@@ -558,6 +573,7 @@ impl Actor {
             .filter(|(_, reply)| reply.is_closed())
             .map(|(id, _)| id.clone())
             .collect();
+        // The maps have no order; sorting makes runs reproducible.
         asks.sort();
         inquiries.sort();
         for id in asks {
@@ -605,11 +621,11 @@ impl Actor {
         };
         self.pause_clock();
         self.record_event(Event::ApprovalRequested(approval));
-        // Decided while the turn was interrupted: acted upon now.
+        // The decision came while the turn was interrupted; apply it now (R-APPR-4).
         if let Some(decision) = self.decisions.remove(&id) {
             self.resolve_approval(&id, decision, ResolvedBy::Person, None);
         } else if !insists && self.judge_effect(&tool, &effect) == Judgement::Allow {
-            // Granted since the call was judged: a call beside it was answered "always", say.
+            // A grant was added since the call was judged, for example by an "always" for a parallel call.
             self.resolve_approval(
                 &id,
                 Decision::from_kind(DecisionKind::Allow),
@@ -619,18 +635,19 @@ impl Actor {
         }
     }
 
-    /// The turn did not stop in time: its task is dropped, its processes die with it.
+    /// Aborts the task of a turn that did not stop in time. Its processes die with it.
     pub(super) fn drop_turn(&mut self) {
         tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was aborted");
         if let Some(turn) = self.turn.as_mut() {
             turn.task.abort();
+            // Restart the limit, so that it does not fire again while the aborted task is being dropped.
             if let Some((_, since)) = turn.stopping.as_mut() {
                 *since = clock::now();
             }
         }
     }
 
-    /// What the person has said before, in this turn, that no model has seen.
+    /// Takes the messages of this turn that no model has seen.
     pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
         let held_back = self.held_back.drain(..);
         held_back

@@ -1,4 +1,8 @@
-//! The turn's wall time (R-BUDGET): it stands while a person is waited for, and ends the turn, or asks.
+//! The turn's wall-time limit (R-BUDGET). The clock is paused while a person is asked; at the limit the turn ends, or
+//! the user is asked for more.
+//!
+//! It owns the clock and the steps that wait for the answer. Sub-agents use the same [`PausableDeadline`] for their own
+//! limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +18,24 @@ use crate::domain::{
 };
 use crate::turn::StepInput;
 
-/// How long a turn has run, less what it waited for people.
+/// A deadline whose clock can be paused.
 #[derive(Debug, Default)]
 pub(super) struct PausableDeadline {
-    /// The limit; none: for ever.
+    /// The limit; `None` never runs out.
     pub(super) limit: Option<Duration>,
     used: Duration,
-    /// Since when it runs; none while it stands.
+    /// When the clock was last started; `None` while it is paused.
     since: Option<Instant>,
-    /// The limit is reached, and this inquiry asks about it.
+    /// The inquiry that asks about the reached limit.
     pub(super) asked: Option<InquiryId>,
     /// The step that waits for the answer.
     held: Option<oneshot::Sender<StepInput>>,
-    /// Steps of sub-agents that wait for it.
+    /// Steps of sub-agents that wait for the answer.
     held_nested: Vec<oneshot::Sender<()>>,
 }
 
 impl PausableDeadline {
-    /// One that runs from now on.
+    /// Starts a clock with this limit.
     pub(super) fn start_with_limit(limit: Option<Duration>) -> Self {
         Self {
             limit,
@@ -56,20 +60,20 @@ impl PausableDeadline {
 }
 
 impl Actor {
-    /// When the turn's time is up.
+    /// Returns when the turn's time is up.
     pub(super) fn clock_deadline(&self) -> Option<Instant> {
         let turn = self.turn.as_ref().filter(|turn| turn.stopping.is_none())?;
         turn.clock.deadline()
     }
 
-    /// A person is waited for.
+    /// Pauses the turn's clock, because a person is asked.
     pub(super) fn pause_clock(&mut self) {
         if let Some(turn) = self.turn.as_mut() {
             turn.clock.pause();
         }
     }
 
-    /// A person has answered; the time runs on when that was the last that is waited for.
+    /// Restarts the turn's clock, unless another question is still open.
     pub(super) fn run_clock(&mut self) {
         if let Some(turn) = self.turn.as_mut()
             && turn.asks.is_empty()
@@ -80,13 +84,15 @@ impl Actor {
         }
     }
 
-    /// The time is up. Where the client takes questions the person is asked for more; what runs meanwhile goes on
-    /// to the end of its step, and no further.
+    /// Handles the reached limit. If the client takes questions, the user is asked for more time. The current step may
+    /// finish meanwhile, but no further step begins.
     pub(super) fn clock_ran_out(&mut self) {
         let asks = (self.services.questions)();
         let Some(turn) = self.turn.as_mut() else { return };
+        // Otherwise the passed deadline would wake the actor again and again until the answer comes.
         turn.clock.pause();
         let most = turn.clock.limit.unwrap_or_default();
+        // R-BUDGET: without a client that takes questions, the limit ends the turn.
         if !asks {
             self.stop_turn(TerminalReason::WallTime);
             return;
@@ -108,7 +114,7 @@ impl Actor {
         self.record_event(Event::InquiryRequested(Arc::new(Inquiry { id, subject, parent })));
     }
 
-    /// The turn was stopped at its time, not by a cancel: that is a decision of the loop.
+    /// Reports the end as a decision of the loop, if the turn ended at its time limit and not by a cancel.
     pub(super) fn tell_stop(&mut self, reason: TerminalReason) {
         let detail = match reason {
             TerminalReason::WallTime => self.time_is_up(),
@@ -121,7 +127,7 @@ impl Actor {
         });
     }
 
-    /// The error of a turn that has run for too long.
+    /// Builds the error of a turn that reached its time limit.
     pub(super) fn wall_time_error(&self) -> AgentError {
         AgentError::new(ErrorCode::WallTimeExceeded, self.time_is_up())
             .with_user_action("continue with agent/resumeTurn, or raise max_wall_time_s in the configuration")
@@ -133,7 +139,7 @@ impl Actor {
         format!("the turn has run for {} s, its limit", limit.as_secs_f64())
     }
 
-    /// A step begins: it waits while the person is asked for more time. Gives back what need not wait.
+    /// Holds a step back while the user is asked for more time. Returns the step if it may begin.
     pub(super) fn hold_step(
         &mut self,
         step: oneshot::Sender<StepInput>,
@@ -148,20 +154,20 @@ impl Actor {
         None
     }
 
-    /// A sub-agent's step begins: it waits as the turn's own do.
+    /// Holds a sub-agent's step back in the same way.
     pub(super) fn nested_step(&mut self, step: oneshot::Sender<()>) {
         match self.turn.as_mut() {
             Some(turn) if turn.clock.asked.is_some() => turn.clock.held_nested.push(step),
-            // It may have been stopped meanwhile.
+            // The sub-agent may have been stopped meanwhile.
             Some(_) | None => _ = step.send(()),
         }
     }
 
-    /// What the person said to a question about time.
+    /// Applies the user's answer to a question about time.
     pub(super) fn clock_answered(&mut self, inquiry: &Inquiry, said: &InquiryReply) {
         let Some(turn) = self.turn.as_mut() else { return };
         if turn.clock.asked.as_ref() != Some(&inquiry.id) {
-            // Asked by the turn before, which has stopped: this one has so much more.
+            // The previous turn asked and has stopped; this turn gets the additional time.
             if let (RequestSubject::Limit(reached), InquiryReply::Raise(seconds)) = (&inquiry.subject, said)
                 && reached.limit == LimitName::WallTime
                 && let Some(limit) = turn.clock.limit.as_mut()
@@ -179,6 +185,7 @@ impl Actor {
                     let _ = step.send(());
                 }
                 let used = turn.clock.used;
+                // The granted time counts from now, even if the last step overran the limit.
                 turn.clock.limit = Some(used + Duration::from_secs(*seconds));
                 if let Some(held) = held {
                     self.begin_step(held);

@@ -1,4 +1,7 @@
-//! From a provider's stream to one message: pure, no I/O.
+//! Accumulates a provider's stream into one message: pure, no I/O.
+//!
+//! It keeps I5 (a completed message equals its deltas joined) and the size limit of R-WIRE-3. It must not decide what a
+//! stop reason means: that is `step`'s.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,15 +13,15 @@ use crate::domain::{
 };
 use crate::provider::{StopReason, StreamEvent};
 
-/// A single message beyond this ends the turn with `max_output_tokens` (R-WIRE-3).
+/// The largest message, in bytes. A larger one ends the turn with `max_output_tokens` (R-WIRE-3).
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
-/// A message in the making.
+/// A message in progress.
 #[derive(Debug)]
 pub(super) struct Accumulator {
     id: MessageId,
     blocks: Vec<BlockDraft>,
-    /// Tool uses by the provider's index: where in `blocks`.
+    /// Positions in `blocks` by the provider's index of the tool use.
     tools: BTreeMap<u32, usize>,
     text_bytes: u64,
     reasoning_bytes: u64,
@@ -45,30 +48,28 @@ enum BlockDraft {
     },
 }
 
-/// What came with a tool call: the provider's id, and opaque data.
+/// What a provider attaches to a tool call: its own id, and opaque data.
 type Attached = (Option<String>, Option<Value>);
 
-/// What a stream event asks the driver to do.
+/// What the driver does about a stream event.
 #[derive(Debug, PartialEq)]
 pub(super) enum PushResult {
-    /// Show this.
     Show(Delta),
-    /// Nothing to show.
     Quiet,
-    /// The model has ended.
+    /// The model has ended its answer.
     Stopped(StopReason),
 }
 
-/// A tool call that the model asks for, with its input as it came.
+/// A tool call that the model requests.
 #[derive(Clone, Debug)]
 pub(super) struct RequestedCall {
     pub(super) id: ToolCallId,
     pub(super) name: String,
-    /// The parsed input, or the text that is no JSON object.
+    /// The parsed input, or why the text is not a JSON object.
     pub(super) input: Result<Arc<Value>, String>,
 }
 
-/// A finished message.
+/// A finished message, with the calls that it requests.
 #[derive(Debug)]
 pub(super) struct CompletedMessage {
     pub(super) message: Option<Message>,
@@ -94,32 +95,32 @@ impl Accumulator {
         &self.id
     }
 
-    /// What the call has used, and what the provider says it costs.
+    /// Returns the call's usage, and its cost if the provider reported one.
     pub(super) fn usage_and_cost(&self) -> (Usage, Option<Cost>) {
         (self.usage, self.cost)
     }
 
-    /// How many bytes of text, reasoning and calls have come.
+    /// Returns the received bytes of text, reasoning and calls.
     pub(super) fn received_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether anything was shown.
+    /// Returns whether any output was shown.
     pub(super) fn has_shown(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// Whether text or reasoning was shown: what is left of a message that is cut.
+    /// Returns whether text or reasoning was shown, which is what remains of a message that is cut.
     pub(super) fn has_said(&self) -> bool {
         self.text_bytes + self.reasoning_bytes > 0
     }
 
-    /// Whether the message has reached our limit: it ends here.
+    /// Returns whether the message has reached the size limit and ends here.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The tool calls that were begun.
+    /// Returns the ids of the tool calls that were begun.
     pub(super) fn begun_calls(&self) -> Vec<ToolCallId> {
         self.blocks
             .iter()
@@ -145,6 +146,7 @@ impl Accumulator {
                     }) => {
                         *signature = Some(proof);
                     }
+                    // A signature without reasoning before it is a block of its own: the provider needs it back.
                     _ => self.blocks.push(BlockDraft::Reasoning {
                         text: String::new(),
                         signature: Some(proof),
@@ -154,6 +156,7 @@ impl Accumulator {
                 PushResult::Quiet
             }
             StreamEvent::RedactedReasoning(data) => {
+                // Opaque data is kept whole or not at all: half of it would be invalid.
                 if self.room_for(data.len()) == data.len() {
                     self.blocks.push(BlockDraft::Reasoning {
                         text: String::new(),
@@ -164,6 +167,7 @@ impl Accumulator {
                 PushResult::Quiet
             }
             StreamEvent::ToolUseStarted { index, name } => {
+                // Our own id, because a provider's may repeat within a session.
                 let id = ToolCallId::new_random();
                 let delta = Delta::ToolInput {
                     message: self.id.clone(),
@@ -195,6 +199,7 @@ impl Accumulator {
                 PushResult::Quiet
             }
             StreamEvent::Usage { usage, cost } => {
+                // Each report covers the whole call so far, so the last one counts.
                 self.usage = usage;
                 self.cost = cost;
                 PushResult::Quiet
@@ -273,7 +278,7 @@ impl Accumulator {
         PushResult::Show(delta)
     }
 
-    /// Takes room for as many of `wanted` bytes as there is, and remembers when there was not enough.
+    /// Reserves up to `wanted` bytes, and marks the message as full if there is not enough room.
     fn room_for(&mut self, wanted: usize) -> usize {
         let granted = wanted.min(MAX_MESSAGE_BYTES - self.bytes);
         self.bytes += granted;
@@ -283,13 +288,16 @@ impl Accumulator {
 
     fn clip_text(&mut self, mut text: String) -> String {
         let granted = self.room_for(text.len());
+        // Never inside a character, so that the cut message is valid text.
         text.truncate(text.floor_char_boundary(granted));
         text
     }
 
-    /// The whole message, and the calls it asks for. A `cut` message keeps its text and asks for nothing:
-    /// a truncated tool call never runs. `origin`: who gave it, and takes its reasoning and ids back. `is_taken`: the
-    /// history already uses this call id, so results could not be matched by it.
+    /// Returns the complete message and the calls that it requests. A `cut` message keeps its text but requests
+    /// nothing: a truncated tool call never runs (R-LOOP-1).
+    ///
+    /// `origin` is the model that reasoning and ids may be returned to. `is_taken` says whether the history already
+    /// uses a call id, so that results could not be matched by it.
     pub(super) fn into_message(
         self,
         cut: bool,
@@ -301,7 +309,7 @@ impl Accumulator {
         let mut wanted = Vec::new();
         for draft in self.blocks {
             match draft {
-                // Blank text too: it was shown (I5). Providers are not sent it.
+                // Blank text too, because it was shown (I5). Providers are not sent it.
                 BlockDraft::Text(text) => content.push(Block::Text(text)),
                 BlockDraft::Reasoning {
                     text,
@@ -318,6 +326,7 @@ impl Accumulator {
                     });
                 }
                 BlockDraft::Tool { .. } if cut => {}
+                // R-PROV-3: nothing partial is run.
                 BlockDraft::Tool { complete: false, .. } => {}
                 BlockDraft::Tool {
                     id,
@@ -342,6 +351,8 @@ impl Accumulator {
                         name: name.clone(),
                         input: input
                             .clone()
+                            // Providers accept only an object here (R-LOOP-4). The model learns of the error from the
+                            // call's result.
                             .unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
                         attached,
                     });
@@ -360,7 +371,8 @@ impl Accumulator {
     }
 }
 
-/// A tool's input: an object; nothing at all counts as an empty one. Some models encode the object twice.
+/// Parses a tool's input, which must be an object; no input at all counts as an empty one. Some models encode the
+/// object twice.
 fn parse_input(json: &str) -> Result<Arc<Value>, String> {
     if json.trim().is_empty() {
         return Ok(Arc::new(Value::Object(Default::default())));
@@ -427,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_message_asks_for_nothing() {
+    fn a_cut_message_requests_no_tools() {
         let events = vec![
             StreamEvent::Text("so".into()),
             StreamEvent::ToolUseStarted {
@@ -444,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_is_no_object_is_told_apart() {
+    fn input_that_is_not_an_object_is_an_error() {
         for bad in ["[1]", "{\"a\":", "nul"] {
             let (_, answer) = run(
                 vec![
@@ -484,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_providers_id_is_kept_unless_it_is_taken() {
+    fn a_provider_call_id_is_kept_unless_it_is_taken() {
         let mut accumulator = Accumulator::new(MessageId::from("m"));
         let ids = ["functions.bash:0", "same", "same", "taken"];
         for (index, id) in ids.iter().enumerate() {
@@ -507,7 +519,7 @@ mod tests {
             .collect();
         let here = |id| Some((id, "here"));
         assert_eq!(kept, [here("functions.bash:0"), here("same"), None, None]);
-        // Ours differ in any case.
+        // Our own ids differ in any case.
         let ours: HashSet<_> = answer.wanted.iter().map(|wanted| wanted.id.clone()).collect();
         assert_eq!(ours.len(), 4);
     }
@@ -552,7 +564,7 @@ mod tests {
     }
 
     proptest! {
-        /// I5: what was shown, joined, is the message's text; offsets say where each piece begins.
+        /// I5: the shown deltas, joined, are the message's text, and offsets say where each piece begins.
         #[test]
         fn deltas_joined_are_the_message(pieces in prop::collection::vec(("[a-zé\n]{0,8}", any::<bool>()), 0..40)) {
             let events = pieces.iter().map(|(text, is_text)| {

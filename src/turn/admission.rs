@@ -1,7 +1,8 @@
-//! Before each call: the circuit and the pacer of the provider's account (R-PROV-5, -6); after a failed one the facts
-//! for what `failed` decides.
+//! Admission before each provider call: the circuit and the pacer of the account, and the server's call limit
+//! (R-PROV-5, -6, R-WIRE-2). After a failed call it gathers the facts that `failure_policy` decides by.
 //!
-//! What is waited for is told before, and every wait ends with the turn's cancel.
+//! Every wait is announced first and ends with the turn's cancel. The circuit is checked last, so that nothing is
+//! waited for between the check and the call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,27 +18,28 @@ use crate::domain::{AgentError, Cause, CircuitState, CircuitSubject, ErrorCode, 
 use crate::provider::account_health::is_failure;
 use crate::provider::{AccountHealth, CallLease, CallSlot, Caller, ProviderError, RetryVerdict};
 
-/// What a turn's calls know of the way before them.
+/// What a turn knows about the access to its providers.
 #[derive(Default)]
 pub(super) struct ProviderAccess {
-    /// The circuits as the turn has told of them last.
+    /// The circuit states that the turn last reported, by provider.
     told: BTreeMap<String, (CircuitState, Option<i64>)>,
-    /// Something was asked in this turn.
+    /// The turn has made a call.
     asked: bool,
-    /// Who takes over when the model cannot be asked.
+    /// The next model on the route.
     pub(super) next: Option<String>,
-    /// The model that takes over when the provider is overloaded.
+    /// The model that takes over while the provider is overloaded.
     pub(super) stand_in: Option<String>,
-    /// Why the last call was given up, where another model may do better.
+    /// Why the last call was given up, if another model may do better.
     pub(super) left: Option<FallbackReason>,
-    /// What the last call that failed for good has shown, where nobody was to take over then and it stays.
+    /// The output of the last failed call, kept because no fallback was available then.
     pub(super) stays: Option<StreamedOutput>,
-    /// Of a call beside the turn's own: what is done if it fails, for people.
+    /// For an auxiliary call, such as a summary: what happens if it fails, for people.
     aside: Option<&'static str>,
 }
 
 impl ProviderAccess {
-    /// At a turn's start. `met`: providers whose circuits the session was told of and that were not closed then.
+    /// Creates the state at a turn's start. `met` are providers whose circuits were announced to the session as not
+    /// closed.
     pub(super) fn new(met: impl IntoIterator<Item = String>) -> Self {
         let open = |name| (name, (CircuitState::Open, None));
         Self {
@@ -46,13 +48,14 @@ impl ProviderAccess {
         }
     }
 
-    /// Of a sub-agent: no person has asked for its calls, so none of them is a trial of its own.
+    /// Marks the access as a sub-agent's: no person requested its calls, so none of them may be the trial of an open
+    /// circuit.
     pub(super) fn by_machine(self) -> Self {
         Self { asked: true, ..self }
     }
 
-    /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
-    /// the turn's end with its error. Gives back who would, for [`Self::restore_fallback`].
+    /// Disables fallbacks for an auxiliary call. `without` says what happens if it fails, unless the turn then ends
+    /// with its error. Returns the fallbacks, for [`Self::restore_fallback`].
     pub(super) fn disable_fallback(
         &mut self,
         without: Option<&'static str>,
@@ -61,13 +64,13 @@ impl ProviderAccess {
         (self.next.take(), self.stand_in.take())
     }
 
-    /// After a call beside the turn's own.
+    /// Restores the fallbacks after an auxiliary call.
     pub(super) fn restore_fallback(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
         (self.next, self.stand_in, self.left) = (next, stand_in, None);
         self.aside = None;
     }
 
-    /// Whether somebody takes over from the call that was given up.
+    /// Returns whether a fallback is available for the call that was given up.
     pub(super) fn goes_on(&self) -> bool {
         match &self.left {
             None => false,
@@ -76,7 +79,8 @@ impl ProviderAccess {
         }
     }
 
-    /// A call that may be the trial of an open circuit: a person's new prompt with nowhere else to go.
+    /// Returns who makes the call. Only a person's new prompt without a fallback may be the trial of an open circuit
+    /// (R-PROV-5).
     fn caller_kind(&self) -> Caller {
         if self.asked || self.next.is_some() {
             Caller::Machine
@@ -88,19 +92,17 @@ impl ProviderAccess {
 
 /// Whether a call may be made.
 pub(super) enum ProviderAdmission {
-    /// It may.
     Place(CallPermit),
-    /// The circuit is open.
     Shut(Box<AgentError>),
 }
 
-/// The right to make one call, until it is dropped: a permit of the server, and the lease of the account.
+/// The right to make one call: a slot of the server, and a lease of the account. Both end when it is dropped.
 pub(super) struct CallPermit {
     _slot: CallSlot,
     _pass: Option<CallLease>,
 }
 
-/// The error of a call that need not even be prepared: the circuit is open, and somebody else takes over.
+/// Returns the error of a call that need not be prepared, because the circuit is open and a fallback is available.
 pub(super) async fn look_ahead(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -115,8 +117,7 @@ pub(super) async fn look_ahead(
     Ok(Some(circuit_open_error(model, standing, None)))
 }
 
-/// Waits as the pacer and the server's limit ask for, and lets the call through unless the circuit is open. Whether it is
-/// open is asked last: nothing is waited for between that and the call.
+/// Waits for the pacer and for a slot of the server, then admits the call unless the circuit is open.
 pub(super) async fn admit_provider_call(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -132,12 +133,15 @@ pub(super) async fn admit_provider_call(
     };
     let mut waits = 0;
     loop {
+        // Subscribe before the check, so that a change between the check and the wait is not missed.
         let mut changes = standing.subscribe();
         if way.caller_kind() == Caller::Person || standing.would_admit() {
             wait_for_pacer(cx, standing).await?;
             let slot = wait_for_slot(cx).await?;
+            // The waits above may have been long: only now does the lease say whether the circuit admits the call.
             if let Ok(pass) = standing.admit_call(way.caller_kind()) {
                 tell_circuit(cx, model, way).await?;
+                // Reporting may wait for a slow client, so the circuit may have opened again meanwhile.
                 if standing.circuit_view().state == CircuitState::Open {
                     continue;
                 }
@@ -149,6 +153,7 @@ pub(super) async fn admit_provider_call(
             }
         }
         tell_circuit(cx, model, way).await?;
+        // Without the `patient` or `persistent` profile an open circuit fails the call at once; the bound keeps I13.
         if way.next.is_some() || !model.retry.persists || waits > model.retry.max_retries {
             way.left = Some(FallbackReason::Circuit);
             return Ok(ProviderAdmission::Shut(Box::new(circuit_open_error(
@@ -177,16 +182,16 @@ pub(super) async fn admit_provider_call(
     }
 }
 
-/// Until a rest of so many ms is over; without one for ever.
+/// Sleeps for `rest_ms`; without a value, forever.
 async fn rest_of(rest_ms: Option<u64>) {
     match rest_ms {
-        // A moment more: the clocks differ by fractions of a millisecond.
+        // One millisecond more: the clocks differ by fractions of a millisecond.
         Some(ms) => tokio::time::sleep(Duration::from_millis(ms + 1)).await,
         None => std::future::pending().await,
     }
 }
 
-/// At most 256 calls at once in the server; the rest wait visibly (R-WIRE-2).
+/// Waits, visibly, for one of the server's 256 concurrent calls (R-WIRE-2).
 async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
     if let Some(slot) = cx.slots.try_acquire() {
         return Ok(slot);
@@ -212,7 +217,7 @@ async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<()
     sleep_unless_stopped(cx, pace.wait).await
 }
 
-/// Tells of the circuit if the session was told otherwise.
+/// Reports the circuit's state if the session knows another one.
 pub(super) async fn tell_circuit(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -224,7 +229,7 @@ pub(super) async fn tell_circuit(
     let now = standing.circuit_view();
     let told = way.told.get(standing.name());
     let before = told.map_or(CircuitState::Closed, |told| told.0);
-    // A rest that began anew is news; that a trial was given up and is due again is not.
+    // A new open period is reported. A trial that was given up and is due again is not.
     let again = now.state == CircuitState::Open && told.is_some_and(|told| told.1 < now.until);
     if before == now.state && !again {
         return Ok(());
@@ -242,13 +247,11 @@ pub(super) async fn tell_circuit(
 
 /// What to do about a failed call.
 pub(super) enum AdmissionDecision {
-    /// Make it again.
     Retry(RetryPlan),
-    /// Do not.
     GiveUp(Box<AgentError>),
 }
 
-/// Decides about a failed call, the `attempts`th, of which `verdict` is what the retry policy says.
+/// Decides about a failed call. `attempts` counts it from 1; `verdict` is the retry policy's.
 pub(super) fn decide_after_failure(
     way: &mut ProviderAccess,
     model: &ResolvedModel,
@@ -257,7 +260,7 @@ pub(super) fn decide_after_failure(
     attempts: u32,
 ) -> AdmissionDecision {
     let standing = model.provider.account_health();
-    // One that lets a trial through now is no obstacle: a trial that was throttled gave its right back.
+    // A circuit that would admit a trial now is no obstacle: a throttled trial returned its right.
     let circuit = standing
         .filter(|standing| !standing.would_admit())
         .map(|standing| standing.circuit_view());
@@ -292,7 +295,7 @@ pub(super) fn decide_after_failure(
     AdmissionDecision::GiveUp(Box::new(told))
 }
 
-/// The error of a call that an open circuit does not let through, or after which it opened.
+/// Builds the error of a call that an open circuit rejected, or after which it opened.
 fn circuit_open_error(
     model: &ResolvedModel,
     standing: &AccountHealth,
@@ -334,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_persons_first_call_with_nowhere_else_to_go_is_the_trial() {
+    fn only_a_persons_first_call_without_a_fallback_is_the_trial() {
         for (asked, next, caller) in [
             (false, None, Caller::Person),
             (true, None, Caller::Machine),
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_takes_over_where_there_is_somebody_for_that() {
+    fn a_fallback_is_available_only_for_a_matching_reason() {
         let failed = Some(FallbackReason::Failed("words".to_owned()));
         for (left, next, stand_in, goes_on) in [
             (None, true, true, false),
@@ -369,7 +372,7 @@ mod tests {
                 ..ProviderAccess::default()
             };
             assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
-            // For a call beside the turn's own nobody does.
+            // An auxiliary call has no fallback.
             let kept = way.disable_fallback(Some("without"));
             assert!(!way.goes_on());
             way.restore_fallback(kept);

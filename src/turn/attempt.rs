@@ -1,4 +1,7 @@
-//! One provider call: from request to message. Retrying is `step`'s.
+//! One provider call: from request to message.
+//!
+//! It streams the answer to clients and reports what the call used, however it ends. It must not retry: that is
+//! `step`'s. It knows nothing of budgets and circuits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,64 +15,61 @@ use crate::base::clock;
 use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
-/// Deltas of one read are joined up to this size before they are sent on.
+/// Deltas that arrive together are joined up to this size, in bytes.
 const BATCH_BYTES: usize = 16 << 10;
 
 /// How a call ended.
 pub(super) enum Attempt {
-    /// With a message.
     Answered(Box<ModelAnswer>),
-    /// With an error; what was shown is void or stays as an incomplete message.
+    /// The call failed. What was shown is retracted, or stays as an incomplete message.
     Failed {
         error: Box<ProviderError>,
         shown: Option<StreamedOutput>,
         spent: CallUsage,
     },
-    /// The turn was stopped. The provider has read the prompt all the same.
+    /// The turn was stopped. The provider has read the prompt nevertheless, so the call may still cost something.
     Stopped {
-        /// As far as the provider had told.
+        /// As far as the provider had reported it.
         spent: CallUsage,
     },
 }
 
-/// A call that came to its end.
+/// A call that ended with an answer.
 pub(super) struct ModelAnswer {
     pub(super) answer: CompletedMessage,
     pub(super) stop: StopReason,
     pub(super) spent: CallUsage,
-    /// What was shown of it.
     pub(super) shown: Option<StreamedOutput>,
-    /// It was cut at our limit, not at the model's.
+    /// Our own size limit cut it, not the model's output limit.
     pub(super) overlong: bool,
 }
 
-/// What was shown of a call.
+/// The output of a call that clients have seen.
 pub(super) struct StreamedOutput {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
-    /// Whether some of it was text or reasoning.
+    /// Whether it contains text or reasoning.
     pub(super) said: bool,
 }
 
-/// What a call cost.
+/// What a call used and cost.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CallUsage {
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
-    /// What has come of the answer, in bytes.
+    /// Bytes of the answer that arrived. They allow an estimate where the provider reports no usage.
     pub(super) came: usize,
 }
 
-/// Whether an answer is shown as it comes.
+/// Whether clients see an answer while it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visibility {
-    /// As deltas.
     Deltas,
-    /// Not at all: it is not for people.
+    /// Clients see nothing: the answer is internal, such as a compaction summary.
     Nothing,
 }
 
-/// Makes one call and shows its answer as it comes. What it has used by then is known however it ends.
+/// Makes one call and shows its answer as it arrives. The usage so far is known however the call ends.
 pub(super) async fn run_attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -96,6 +96,7 @@ async fn stream_response(
     accumulator: &mut Accumulator,
 ) -> Result<Result<StopReason, ProviderError>, Stopped> {
     let started = clock::now();
+    // A cancel drops the future or the stream, which closes the connection (R-PROV-8).
     let opened = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         opened = model.provider.open_stream(request) => opened,
@@ -113,7 +114,7 @@ async fn stream_response(
         let mut batch = DeltaBatch::default();
         let mut event = Some(next);
         let mut ended = None;
-        // Whatever has arrived already is taken together: one delta instead of many.
+        // Take everything that has already arrived in one go: one delta instead of many.
         while let Some(next) = event.take() {
             match next {
                 Some(Ok(piece)) => {
@@ -127,9 +128,11 @@ async fn stream_response(
                     }
                 }
                 Some(Err(error)) => ended = Some(Err(error)),
+                // R-PROV-2: a stream without its stop event is a transient failure.
                 None => ended = Some(Err(missing_stop_error(model))),
             }
         }
+        // Also before an end: the finished message must equal the deltas that clients have (I5).
         batch.flush(cx, shows).await?;
         if let Some(ended) = ended {
             return Ok(ended);
@@ -137,13 +140,14 @@ async fn stream_response(
     }
 }
 
-/// Takes one piece in; tells when the message has ended.
+/// Adds one piece to the message. Returns the stop reason once the message has ended.
 fn push(accumulator: &mut Accumulator, batch: &mut DeltaBatch, piece: StreamEvent) -> Option<StopReason> {
     match accumulator.push(piece) {
         PushResult::Show(delta) => batch.push_delta(delta),
         PushResult::Quiet => {}
         PushResult::Stopped(reason) => return Some(reason),
     }
+    // Over 8 MiB the answer counts as cut, so that a runaway stream ends (R-WIRE-3).
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
 
@@ -191,12 +195,13 @@ fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
     let (usage, told) = accumulator.usage_and_cost();
     CallUsage {
         usage,
+        // R-PROV-7: a cost that the provider reports wins over the price table.
         cost: told.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
         came: accumulator.received_bytes(),
     }
 }
 
-/// A stream that ended without a stop event: the provider layer never does so, a wrong one might.
+/// Builds the error for a stream that ended without a stop event. Our providers never do that; a faulty one might.
 fn missing_stop_error(model: &ResolvedModel) -> ProviderError {
     ProviderError {
         fault: ProviderFault::BrokenStream,
@@ -211,7 +216,7 @@ fn missing_stop_error(model: &ResolvedModel) -> ProviderError {
     }
 }
 
-/// Adjacent deltas of one kind, joined.
+/// Adjacent deltas of the same kind, joined.
 #[derive(Default)]
 struct DeltaBatch {
     deltas: Vec<Delta>,
@@ -256,7 +261,7 @@ impl DeltaBatch {
     }
 }
 
-/// Waits, unless the turn is stopped first.
+/// Sleeps, unless the turn is stopped first.
 pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), Stopped> {
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),

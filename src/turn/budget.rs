@@ -1,45 +1,45 @@
-//! Money limits (R-BUDGET), pure: what is spent, what is on its way, what a call may add, and what the limits say.
-//! No I/O, no clock, no lock.
+//! Spending limits (R-BUDGET), pure: what is spent, what is in flight, what a call may add, and which limit that
+//! breaks.
+//!
+//! No I/O, no clock, no lock: `ledger` owns the numbers and the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::{Cost, LimitName, LimitReached};
 
-/// Of a limit this much, in percent, is told as a warning.
+/// The percentage of a limit at which a warning is due (R-BUDGET).
 const WARN_PERCENT: u128 = 80;
 
-/// What a turn, its session and its day may cost.
+/// The spending limits of a turn, its session, and its day. `None` means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budgets {
-    /// A turn.
     pub turn: Option<Cost>,
-    /// A session.
     pub session: Option<Cost>,
-    /// A day, over all sessions.
+    /// Over all sessions and servers of the store.
     pub day: Option<Cost>,
-    /// A day at a provider, by its name.
+    /// Per day at a provider, by its name.
     pub providers: Arc<BTreeMap<String, Cost>>,
 }
 
 impl Budgets {
-    /// Whether a call to `provider` has any limit in money.
+    /// Returns whether a call to `provider` has any spending limit.
     pub fn has_money_limit(&self, provider: &str) -> bool {
         [self.turn, self.session].iter().any(Option::is_some) || self.limit_day(provider)
     }
 
-    /// Whether it has one over the sessions of a day.
+    /// Returns whether a call to `provider` has a limit per day.
     pub fn limit_day(&self, provider: &str) -> bool {
         self.day.is_some() || self.providers.contains_key(provider)
     }
 }
 
-/// What a day has cost, by provider, and by how much its limits were raised.
+/// What a day has cost, and by how much its limits were raised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpendSheet {
-    /// Spent, by provider.
+    /// By provider.
     pub spent: BTreeMap<String, Cost>,
-    /// Raised, by provider; under the empty name the limit of all.
+    /// By provider; the empty name is the limit over all providers.
     pub raised: BTreeMap<String, Cost>,
 }
 
@@ -57,33 +57,29 @@ impl SpendSheet {
     }
 }
 
-/// A turn with all that runs in it: its own steps, later its sub-agents', which share one.
+/// The spending of a turn together with its sub-agents.
 #[derive(Clone, Debug, Default)]
 pub struct TurnSpend {
-    /// Its limits.
     pub budgets: Budgets,
     /// What the session has cost, as far as prices are known.
     pub session: Cost,
-    /// What the turn has cost.
     pub turn: Cost,
-    /// Estimates of its calls that are on their way.
+    /// Estimates of its calls in flight.
     pub reserved: Cost,
-    /// By how much the session's limit was raised.
     pub session_raised: Cost,
-    /// By how much the turn's was.
     pub turn_raised: Cost,
-    /// Models that are asked although nobody knows what they cost.
+    /// Models that the turn may call although their price is unknown.
     pub unpriced: BTreeSet<String>,
 }
 
-/// A day over all sessions.
+/// The spending of a day over all sessions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DaySpend {
     /// What this server has spent and raised.
     pub own: SpendSheet,
-    /// What others have, and this one before it was started anew.
+    /// What other servers have, and this one before its last start.
     pub others: SpendSheet,
-    /// Estimates of calls that are on their way, by provider.
+    /// Estimates of calls in flight, by provider.
     pub reserved: BTreeMap<String, Cost>,
 }
 
@@ -107,15 +103,14 @@ impl DaySpend {
 /// A call that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallEstimate {
-    /// The provider's name.
     pub provider: String,
     /// `provider/model`.
     pub model: String,
-    /// What its input will cost, about; none: nobody knows.
+    /// The estimated cost of its input; `None` if the price is unknown.
     pub estimate: Option<Cost>,
 }
 
-/// One limit and how far it is.
+/// One limit and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LimitStatus {
     limit: LimitName,
@@ -125,13 +120,14 @@ struct LimitStatus {
 }
 
 impl LimitStatus {
-    /// Whether `more` does not fit any more.
+    /// Returns whether `more` exceeds the limit.
     fn is_reached(&self, more: Cost) -> bool {
         self.spent + self.reserved + more > self.most
     }
 
-    /// Whether spending `cost` more takes it over the warning's mark.
+    /// Returns whether spending `cost` crosses the warning mark.
     fn would_cross_warning(&self, cost: Cost) -> bool {
+        // In 128 bits, because a cost in nano-dollars times 100 may overflow 64.
         let near = |spent: Cost| u128::from(spent.0) * 100 >= u128::from(self.most.0) * WARN_PERCENT;
         cost > Cost(0) && !near(self.spent) && near(self.spent + cost)
     }
@@ -147,6 +143,7 @@ fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<Limit
             most: most + raised,
         })
     };
+    // The order matters: the first limit that a call breaks is the one that the user is asked about.
     let one = Some(provider);
     [
         at(
@@ -183,7 +180,7 @@ fn limit_statuses(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<Limit
     .collect()
 }
 
-/// The first limit that a call would break; none: it may be made.
+/// Returns the first limit that a call would break, or `None` if the call may be made.
 pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Option<LimitReached> {
     if !tree.budgets.has_money_limit(&call.provider) {
         return None;
@@ -196,6 +193,7 @@ pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate
         model: Some(call.model.clone()),
         message,
     };
+    // Spending limits cannot cover a call without a price, so the user is asked about that first.
     if call.estimate.is_none() && !tree.unpriced.contains(&call.model) {
         let message = unknown_price(&call.model);
         return Some(reached(LimitName::UnknownPrice, Cost(0), Cost(0), message));
@@ -208,7 +206,7 @@ pub(super) fn check_limits(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate
     Some(reached(first.limit, used, first.most, message))
 }
 
-/// Limits of which so much is used now that people should know; each is told when it gets there.
+/// Returns the limits that `cost` takes over their warning mark. Each limit warns only once, when it is crossed.
 pub(super) fn collect_budget_warnings(
     tree: &TurnSpend,
     day: &DaySpend,
@@ -226,19 +224,16 @@ pub(super) fn collect_budget_warnings(
         .collect()
 }
 
-/// A limit of which much is used.
+/// A limit that is nearly used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BudgetWarning {
-    /// Which.
     pub limit: LimitName,
-    /// What is spent.
     pub spent: Cost,
-    /// What may be.
     pub most: Cost,
 }
 
 impl BudgetWarning {
-    /// For people.
+    /// Returns the warning for people.
     pub(super) fn to_message(self, provider: &str) -> String {
         let what = describe_limit_subject(self.limit, provider);
         let (spent, most) = format_amounts(self.spent, self.most);
@@ -246,7 +241,7 @@ impl BudgetWarning {
     }
 }
 
-/// What a model whose price is not known means for money limits.
+/// Returns what an unknown price means for spending limits, for people.
 pub(super) fn unknown_price(model: &str) -> String {
     format!("the price of {model} is unknown, so spending limits cannot cover it")
 }
@@ -264,7 +259,7 @@ fn describe_limit_subject(limit: LimitName, provider: &str) -> String {
     }
 }
 
-/// Two amounts in cents, or as finely as it takes to tell them apart.
+/// Formats two amounts in cents, or with as many digits as it takes to tell them apart.
 fn format_amounts(used: Cost, most: Cost) -> (String, String) {
     let in_digits = |digits: usize| {
         let show = |cost: Cost| format!("${:.digits$}", cost.to_usd());
@@ -321,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_and_what_a_call_would_add_must_fit() {
+    fn spending_plus_the_estimate_must_fit_the_limit() {
         let says = |tree: &TurnSpend, call: &CallEstimate| {
             check_limits(tree, &DaySpend::default(), call).map(|r| r.message)
         };
@@ -331,7 +326,7 @@ mod tests {
             says(&five, &call(Some(1.12))).unwrap(),
             "session cost $5.12 exceeds limit $5.00"
         );
-        // What is under way counts.
+        // Calls in flight count.
         five.reserved = usd(0.5);
         assert_eq!(
             says(&five, &call(Some(0.6))).unwrap(),
@@ -339,7 +334,7 @@ mod tests {
         );
         five.session_raised = usd(0.1);
         assert_eq!(says(&five, &call(Some(0.6))), None);
-        // A hair over it is told as finely as it takes.
+        // An overrun of less than a cent is shown with enough digits.
         assert_eq!(
             says(&tree(session(4.001)), &call(Some(0.0014))).unwrap(),
             "session cost $4.0014 exceeds limit $4.0010"
@@ -349,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_of_all_servers_and_providers() {
+    fn a_day_limit_covers_all_servers_and_providers() {
         let budgets = Budgets {
             day: Some(usd(10.0)),
             providers: Arc::new(BTreeMap::from([("p".to_owned(), usd(5.0))])),
@@ -370,23 +365,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_price_is_asked_about_before_all_else_and_once() {
+    fn an_unknown_price_is_reported_first_and_only_once() {
         let mut tree = tree(session(5.0));
         let reached = check_limits(&tree, &DaySpend::default(), &call(None)).unwrap();
         assert_eq!(reached.limit, LimitName::UnknownPrice);
         tree.unpriced.insert("p/m".to_owned());
         assert_eq!(check_limits(&tree, &DaySpend::default(), &call(None)), None);
-        // What is known to be spent still counts.
+        // Known spending still counts.
         tree.session = usd(6.0);
         assert!(check_limits(&tree, &DaySpend::default(), &call(None)).is_some());
     }
 
     #[test]
-    fn four_fifths_are_told_when_they_are_crossed() {
+    fn warnings_are_due_when_80_percent_are_crossed() {
         let tree = tree(session(5.0));
         let told =
             |tree: &TurnSpend, cost| collect_budget_warnings(tree, &DaySpend::default(), "p", usd(cost));
-        // 4.0 of 5.0 are four fifths already.
+        // 4.0 of 5.0 are already 80 %.
         assert!(told(&tree, 0.5).is_empty());
         let below = TurnSpend {
             session: usd(3.9),

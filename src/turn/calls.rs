@@ -1,6 +1,7 @@
-//! Tool calls of one step: checked, judged, asked about, run in parallel, each answered exactly once.
+//! The tool calls of one step: checked, judged, approved, run in parallel, each answered exactly once (I4).
 //!
-//! Everything that all tools share is here: approval, the time limit, cutting of output, cancel.
+//! Everything that all tools share is here: the time limit, cutting of output, redaction, cancel, panics. `permission`
+//! decides whether a call may run. The effect of results on the turn is `tool_step`'s.
 
 mod permission;
 
@@ -35,65 +36,63 @@ use crate::domain::{
 use crate::tool::{Delegated, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::workspace::OnCancel;
 
-/// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
+/// Characters beyond which a result is cut in the middle for the model (R-TOOL-1).
 const MODEL_CHARS: usize = 30_000;
-/// How many pieces of live output may wait; then the tool waits.
+/// Pieces of live output that may wait for a slow client; beyond it the tool waits.
 const NEWS_QUEUE: usize = 16;
-/// How much longer than the configured wait a tool may take to finish after a cancel; its own bounds are tighter
+/// How much longer than the configured wait a tool may take to finish after a cancel. The tool's own bounds are tighter
 /// (R-CANCEL: 2.5 s).
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
-/// A tool call on its way.
+/// A tool call in progress.
 pub(super) struct ToolRun {
     id: ToolCallId,
     name: String,
     input: Result<Arc<Value>, String>,
     title: String,
-    /// Asked for by an earlier turn, which has announced it.
+    /// An earlier turn requested it and has announced it.
     carried: bool,
     approval: Option<ApprovalId>,
-    /// What the model is told beside the result.
+    /// A note for the model, appended to the result.
     note: Option<String>,
-    /// The person allowed it although what it changes cannot be kept.
+    /// The user allowed it although its change cannot be reverted.
     unkept: bool,
-    /// The resolved paths that it was judged by.
+    /// The resolved paths by which it was judged.
     judged: Option<Arc<[PathBuf]>>,
 }
 
-/// How a call ended.
+/// The result of a call.
 pub(super) struct ToolRunResult {
     pub(super) tool: String,
     pub(super) fate: ToolRunDisposition,
-    /// What the model reads of a failure.
+    /// What the model reads about a failure; empty otherwise.
     pub(super) said: String,
-    /// A fingerprint of its result.
+    /// A fingerprint of the result, for loop detection.
     pub(super) result: u64,
-    /// A hook ended the turn with it.
+    /// The hook's objection that ended the turn, if one did.
     pub(super) ended_by: Option<Objection>,
 }
 
 /// How a call ended, as failure policies and circuits see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolRunDisposition {
-    /// It gave a result.
     Ran,
-    /// The tool failed, or broke.
+    /// The tool failed or panicked.
     Failed,
-    /// The tool ran out of its time.
     TimedOut,
-    /// A sub-agent failed where all were required.
+    /// A sub-agent failed under the join policy `all_required`.
     SubagentFailed,
-    /// Too few sub-agents succeeded.
+    /// Fewer sub-agents succeeded than the join policy requires.
     JoinViolated,
-    /// It did not run: invalid arguments, a denial, a hook, a cancel.
+    /// It did not run: invalid arguments, a denial, a hook, or a cancel.
     Refused,
 }
 
-/// Set when the turn ends after this step: what has not begun does not begin.
+/// Set when the turn ends after this step, so that calls that have not started do not start.
 #[derive(Default)]
 struct StopFlag(AtomicBool);
 
-/// What a call reads that was not begun any more.
+/// What the model reads about a call that did not start because the turn ended first.
 const HALTED: &str = "Not run: the turn ended first";
 
 impl ToolRun {
@@ -134,12 +133,12 @@ impl ToolRun {
         &self.name
     }
 
-    /// The arguments; what was written where they could not be read.
+    /// Returns the arguments, or why they are not a JSON object.
     pub(super) fn requested_arguments(&self) -> Result<&Value, &str> {
         self.input.as_deref().map_err(String::as_str)
     }
 
-    /// Whether making it again is how one waits.
+    /// Returns whether the tool is meant to be called repeatedly while waiting.
     pub(super) fn is_wait_call(&self, cx: &TurnContext) -> bool {
         cx.tools.get(&self.name).is_some_and(|tool| tool.is_wait_tool())
     }
@@ -161,8 +160,8 @@ impl ToolRun {
     }
 }
 
-/// Runs the calls of one step to their results, or answers them all with `instead`. A call that waits for approval
-/// holds up no other.
+/// Runs the calls of one step to their results, or answers all of them with `instead`. A call that waits for approval
+/// delays no other (R-TOOL-1).
 pub(super) async fn run_calls(
     cx: &TurnContext,
     calls: Vec<ToolRun>,
@@ -182,12 +181,14 @@ pub(super) async fn run_calls(
         }
         ready.push((call, prepared));
     }
+    // All calls are announced as pending before any runs, in call order.
     let halt = StopFlag::default();
     let mut running: FuturesUnordered<_> = (0usize..)
         .zip(ready)
         .map(|(at, (call, prepared))| run_call(cx, call, prepared, &halt).map(move |end| (at, end)))
         .collect();
     let (mut ends, mut stopped) = (Vec::new(), false);
+    // After a stop the loop still waits for the other calls, so that no effect outlives the turn (I8).
     while let Some((at, ended)) = running.next().await {
         match ended {
             Ok(end) => ends.push((at, end)),
@@ -197,17 +198,19 @@ pub(super) async fn run_calls(
     if stopped {
         return Err(Stopped);
     }
+    // R-TOOL-1: results in call order.
     ends.sort_unstable_by_key(|(at, _)| *at);
     Ok(ends.into_iter().map(|(_, end)| end).collect())
 }
 
-/// Checks name and arguments; an error is for the model.
+/// Checks the name and the arguments. The error is for the model.
 fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
         let known = cx.tools.tool_names().join(", ");
         return Err(format!("unknown tool {:?}; the tools are: {known}", call.name));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
+    // R-TOOL-5: a panic in a tool's argument check is that call's failure, nothing more.
     let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
         let prepared = tool.clone().prepare_call(input)?;
         let title = text::one_line(&prepared.title(), 200);
@@ -220,7 +223,7 @@ fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn Prepared
     Ok(prepared)
 }
 
-/// What the model reads of a bug of ours.
+/// Logs an internal error of a tool, and returns what the model reads about it.
 fn internal_error_message(call: &ToolRun, why: &str) -> String {
     tracing::error!(tool = call.name, error = why, "tool failed");
     format!("the tool failed with an internal error ({why}); try another way")
@@ -254,10 +257,12 @@ async fn run_call(
             return Ok(halt.observe_result(cx, ended));
         }
     };
+    // Hooks precede the approval, so that people approve what runs.
     let (prepared, objection) = match run_permission_hooks(cx, &mut call, prepared).await? {
         (Permission::Granted(prepared), _) if !halt.is_set() => {
             (request_permission(cx, &mut call, prepared).await?, None)
         }
+        // Do not ask the user about a call that will not run.
         (Permission::Granted(_), _) => (Permission::halted(), None),
         (refused, objection) => (refused, objection),
     };
@@ -307,7 +312,7 @@ impl StopFlag {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A call that ends the turn lets no other begin.
+    /// Stops calls from starting once one has ended the turn.
     fn observe_result(&self, cx: &TurnContext, ended: ToolRunResult) -> ToolRunResult {
         if ended.ended_by.is_some() || failure_policy_for(cx, ended.fate) == FailurePolicy::Fail {
             self.0.store(true, Ordering::Relaxed);
@@ -316,7 +321,7 @@ impl StopFlag {
     }
 }
 
-/// Runs an approved call, telling its live output, and answers it.
+/// Runs an approved call, streams its output, and answers it.
 async fn execute_call(
     cx: &TurnContext,
     call: &ToolRun,
@@ -331,8 +336,10 @@ async fn execute_call(
     let took = started.elapsed();
     cx.totals.tool.record(took);
     let (status, output) = to_status_and_output(call, result);
+    // Before anything leaves this function: neither the model nor a client may read an API key (I15).
     let output = redact::redact_output(&cx.redactor, output);
     let mut result = for_the_model(cx, call, &output);
+    // Notes and hook messages are added later, so that they do not hide a repeated result from the loop guard.
     let (fate, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
     let said = match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
@@ -346,7 +353,7 @@ async fn execute_call(
     }
     let ended_by = match fate {
         ToolRunDisposition::Refused => None,
-        // A cancel in the hook does not undo what the tool did; the turn sees it next.
+        // A cancel in the hook does not undo what the tool did. The turn notices the cancel next.
         ToolRunDisposition::Ran
         | ToolRunDisposition::Failed
         | ToolRunDisposition::TimedOut
@@ -361,6 +368,7 @@ async fn execute_call(
     ended.locations = output.locations;
     ended.duration_ms = Some(took.as_millis() as u64);
     ended.exit_code = output.exit_code;
+    // Late, because the tool has run: its result is recorded even after a cancel.
     cx.port.emit_late(Event::ToolCall(ended)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
@@ -394,8 +402,8 @@ fn fingerprint_result(result: &ToolResult) -> u64 {
     hasher.finish()
 }
 
-/// Runs a call while it tells what it does. A client that is slow holds up what is told, never the end: once
-/// the turn is cancelled nothing more is told live, but what the call came to is kept.
+/// Runs a call while streaming its live output. A slow client delays the output, never the end. Once the turn is
+/// cancelled, no more live output is sent, but the result is kept.
 async fn run_to_end(
     cx: &TurnContext,
     call: &ToolRun,
@@ -404,6 +412,7 @@ async fn run_to_end(
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
+    // R-TOOL-1: the time limit covers the run, not the wait for a person before it.
     let run = run_with_timeout(
         limit,
         catch_tool_panic(prepared.run(tool_context(cx, call, Some(news)))),
@@ -412,6 +421,7 @@ async fn run_to_end(
     let mut ended = None;
     {
         let mut telling = std::pin::pin!(pass_on(cx, call, &mut told).fuse());
+        // Until both are done: the run's output may still be on its way when the run has ended.
         while ended.is_none() || !telling.is_terminated() {
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => break,
@@ -420,7 +430,7 @@ async fn run_to_end(
             }
         }
     }
-    // A tool that waits to tell something goes on.
+    // Unblock a tool that waits to report something.
     told.close();
     let result = match ended {
         Some(result) => result,
@@ -429,6 +439,7 @@ async fn run_to_end(
             .await
             .unwrap_or(Err(ToolError::Cancelled)),
     };
+    // Live output is in the result as well, but a plan is only here.
     while let Ok(news) = told.try_recv() {
         if let ToolProgress::Plan(items) = news {
             cx.port.emit_late(Event::Plan(items)).await?;
@@ -437,7 +448,7 @@ async fn run_to_end(
     Ok(result)
 }
 
-/// How long a cancelled call may go on.
+/// Returns how long a cancelled call may continue.
 fn finish_limit(cx: &TurnContext) -> Duration {
     FINISH_LIMIT
         + match cx.workspace.on_cancel() {
@@ -446,8 +457,9 @@ fn finish_limit(cx: &TurnContext) -> Duration {
         }
 }
 
-/// Tells all that a call tells, until it has ended or nobody listens.
+/// Forwards all progress of a call until it ends or the receiver is gone.
 async fn pass_on(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
+    // A key may be split over two pieces, so the redactor holds back what could be its start.
     let mut pieces = cx.redactor.redact_pieces();
     while let Some(news) = told.recv().await {
         let event = match news {
@@ -460,7 +472,7 @@ async fn pass_on(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<Too
             return;
         }
     }
-    // Nobody listens any more, or all is told.
+    // An error means that the turn was stopped; there is nothing left to forward.
     let _ = emit_optional_event(cx, output_event(call, pieces.flush_held())).await;
 }
 
@@ -486,6 +498,7 @@ fn to_status_and_output(
         ..ToolOutput::default()
     };
     match result {
+        // A command that exits with an error is a failed call, but the model reads its plain result (R-TOOL-2).
         Ok(output) if output.is_error || output.exit_code.is_some_and(|code| code != 0) => {
             (ToolCallStatus::Failed, output)
         }
@@ -495,6 +508,7 @@ fn to_status_and_output(
             ToolCallStatus::Cancelled,
             failed("cancelled by the user".to_owned()),
         ),
+        // A cancel keeps what the command had printed.
         Err(ToolError::CutShort(output)) => (
             ToolCallStatus::Cancelled,
             ToolOutput {
@@ -506,7 +520,7 @@ fn to_status_and_output(
     }
 }
 
-/// Cuts what is too long for the model, and keeps the whole aside.
+/// Cuts a result that is too long for the model, and stores the whole.
 fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolResult {
     let mut result = ToolResult {
         text: output.text.clone(),
@@ -520,12 +534,14 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         if result.full.is_none() {
             match store_output(cx, call, &output.text) {
                 Ok(kept) => result.full = Some(kept),
+                // The cut result still serves the model, so a failing disk does not fail the call.
                 Err(error) => tracing::warn!(error, "long tool output was not kept"),
             }
         }
         result.text = cut;
     }
     if result.text.is_empty() && result.images.is_empty() {
+        // R-LOOP-4: providers reject empty content.
         result.text = "(no output)".to_owned();
     }
     result
@@ -581,7 +597,7 @@ async fn run_with_timeout(
     })
 }
 
-/// A tool that panics is that call's failure, nothing more (R-TOOL-5).
+/// Turns a panic of a tool into the failure of that call (R-TOOL-5).
 async fn catch_tool_panic<T>(run: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
     AssertUnwindSafe(run)
         .catch_unwind()
@@ -602,6 +618,7 @@ fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<Tool
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
+        // Without a receiver: outside its run, a tool has nobody to report progress to.
         news: news.unwrap_or_else(|| mpsc::channel(1).0),
         keep: Arc::new(RedactingSink::new(cx.keep.clone(), cx.redactor.clone())),
         checkpoints: cx.checkpoints.clone(),

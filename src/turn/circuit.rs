@@ -1,9 +1,10 @@
 //! The circuit breaker of a session's tools (R-TOOL-4): pure, no I/O, no clock of its own.
 //!
-//! Three failures of a tool in a row that say the same open its circuit; calls are then answered at once. After a
-//! cool-down one call is let through as a trial. A success closes the circuit. What tells nothing of the tool's
-//! health (a denial, invalid arguments, a cancel, a hook's objection) neither counts nor interrupts the row: the tool
-//! did not run.
+//! Three failures of a tool in a row with the same pattern open its circuit, and calls are then answered immediately.
+//! After a cool-down, one call is admitted as a trial; a success closes the circuit.
+//!
+//! A call that did not run (a denial, invalid arguments, a cancel, a hook's objection) says nothing about the tool. It
+//! neither counts nor interrupts the row.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use crate::base::clock::Instant;
 use crate::domain::CircuitState;
 use crate::provider::CircuitView;
 
-/// So many failures of the same pattern in a row open a circuit.
+/// Failures of the same pattern in a row that open a circuit (R-TOOL-4).
 const FAILURES: u32 = 3;
-/// A pattern is cut to this many characters.
+/// The characters to which a failure pattern is cut.
 const PATTERN_CHARS: usize = 200;
 
-/// The circuits of a session's tools.
+/// The circuits of a session's tools. A tool without recent failures has no entry.
 #[derive(Debug, Default)]
 pub struct ToolCircuits {
     tools: BTreeMap<String, ToolCircuit>,
@@ -25,7 +26,7 @@ pub struct ToolCircuits {
 
 #[derive(Debug)]
 struct ToolCircuit {
-    /// What the last failures said.
+    /// The normalized message of the last failures.
     pattern: String,
     in_row: u32,
     state: CircuitStage,
@@ -41,26 +42,27 @@ enum CircuitStage {
 /// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ToolAdmission {
-    /// It may.
     Go,
-    /// It may, and decides what becomes of the circuit.
+    /// It may, as the trial that decides about the circuit.
     Trial,
-    /// It may not, for so long; what the failures said.
-    Open { left: Duration, pattern: String },
+    /// It may not for this long, because of failures with this pattern.
+    Open {
+        left: Duration,
+        pattern: String,
+    },
 }
 
-/// How a call that was let through ended.
+/// How an admitted call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallReport<'a> {
-    /// The tool works.
     Well,
-    /// It failed, and said this.
+    /// The tool failed with this message.
     Failed(&'a str),
-    /// It did not run to an end of its own.
+    /// The call did not run, so it says nothing about the tool.
     Nothing,
 }
 
-/// What became of a circuit.
+/// A change of a circuit's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CircuitChange {
     Opened,
@@ -68,7 +70,7 @@ pub(super) enum CircuitChange {
 }
 
 impl ToolCircuits {
-    /// Whether a call of `tool` may run now.
+    /// Returns whether a call of `tool` may run now.
     pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> ToolAdmission {
         let Some(circuit) = self.tools.get_mut(tool) else {
             return ToolAdmission::Go;
@@ -80,6 +82,7 @@ impl ToolCircuits {
                 return ToolAdmission::Trial;
             }
             CircuitStage::Open { until } => until - now,
+            // Another call is the trial; how long it takes is unknown.
             CircuitStage::Trial => Duration::ZERO,
         };
         ToolAdmission::Open {
@@ -88,7 +91,7 @@ impl ToolCircuits {
         }
     }
 
-    /// A call that was let through has ended.
+    /// Records the end of an admitted call.
     pub(super) fn record_call_end(
         &mut self,
         tool: &str,
@@ -99,6 +102,7 @@ impl ToolCircuits {
     ) -> Option<CircuitChange> {
         match told {
             CallReport::Well => {
+                // Any success proves that the tool works, even of a call that began before the circuit opened.
                 let was = self.tools.remove(tool)?;
                 (was.state != CircuitStage::Closed).then_some(CircuitChange::Closed)
             }
@@ -113,7 +117,7 @@ impl ToolCircuits {
             }
             CallReport::Nothing => {
                 if trial && let Some(circuit) = self.tools.get_mut(tool) {
-                    // The next call is the trial.
+                    // The next call becomes the trial.
                     circuit.state = CircuitStage::Open { until: now };
                 }
                 None
@@ -121,7 +125,8 @@ impl ToolCircuits {
         }
     }
 
-    /// Those that are not closed, by their tools' names; `wall_ms` is the wall time of `now`.
+    /// Returns the circuits that are not closed, by tool name. `wall_ms` is the wall time of `now`, in Unix
+    /// milliseconds.
     pub fn open_circuit_views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
         let view = |(name, circuit): (&String, &ToolCircuit)| {
             let (state, until) = match circuit.state {
@@ -138,7 +143,7 @@ impl ToolCircuits {
         self.tools.iter().filter_map(view).collect()
     }
 
-    /// Closes circuits by hand: that of one tool, or all. The names of those that were open.
+    /// Closes the circuit of one tool, or of all. Returns the names of those that were open.
     pub fn reset(&mut self, tool: Option<&str>) -> Vec<String> {
         let mut open = Vec::new();
         self.tools.retain(|name, circuit| {
@@ -160,7 +165,7 @@ impl ToolCircuit {
         now: Instant,
         cooldown: Duration,
     ) -> Option<CircuitChange> {
-        // What was under way when it opened, or runs beside a trial, changes nothing.
+        // Calls that were running when the circuit opened, or that run during a trial, change nothing.
         if !trial && self.state != CircuitStage::Closed {
             return None;
         }
@@ -180,8 +185,8 @@ impl ToolCircuit {
     }
 }
 
-/// What two failures have in common that say the same: numbers, case and white space do not count. A name or a path
-/// does: three files that are not there are three different failures, not a broken tool.
+/// Returns the pattern of a failure: numbers, case and white space do not matter. Names and paths do: three missing
+/// files are three different failures, not a broken tool.
 fn normalize_failure_message(message: &str) -> String {
     let mut pattern = String::new();
     for word in message.split_whitespace() {
@@ -197,6 +202,7 @@ fn normalize_failure_message(message: &str) -> String {
             }
             number = ch.is_ascii_digit();
         }
+        // Long enough for the final cut, since a character has at most four bytes.
         if pattern.len() > PATTERN_CHARS * 4 {
             break;
         }
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn three_of_the_same_open_it_and_others_do_not() {
+    fn three_failures_with_one_pattern_open_the_circuit() {
         let now = clock::now();
         let mut circuits = opened(now);
         let refused = circuits.admit_call("t", now + COOLDOWN / 2);
@@ -252,7 +258,7 @@ mod tests {
         for name in ["a", "b", "c", "a", "a", "b"] {
             assert_eq!(fail(&mut circuits, &format!("no such file: {name}"), now), None);
         }
-        // A success begins a new row; what tells nothing does not.
+        // A success begins a new row; a call that did not run does not.
         assert_eq!(fail(&mut circuits, "no such file: b", now), None);
         assert_eq!(
             circuits.record_call_end("t", false, CallReport::Well, now, COOLDOWN),
@@ -268,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn one_trial_decides() {
+    fn the_trial_decides_about_the_circuit() {
         let now = clock::now();
         let later = now + COOLDOWN;
         for (told, change, then) in [
@@ -285,7 +291,7 @@ mod tests {
         ] {
             let mut circuits = opened(now);
             assert_eq!(circuits.admit_call("t", later), ToolAdmission::Trial);
-            // Meanwhile nobody else is let through, and what ran before decides nothing but by a success.
+            // Meanwhile no other call is admitted, and earlier calls decide nothing unless they succeed.
             assert!(matches!(
                 circuits.admit_call("t", later),
                 ToolAdmission::Open { .. }
@@ -304,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_closes_what_is_open() {
+    fn a_reset_closes_open_circuits() {
         let now = clock::now();
         let mut circuits = opened(now);
         assert!(circuits.reset(Some("other")).is_empty());
@@ -314,9 +320,9 @@ mod tests {
     }
 
     proptest! {
-        /// An open circuit lets nothing through before its time, and never two trials at once.
+        /// An open circuit admits no call before its time, and never two trials at once.
         #[test]
-        fn it_is_never_stuck_and_never_doubles_its_trial(acts in prop::collection::vec((0u8..4, 0u64..90), 1..200)) {
+        fn the_circuit_is_never_stuck_and_has_one_trial(acts in prop::collection::vec((0u8..4, 0u64..90), 1..200)) {
             let mut circuits = ToolCircuits::default();
             let mut now = clock::now();
             let mut trial = false;

@@ -1,6 +1,8 @@
-//! Keeping requests within the window (R-CTX): when the history is made smaller, and the call that writes the notes.
+//! Keeps requests within the window (R-CTX): decides when the history is made smaller, and calls the model for
+//! summaries.
 //!
-//! What goes and what stands in its place is `context::compact`'s, pure; here are the calls and the events.
+//! What is removed and what replaces it is decided purely by `context::compact`; this module makes the calls and emits
+//! the events.
 
 use std::sync::Arc;
 
@@ -15,32 +17,32 @@ use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
 use crate::provider::{HistoryItem, ModelRequest, StopReason, is_thinking_enabled};
 
-/// So often a notes call that does not fit itself is made again, each time without the older half.
+/// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
 
-/// So many failures in a row, and automatic compaction rests (R-CTX-2).
+/// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
 pub(super) const FAILURES: u32 = 3;
 
-/// The longest notes, in tokens; of a model that thinks its thoughts too.
+/// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
 const NOTES: u32 = 4_000;
 const NOTES_AND_THOUGHTS: u32 = 16_000;
 
-/// The code of the warning that notes could not be had. A session counts them.
+/// The code of the warning that a summary failed. The session counts these warnings.
 pub const COMPACTION_FAILED: &str = "compaction_failed";
 
-/// The code of the warning that no more compactions are tried.
+/// The code of the warning that automatic compaction is disabled.
 const COMPACTION_RESTS: &str = "compaction_rests";
 
-/// What a turn does about a full window.
+/// How a turn keeps its requests within the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContextPolicy {
-    /// Makes the history smaller by itself.
+    /// Compacts the history automatically.
     pub auto_compact: bool,
-    /// `provider/model`, `provider` or `model` that writes the notes; none: the one that is asked.
+    /// `provider/model`, `provider` or `model` that writes summaries; the turn's own model if `None`.
     pub compaction_model: Option<String>,
-    /// Above this part of the room for a request, 0 to 1, the history is made smaller before the call (R-CTX-1).
+    /// The part of the available tokens, 0 to 1, above which the history is compacted before the call (R-CTX-1).
     pub threshold: f64,
-    /// Of the window so many tokens stay free for the answer (R-CTX-1); of a small one a quarter.
+    /// Tokens of the window that stay free for the answer (R-CTX-1), but at most a quarter of the window.
     pub reserve: u64,
 }
 
@@ -56,23 +58,24 @@ impl Default for ContextPolicy {
 }
 
 impl ContextPolicy {
-    /// Whether a request of so many tokens is made smaller before it is sent.
+    /// Returns whether a request with `tokens` tokens is compacted before it is sent.
     fn is_due(&self, tokens: u64, window: u64) -> bool {
         tokens as f64 > self.available_tokens(window) as f64 * self.threshold
     }
 
-    /// Whether a request of so many tokens leaves no room for an answer.
+    /// Returns whether a request with `tokens` tokens leaves no room for an answer.
     fn is_full(&self, tokens: u64, window: u64) -> bool {
         tokens > self.available_tokens(window)
     }
 
-    /// The tokens that a request may have.
+    /// Returns the tokens that a request may use.
     fn available_tokens(&self, window: u64) -> u64 {
+        // A fixed reserve would take most of a small window.
         window - self.reserve.min(window / 4)
     }
 }
 
-/// Estimated tokens of what stands before every history.
+/// Returns the estimated tokens of system prompt and tools, which precede every history.
 pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
     let tools = cx.tools.tool_specs().iter().map(|spec| {
         let schema = spec.schema.to_string();
@@ -81,7 +84,7 @@ pub(super) fn estimate_prefix_tokens(cx: &TurnContext) -> u64 {
     estimate_text(&cx.system) + tools.sum::<u64>()
 }
 
-/// The history for the next call, made smaller before it is too long (R-CTX-1).
+/// Returns the history for the next call, compacted before it is too long (R-CTX-1).
 pub(super) async fn fit_history(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -94,15 +97,18 @@ pub(super) async fn fit_history(
         return Ok(items);
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
+        // The actor has applied the compaction to its history, so fetch that.
         Summarised::Smaller => begin(cx, state).await,
-        // After a stop at a limit the step's own call is not made either.
+        // After a stop at a limit, the budget refuses the step's own call too.
         Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
     }
 }
 
-/// Before a hop along the route (R-PROV-4), with `state.model` set to where it leads: makes the history smaller
-/// if that model's window asks for it, and tells whether it fits. The notes are written by that model, or by
-/// `compaction_model`. The loop's own look before the next call then finds nothing more to do.
+/// Prepares a fallback (R-PROV-4) with `state.model` already set to the new model. Compacts the history if that model's
+/// window requires it, and returns whether it fits.
+///
+/// The new model, or `compaction_model`, writes the summary. The check before the next call then finds nothing more to
+/// do.
 pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, Stopped> {
     let items = fit_history(cx, state).await?;
     let full = cx
@@ -113,18 +119,19 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let begun = cx.port.begin_step().await?;
+    // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.failed_compactions = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
     Ok(begun.items)
 }
 
-/// Whether what no compaction takes away is too long: system prompt, tools, and the last message.
+/// Returns whether what compaction cannot remove exceeds the window: system prompt, tools, and the last message.
 pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
     let last = items.last().map_or(&items[..0], std::slice::from_ref);
     state.estimate_tokens(last) > state.model.info.window
 }
 
-/// The end of a turn whose next request cannot fit.
+/// Returns the outcome of a turn whose next request cannot fit.
 pub(super) fn no_room(
     cx: &TurnContext,
     state: &LoopState,
@@ -138,7 +145,7 @@ pub(super) fn no_room(
     full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
 }
 
-/// Replaces large old results by stubs; whether there were any.
+/// Replaces large old results by stubs. Returns whether there were any.
 pub(super) async fn collapse_large_results(
     cx: &TurnContext,
     state: &LoopState,
@@ -156,7 +163,7 @@ pub(super) async fn collapse_large_results(
     Ok(true)
 }
 
-/// Replaces all pictures by stubs.
+/// Replaces all images by text.
 pub(super) async fn drop_pictures(
     cx: &TurnContext,
     state: &LoopState,
@@ -169,29 +176,27 @@ pub(super) async fn drop_pictures(
     tell(cx, state, items, smaller).await
 }
 
-/// What came of a summary.
+/// The result of a summary.
 pub(super) enum Summarised {
-    /// The history is smaller.
     Smaller,
-    /// It is what it was; why, for people.
+    /// It is unchanged, for this reason.
     Same(&'static str),
-    /// The model could not be asked, and the person who wanted a summary is told so.
+    /// The model could not be called. Only for a compaction that the user requested, who sees the error.
     Failed(AgentError),
-    /// A limit stands in the way of asking it, or the person said stop at one: the history stays as it is.
+    /// A spending limit forbids the call, or the user chose to stop at one. The history is unchanged.
     Limited(Box<StepOutcome>),
 }
 
-/// Why there are no notes.
+/// Why there is no summary.
 enum NoNotes {
-    /// The model could not be asked.
     Failed(AgentError),
-    /// It wrote none.
+    /// The model returned no usable summary.
     Useless(AgentError),
-    /// A limit stands in the way, or the person said stop at one.
+    /// A spending limit forbids the call, or the user chose to stop at one.
     Limited(Box<StepOutcome>),
 }
 
-/// Replaces the middle of the history by notes, or by a digest where no good ones can be had.
+/// Replaces the middle of the history by a summary, or by a rule-based digest if there is no good summary (R-CTX-2).
 pub(super) async fn summarize_history(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -202,6 +207,7 @@ pub(super) async fn summarize_history(
     let Some(middle) = compact::find_compaction_range(items) else {
         return Ok(Summarised::Same("the conversation is short; nothing to compact"));
     };
+    // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.just_compacted = true;
     let before = compact::estimate_total_tokens(items);
     let kept = before - compact::estimate_total_tokens(middle.slice_items(items));
@@ -212,13 +218,14 @@ pub(super) async fn summarize_history(
             replace_middle(cx, state, items, middle, text, trigger, false).await?;
             return Ok(Summarised::Smaller);
         }
+        // R-CTX-2: a summary that saves less than a fifth has failed.
         Ok(_) => "the summary would save less than a fifth".to_owned(),
         Err(NoNotes::Failed(error)) if trigger == CompactTrigger::Manual => {
             return Ok(Summarised::Failed(error));
         }
         Err(NoNotes::Failed(error) | NoNotes::Useless(error)) => error.to_string(),
         Err(NoNotes::Limited(end)) => match &end.error {
-            // At a limit that holds the smaller request may fit still.
+            // The limit refused the summary call, but the digest costs nothing, and the smaller request may still fit.
             Some(error) if trigger != CompactTrigger::Manual => error.to_string(),
             Some(_) | None => return Ok(Summarised::Limited(end)),
         },
@@ -250,7 +257,7 @@ async fn replace_middle(
     tell(cx, state, items, smaller).await
 }
 
-/// Says why there are no notes, and after the third time in a row that no more are asked for.
+/// Warns that a summary failed; after the third failure in a row, also that automatic compaction is disabled.
 async fn tell_failure(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -278,7 +285,7 @@ async fn tell_failure(
     Ok(())
 }
 
-/// Has a model write the notes, or says why there are none.
+/// Lets a model write the summary.
 async fn write_notes(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -289,7 +296,7 @@ async fn write_notes(
 ) -> Result<Result<String, NoNotes>, Stopped> {
     let model = resolve_notes_model(cx, state).await?;
     let mut part = middle;
-    // By hand nothing else is done.
+    // A compaction by hand has no alternative: it fails with its error.
     let without =
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
@@ -297,7 +304,7 @@ async fn write_notes(
             &model,
             compact::build_summary_prompt(part.slice_items(items), instructions),
         );
-        // Nobody takes over from who writes the notes.
+        // An auxiliary call never falls back: what `without` says happens instead.
         let kept = state.way.disable_fallback(without);
         let asked = call_with_retries(
             cx,
@@ -311,6 +318,7 @@ async fn write_notes(
         state.way.restore_fallback(kept);
         match asked {
             CallOutcome::Answered(answered) => {
+                // The part that the model did not read is not lost: a digest of it precedes the summary.
                 let unread = compact::build_digest(
                     &middle.slice_items(items)
                         [..middle.slice_items(items).len() - part.slice_items(items).len()],
@@ -323,6 +331,8 @@ async fn write_notes(
                 if let Some(limit) = limit {
                     learn_window(cx, state, &model, limit);
                 }
+                // R-CTX-2: a summary call that itself overflows drops the oldest rounds and tries again, at most 3
+                // times.
                 match part.without_older_half(items) {
                     Some(smaller) if shorter < SHORTER => part = smaller,
                     _ => return Ok(Err(NoNotes::Failed(error))),
@@ -355,7 +365,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
     })
 }
 
-/// What the model wrote.
+/// Returns the text that the model wrote.
 fn extract_notes(model: &ResolvedModel, answered: ModelAnswer) -> Result<String, AgentError> {
     let text = answered
         .answer
@@ -375,7 +385,7 @@ fn extract_notes(model: &ResolvedModel, answered: ModelAnswer) -> Result<String,
     }
 }
 
-/// An overflow named the real window (R-CTX-3).
+/// Records the real window that an overflow named (R-CTX-3).
 pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &ResolvedModel, limit: u64) {
     cx.models.learn_window(model, limit);
     if model.label() == state.model.label() {
@@ -383,7 +393,7 @@ pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &Reso
     }
 }
 
-/// Who writes the notes.
+/// Resolves the model that writes the summary.
 async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, Stopped> {
     let Some(named) = &cx.context.compaction_model else {
         return Ok(state.model.clone());
@@ -392,6 +402,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
         model: Some(named.clone()),
         ..cx.choice.clone()
     };
+    // Resolving may ask the editor for a key; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         resolved = cx.models.resolve_model(&choice) => resolved,
@@ -400,6 +411,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
         Ok(model) => Ok(model),
         Err(error) => {
             let message =
+                // A setting that does not work must not keep the conversation from being compacted.
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
             cx.port
                 .emit_event(build_warning("compaction_model", message))
@@ -416,7 +428,7 @@ fn build_warning(code: &str, message: String) -> Event {
     }
 }
 
-/// A compaction that changes nothing yet.
+/// Builds a compaction that does not change anything yet.
 fn as_it_is(state: &LoopState, items: &[Arc<HistoryItem>], trigger: CompactTrigger) -> Compaction {
     Compaction {
         trigger,
@@ -447,13 +459,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threshold_is_the_specifications() {
+    fn the_default_threshold_matches_r_ctx_1() {
         let policy = ContextPolicy::default();
         assert!(!policy.is_due(143_856, 200_000));
         assert!(policy.is_due(143_857, 200_000));
         assert!(!policy.is_full(191_808, 200_000));
         assert!(policy.is_full(191_809, 200_000));
-        // Of a small window not all is kept free.
+        // A small window keeps at most a quarter free.
         assert!(!policy.is_due(2_304, 4_096));
         assert!(policy.is_due(2_305, 4_096));
         assert!(policy.is_full(3_073, 4_096));
@@ -461,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_and_the_reserve_can_be_set() {
+    fn threshold_and_reserve_are_configurable() {
         let policy = ContextPolicy {
             threshold: 0.5,
             reserve: 20_000,

@@ -1,69 +1,69 @@
-//! What is done about a failed call (R-PROV-1 to -5): made again, left to somebody else, or given up, and what people
-//! are told comes then. Pure: the facts are passed in, see `gate`.
+//! Decides what to do about a failed call (R-PROV-1 to -5): retry it, leave it to another model, or give up. It also
+//! words what happens next, and the tests check that this really happens.
+//!
+//! Pure: `admission` passes the facts in, and `step` acts on the decision.
 
 use std::time::Duration;
 
 use crate::provider::account_health::OVERLOADS;
 use crate::provider::{Disposition, GiveUp, ProviderError, ProviderFault, RetryPolicy, RetryVerdict};
 
-/// Who may take over from a model.
+/// The models that may take over.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Alternatives<'a> {
-    /// The next on the route.
+    /// The next model on the route.
     pub(super) next: Option<&'a str>,
-    /// The model for when the provider is overloaded.
+    /// The model for an overloaded provider.
     pub(super) stand_in: Option<&'a str>,
-    /// For a call beside the turn's own: what is done without it, for people.
+    /// For an auxiliary call: what happens without it, for people.
     pub(super) aside: Option<&'a str>,
 }
 
-/// How the account stands after the failure.
+/// The state of the account after the failure.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CircuitOutlook {
-    /// 529 in a row.
+    /// Consecutive 529 responses.
     pub(super) overloads: u32,
-    /// So many further failures like this one open its circuit; none if this kind does not count.
+    /// Further failures of this kind that open the circuit; `None` if this kind does not count.
     pub(super) until_open: Option<u32>,
-    /// Its circuit is open, for so long still.
+    /// How long the circuit stays open, if it is open.
     pub(super) open: Option<Duration>,
 }
 
-/// What is done about a failed call.
+/// What to do about a failed call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FailureAction {
-    /// It is made again.
     Retry(RetryPlan),
-    /// It is not, for its own error; why another model may do better, if one may.
+    /// Give up because of the call's own error. The reason is set if another model may do better.
     Leave(Option<FallbackReason>),
-    /// It is not, as the circuit is open.
+    /// Give up because the circuit is open.
     Shut,
 }
 
-/// How a call is made again.
+/// How to retry a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RetryPlan {
     /// The attempt that failed, from 1.
     pub(super) attempt: u32,
-    /// The wait before the next.
+    /// The wait before the next attempt.
     pub(super) delay: Duration,
-    /// How many retries there are in all, of failures like this one.
+    /// The total number of retries for failures of this kind.
     pub(super) max_retries: u32,
-    /// What happens if the next fails too, for people.
+    /// What happens if the next attempt fails too, for people.
     pub(super) next: String,
 }
 
-/// Why another model is asked.
+/// Why another model is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FallbackReason {
-    /// 529, and the provider has another model for that.
+    /// The provider is overloaded (529) and has another model for that.
     Overloaded,
-    /// Its circuit is open.
     Circuit,
-    /// Retries are used up, or it would take too long; why, for people.
+    /// Retries are used up, or the wait would be too long. The text is for people.
     Failed(String),
 }
 
-/// Decides about a call that failed. `verdict`: what the retry policy says, after so many attempts.
+/// Decides about a failed call, given the retry policy's `verdict` after `attempts` attempts.
 pub(super) fn plan_failure_action(
     others: &Alternatives<'_>,
     stands: &CircuitOutlook,
@@ -71,6 +71,7 @@ pub(super) fn plan_failure_action(
     error: &ProviderError,
     (verdict, attempts): (RetryVerdict, u32),
 ) -> FailureAction {
+    // R-PROV-4: repeated 529 switch at once, even if retries are left.
     if error.fault == ProviderFault::Overloaded && stands.overloads >= OVERLOADS && others.stand_in.is_some()
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
@@ -81,13 +82,14 @@ pub(super) fn plan_failure_action(
     };
     let long = error.retry_after.filter(|wait| *wait > policy.max_retry_after);
     if let Some(wait) = long.filter(|_| others.next.is_some()) {
-        // Even with patience: somebody else can answer sooner.
+        // Even under a patient policy: another provider can answer sooner.
         return FailureAction::Leave(left_for(GiveUp::WaitTooLong(wait), error, attempts));
     }
-    // With nowhere else to go, and patience, the circuit's rest is waited for.
+    // Without a fallback, a persistent policy waits until the circuit admits a call again.
     let rests_it_out = policy.persists && others.next.is_none();
     match stands.open {
         Some(_) if !rests_it_out => return FailureAction::Shut,
+        // One millisecond more: the clocks differ by fractions of a millisecond.
         Some(rest) => delay = delay.max(rest + Duration::from_millis(1)),
         None => {}
     }
@@ -100,7 +102,7 @@ pub(super) fn plan_failure_action(
     })
 }
 
-/// Whether another model may do better after a call was given up.
+/// Returns why another model may do better after a call was given up, if one may.
 fn left_for(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
     let reason = match why {
         GiveUp::NotRetryable(Disposition::NextOnRoute) => format!("{}: {}", error.provider, error.message),
@@ -118,8 +120,8 @@ fn left_for(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<Fallbac
     Some(FallbackReason::Failed(reason))
 }
 
-/// What happens if the next try fails as this one did, and so on. `left`: tries after it, as far as the retry policy
-/// goes.
+/// Words what happens if the next attempt, and all later ones, fail in the same way. `left` is the number of retries
+/// after the next, as far as the retry policy goes.
 fn what_next(
     others: &Alternatives<'_>,
     stands: &CircuitOutlook,
@@ -127,7 +129,7 @@ fn what_next(
     left: u32,
     rests: bool,
 ) -> String {
-    // Before the last of them its circuit may open, or enough 529 have come in a row.
+    // Before the last retry the circuit may open, or the provider may count as overloaded.
     let until_open = stands.until_open.filter(|_| !rests);
     let until_open = until_open.map_or(u32::MAX, |failures| failures.saturating_sub(1));
     let stand_in = others
@@ -191,8 +193,8 @@ mod tests {
         aside: None,
     };
 
-    /// An account whose circuit opens with the fifth failure: calls until something else than a retry is done.
-    /// The texts that were told, and what was done in the end.
+    /// Simulates an account whose circuit opens with the fifth failure. Returns the announced texts and the final
+    /// action.
     fn state(
         others: &Alternatives<'_>,
         policy: RetryPolicy,
@@ -227,7 +229,7 @@ mod tests {
         unreachable!()
     }
 
-    /// How many tries a text says follow the next.
+    /// Returns how many further attempts a text announces.
     fn tries(text: &str) -> usize {
         match text.split_once(" more attempt") {
             Some(("one", _)) => 1,
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_comes() {
+    fn the_announced_next_action_happens() {
         let nine = RetryPolicy {
             max_retries: 9,
             ..RetryPolicy::interactive()
@@ -258,7 +260,7 @@ mod tests {
             &str,
             FailureAction,
         ); 14] = [
-            // (who else, policy, fault, retries, the last text, what is done then)
+            // (alternatives, policy, fault, retries, last text, final action)
             (
                 &ALONE,
                 three,
@@ -371,7 +373,7 @@ mod tests {
             assert_eq!(told.last().map(String::as_str), Some(last), "{fault:?}");
             for (at, text) in told.iter().enumerate() {
                 assert_eq!(tries(text), retries - at - 1, "{fault:?}: {told:?}");
-                // Who takes over is named from the first on.
+                // The fallback is named from the first text on.
                 assert_eq!(
                     text.ends_with(last),
                     ![ends, rests].contains(&last) || at + 1 == retries,
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn with_patience_and_nobody_else_an_open_circuit_is_waited_for() {
+    fn a_persistent_policy_without_fallback_waits_for_the_circuit() {
         let policy = RetryPolicy::persistent();
         let (told, done) = state(&ALONE, policy, &ProviderFault::Server);
         assert_eq!(told.len(), 10);
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_left_to_who_can_answer_sooner() {
+    fn a_long_retry_after_prefers_a_fallback() {
         let hour = ProviderError {
             retry_after: Some(Duration::from_secs(3_600)),
             ..error(ProviderFault::Throttled)
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_else_can_mend_is_left_to_nobody() {
+    fn permanent_errors_do_not_fall_back() {
         let policy = RetryPolicy::persistent();
         for (fault, left) in [
             (ProviderFault::Unauthorized, None),

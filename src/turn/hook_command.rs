@@ -1,4 +1,7 @@
-//! Runs a hook's command as a child process (architecture §3a): none outlives its moment, a cancel kills it at once.
+//! Runs a hook's command as a child process (architecture §3a).
+//!
+//! No process outlives its point of the turn, and a cancel kills it immediately. What the output means is
+//! `hook_output`'s.
 
 use std::time::Duration;
 
@@ -13,11 +16,11 @@ use crate::workspace::process::{
     Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
 
-/// How long a killed hook may take to be gone, before which the turn does not end (I8): milliseconds, but on a machine
-/// that is busy.
+/// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
+/// except on a busy machine.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// Hooks as commands.
+/// Runs hooks as commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HookCommands;
 
@@ -94,7 +97,7 @@ fn build_command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Comma
         .harden_git()
 }
 
-/// Reads until nothing of it is left.
+/// Collects the output until the process and all of its children are gone.
 async fn collect_output(
     process: &Process,
     output: &mut Output,
@@ -105,9 +108,10 @@ async fn collect_output(
             Stream::Stdout => &mut *stdout,
             Stream::Stderr => &mut *stderr,
         };
+        // The excess is read and discarded: a full pipe would block the hook forever.
         let room = chunk.bytes.len().min(MAX_OUTPUT - kept.len());
         kept.extend_from_slice(&chunk.bytes[..room]);
-        // One that never stops writing must not keep a cancel waiting.
+        // A hook that never stops writing must not delay a cancel.
         tokio::task::yield_now().await;
     }
     process.wait_until_gone().await
@@ -125,8 +129,9 @@ fn to_hook_exit(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
     }
 }
 
-/// Nothing of it is left when the turn goes on or ends (I8).
+/// Kills a hook, and waits until nothing of it is left (I8).
 async fn kill_process(process: &Process, output: Output) {
+    // Nobody reads the output any more.
     drop(output);
     process.kill();
     if tokio::time::timeout(AFTER_KILL, process.wait_until_gone())

@@ -1,7 +1,7 @@
-//! What a hook's end means: pure, no I/O.
+//! Interprets the end of a hook: pure, no I/O.
 //!
-//! Exit code 0 passes, 2 blocks with what was written to standard error, everything else is a failure of the hook
-//! itself. With exit code 0, standard output that begins with `{` is an answer; other output means nothing.
+//! Exit code 0 passes, 2 blocks with the text of standard error, anything else is a failure of the hook itself. With
+//! exit code 0, standard output that begins with `{` is a JSON answer; other output is ignored.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,32 +10,33 @@ use super::hooks::HookExit;
 use crate::base::text;
 use crate::config::HookMoment;
 
-/// So much of each of a hook's outputs is kept; the rest is read and thrown away.
+/// The bytes of each output of a hook that are kept. The rest is read and discarded.
 pub(super) const MAX_OUTPUT: usize = 256 << 10;
 
-/// What a hook says to the model or to people is cut to this many characters.
+/// The characters to which a hook's message is cut, for the model and for people.
 const MAX_WORDS: usize = 8_000;
 
 /// What a hook decided.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HookDecision {
-    /// Nothing against it; what it changed the input to.
+    /// No objection, and the new input if the hook changed it.
     Pass(Option<Value>),
-    /// It shall not be, and why.
+    /// Block the prompt, the call or the end, for this reason.
     Block(String),
-    /// The turn shall end, and why.
+    /// End the turn, for this reason.
     End(String),
 }
 
-/// The JSON answer.
+/// The JSON answer of a hook.
 #[derive(Default, Deserialize)]
+// Strict, so that a misspelled field is reported as a failure instead of being ignored.
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct HookOutput {
     decision: HookChoice,
     reason: Option<String>,
-    /// At `pre_tool`: the tool's arguments, whole.
+    /// At `pre_tool`: the tool's complete arguments.
     input: Option<Map<String, Value>>,
-    /// At `prompt`: what the model is to read instead.
+    /// At `prompt`: the text that the model reads instead.
     prompt: Option<String>,
     end_turn: bool,
 }
@@ -48,7 +49,7 @@ enum HookChoice {
     Block,
 }
 
-/// What a hook decided; an error says how it failed.
+/// Returns the decision of a hook. The error says how the hook failed.
 pub(super) fn parse_hook_decision(moment: HookMoment, ran: &HookExit) -> Result<HookDecision, String> {
     let (code, stdout, stderr) = match ran {
         HookExit::Exited { code, stdout, stderr } => (*code, stdout, stderr),
@@ -71,6 +72,7 @@ fn parse_hook_answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, S
         return Ok(HookDecision::Pass(None));
     }
     let answer: HookOutput = serde_json::from_str(stdout).map_err(|error| {
+        // The output was cut at the limit, so the parser's message would mislead.
         if stdout.len() >= MAX_OUTPUT {
             format!("its output exceeds {} KiB", MAX_OUTPUT >> 10)
         } else {
@@ -105,7 +107,7 @@ fn parse_hook_answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, S
     })
 }
 
-/// What a hook says, safe for people.
+/// Cleans a hook's message for people, and supplies one if it is empty.
 fn sanitize_hook_message(said: &str) -> String {
     let said = text::strip_control_characters(said.trim());
     if said.is_empty() {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_and_answers() {
+    fn exit_codes_and_json_answers_map_to_decisions() {
         use HookMoment::{PostTool, PreTool, Prompt, Stop};
         let pass = || Ok(HookDecision::Pass(None));
         let block = |why: &str| Ok(HookDecision::Block(why.to_owned()));
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_a_failure() {
+    fn malformed_answers_are_hook_failures() {
         use HookMoment::{PreTool, Prompt, Stop};
         for (moment, code, stdout, stderr, wanted) in [
             (Stop, 1, "", "", "exit code 1"),

@@ -1,7 +1,7 @@
-//! Hooks (R-CONF): what they are told at each moment of a turn, and what their answers do to it.
+//! Hooks (R-CONF): what they read at each point of a turn, and what their answers do to it.
 //!
-//! A hook's own failure is one warning, and the turn goes on. What an answer means is `hook_answer`'s to say, how a
-//! command runs is `hook_command`'s.
+//! A hook's own failure is one warning, and the turn continues. `hook_output` interprets the answer; `hook_command`
+//! runs the command.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,28 +20,27 @@ use crate::domain::Event;
 
 /// The code of the warning that a hook failed.
 const FAILED: &str = "hook_failed";
-/// People who wait longer than this for a hook are told so.
+/// A hook that takes longer than this is announced as a wait.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// What running a hook came to.
+/// The end of a hook's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookExit {
-    /// It ran to its end.
     Exited {
-        /// Its exit code.
         code: i32,
-        /// Standard output.
         stdout: String,
-        /// Standard error.
         stderr: String,
     },
-    /// It was not found, took too long, or was killed.
+    /// The command was not found, timed out, or was killed; the reason is for people.
     Failed(String),
 }
 
-/// Runs hooks. Obeys the turn's cancel, and leaves nothing running.
+/// Runs hooks. An implementation obeys the turn's cancel and leaves nothing running (I8).
 pub trait HookRunner: Send + Sync {
-    /// Runs one; `input` is the JSON that it reads.
+    /// Runs one hook; `input` is the JSON on its standard input.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn was cancelled. A failure of the hook itself is [`HookExit::Failed`].
     fn run_hook<'a>(
         &'a self,
         cx: &'a TurnContext,
@@ -50,7 +49,7 @@ pub trait HookRunner: Send + Sync {
     ) -> BoxFuture<'a, Result<HookExit, Stopped>>;
 }
 
-/// The hooks of a session's turns.
+/// The hooks of a session's turns, with their runner.
 #[derive(Clone)]
 pub struct Hooks {
     hooks: Arc<[HookSettings]>,
@@ -64,7 +63,7 @@ impl fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// These hooks, in their order, run by `runner`.
+    /// Creates the hooks, which `runner` runs in their order.
     pub fn new(hooks: &[HookSettings], runner: Arc<dyn HookRunner>) -> Self {
         Self {
             hooks: hooks.into(),
@@ -72,7 +71,8 @@ impl Hooks {
         }
     }
 
-    /// Those that a sub-agent's turn has: around tools. What it is told no person says, and its end is not the turn's.
+    /// Returns the hooks of a sub-agent: only those for tools. No person wrote its prompt, and its end is not the
+    /// turn's.
     pub fn of_subagent(&self) -> Self {
         let around_tools = |hook: &&HookSettings| match hook.on {
             HookMoment::PreTool | HookMoment::PostTool => true,
@@ -84,24 +84,26 @@ impl Hooks {
         }
     }
 
-    /// Whether any hook runs at that moment.
+    /// Returns whether any hook runs at that point.
     pub fn has_hooks_for(&self, moment: HookMoment) -> bool {
         self.hooks.iter().any(|hook| hook.on == moment)
     }
 }
 
-/// What all hooks of a moment said together.
+/// The combined answer of all hooks of one point.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HookVerdict {
-    /// None objected; what the input was changed to, and by which hooks.
-    Pass { changed: Option<Value>, by: Vec<String> },
-    /// One objected; its name and its words.
+    /// No hook objected. `changed` is the new input, and `by` names the hooks that changed it.
+    Pass {
+        changed: Option<Value>,
+        by: Vec<String>,
+    },
     Block(Objection),
-    /// One ended the turn.
+    /// A hook ended the turn.
     End(Objection),
 }
 
-/// A hook's name and words.
+/// A hook's name and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Objection {
     pub(super) hook: String,
@@ -109,14 +111,14 @@ pub(super) struct Objection {
 }
 
 impl Objection {
-    /// For people.
+    /// Formats the objection as one line for people.
     pub(super) fn to_detail(&self) -> String {
         text::one_line(&format!("hook `{}`: {}", self.hook, self.words), 500)
     }
 }
 
-/// Runs the hooks of a moment one after the other, until one objects. `about`: what they are told beside the usual;
-/// `input` names the field of it that they may change.
+/// Runs the hooks of one point in order until one objects. `about` holds the fields that they read beyond the common
+/// ones; `input` names the field that they may change.
 pub(super) async fn run_hooks(
     cx: &TurnContext,
     moment: HookMoment,
@@ -130,24 +132,27 @@ pub(super) async fn run_hooks(
         let ran = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),
+            // A hook may print a key, and its message goes to the model and to clients (I15).
             words: redact::text(&cx.redactor, words),
         };
         match parse_hook_decision(moment, &ran) {
             Ok(HookDecision::Pass(None)) => {}
             Ok(HookDecision::Pass(Some(to))) => {
+                // The next hook reads what this one changed.
                 about.insert(input.to_owned(), to.clone());
                 changed = Some(to);
                 by.push(hook.name.clone());
             }
             Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
             Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
+            // R-CONF: a hook's own failure never blocks anything.
             Err(why) => report_hook_failure(cx, hook, &why).await?,
         }
     }
     Ok(HookVerdict::Pass { changed, by })
 }
 
-/// What a hook reads.
+/// Builds the JSON that a hook reads.
 fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Vec<u8> {
     let mut told = Map::new();
     for (key, value) in [
@@ -163,9 +168,10 @@ fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, V
     Value::Object(told).to_string().into_bytes()
 }
 
-/// Without keys in what it says: before that is cut, which could leave a part of one.
+/// Redacts keys before the text is cut, because a cut could leave a part of a key.
 fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
     match ran {
+        // Standard output is parsed first; the message in it is redacted after that.
         HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
             code,
             stdout,
@@ -175,14 +181,14 @@ fn redact_hook_exit(cx: &TurnContext, ran: HookExit) -> HookExit {
     }
 }
 
-/// Runs one in plain sight: a slow one shows.
+/// Runs one hook, and announces a wait if it is slow.
 async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
     let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
     let mut run = cx.hooks.runner.run_hook(cx, hook, input);
     let telling = async {
         tokio::time::sleep(SLOW).await;
         let why = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
-        // A turn that is stopped shows in the run.
+        // An error means that the turn is stopped; the run itself returns that.
         let _ = cx
             .port
             .emit_event(Event::Wait {
@@ -200,7 +206,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
     }
 }
 
-/// Its own failure is non-fatal.
+/// Reports a hook's failure as a warning; the turn continues.
 async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -> Result<(), Stopped> {
     let why = redact::text(&cx.redactor, text::strip_control_characters(why).into_owned());
     tracing::warn!(

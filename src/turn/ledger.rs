@@ -1,5 +1,8 @@
-//! The one ledger of a server: what turns have spent today and what their calls may come to, under one lock, so that
-//! calls that begin at once cannot each take the last of a budget (I14). Judging is `budget`'s.
+//! The server's only ledger of money: what turns have spent today, and what their calls in flight may cost.
+//!
+//! It owns the one lock under which calls are admitted, so that parallel calls cannot each take the last of a budget
+//! (I14). It must not decide what a limit says: `budget` does, purely. The store is reached only through
+//! [`DailySpendSource`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,16 +14,16 @@ use super::budget::{self, BudgetWarning, CallEstimate, DaySpend, SpendSheet, Tur
 use crate::base::clock;
 use crate::domain::{Cost, LimitName, LimitReached};
 
-/// Milliseconds of a day. Days are UTC's: several servers, and the one store, must mean the same.
+/// Milliseconds of a day. Days are UTC days, so that several servers with one store agree on them.
 const DAY_MS: i64 = 86_400_000;
 
-/// What the store knows of a day.
+/// Reads from the store what a day has cost.
 pub trait DailySpendSource: Send + Sync {
-    /// What was spent and raised by others than this server; none when it cannot be read now.
+    /// Returns what other servers have spent and raised on that day, or `None` if it cannot be read now.
     fn load_other_spend(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>>;
 }
 
-/// The ledger of a server.
+/// The ledger of a server, shared by all its sessions.
 pub struct Ledger {
     days: Arc<dyn DailySpendSource>,
     books: Mutex<Books>,
@@ -28,45 +31,44 @@ pub struct Ledger {
 
 #[derive(Default)]
 struct Books {
-    /// The day that `day` is of, since the epoch.
+    /// The day that `day` describes, in days since the epoch.
     number: i64,
     day: DaySpend,
-    /// What this server spent on other days: a clock that is set back finds it again.
+    /// What this server spent on other days, in case the clock is set back.
     past: BTreeMap<i64, SpendSheet>,
     trees: BTreeMap<u64, OpenTurn>,
     opened: u64,
 }
 
-/// An open tree, and what its turn may do beside money.
+/// An open turn: its spending, and its limits that are not about money.
 struct OpenTurn {
     tree: TurnSpend,
     /// Tool calls that it may still make.
     tool_calls: Option<u32>,
-    /// The person said stop.
+    /// The user chose to stop.
     stopped: bool,
 }
 
-/// A turn's way to the ledger; its tree is closed when it goes. Sub-agents share their parent's.
+/// A turn's account in the ledger, closed when it is dropped. Sub-agents share their parent's (I10).
 pub struct TurnBudget {
     ledger: Arc<Ledger>,
     tree: u64,
-    /// Held by whoever asks a person about a limit.
+    /// Held while the user is asked about a limit, so that they are asked only once at a time.
     asking: tokio::sync::Mutex<()>,
-    /// Sub-agents that were started.
+    /// Sub-agents that were started, at all depths.
     subagents: AtomicU32,
 }
 
-/// What a planned call may do.
+/// What the budget says about a planned call.
 pub(super) enum BudgetDecision {
-    /// It is made, and holds its estimate as long as this lives.
+    /// The call may be made. Its estimate is reserved while this lives.
     Go(Reservation),
-    /// A limit stands in the way.
     Reached(Box<LimitReached>),
-    /// The person has said stop.
+    /// The user has chosen to stop.
     Stopped,
 }
 
-/// The estimate of a call on its way; given back when it goes, however the call ends.
+/// The reserved estimate of a call in flight. Dropping it releases the estimate, however the call ends.
 pub(super) struct Reservation {
     ledger: Arc<Ledger>,
     tree: u64,
@@ -74,7 +76,7 @@ pub(super) struct Reservation {
 }
 
 impl Ledger {
-    /// A ledger that knows of others what `days` tells.
+    /// Creates a ledger that reads other servers' spending from `days`.
     pub fn new(days: Arc<dyn DailySpendSource>) -> Arc<Self> {
         Arc::new(Self {
             days,
@@ -82,7 +84,7 @@ impl Ledger {
         })
     }
 
-    /// Opens a turn's tree.
+    /// Opens an account for a turn, with the number of tool calls that it may make.
     pub fn open(self: &Arc<Self>, tree: TurnSpend, tool_calls: Option<u32>) -> TurnBudget {
         let mut books = self.lock();
         books.opened += 1;
@@ -101,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// The person has raised a limit of the day.
+    /// Records that the user has raised a limit of the day.
     pub fn raise_day(&self, limit: LimitName, provider: Option<&str>, by: Cost) {
         let account = match limit {
             LimitName::DayCost => "",
@@ -114,12 +116,12 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {
-        // Whole after every statement: a panic elsewhere does not spoil it.
+        // The books are consistent after every statement, so a panic elsewhere does not spoil them.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The number of a day.
+/// Returns the UTC day of a time in Unix milliseconds, in days since the epoch.
 pub fn day_of(at_ms: i64) -> i64 {
     at_ms.div_euclid(DAY_MS)
 }
@@ -129,12 +131,13 @@ fn current_day() -> i64 {
 }
 
 impl Books {
-    /// A new day begins with nothing spent; what is on its way is not forgotten.
+    /// Switches to another day with nothing spent yet. Estimates of calls in flight stay reserved.
     fn turn_to(&mut self, day: i64) {
         if self.number != day {
             let again = self.past.remove(&day).unwrap_or_default();
             let own = std::mem::replace(&mut self.day.own, again);
             self.past.insert(self.number, own);
+            // Only a clock that is set back needs old days, so few are kept.
             if self.past.len() > 3 {
                 self.past.pop_first();
             }
@@ -145,16 +148,18 @@ impl Books {
 }
 
 impl TurnBudget {
-    /// Asks for leave to make a call; where a limit of the day holds, what other servers spent is looked up first.
+    /// Requests permission to make a call. If a limit per day applies, other servers' spending is read first.
     pub(super) async fn request_call(&self, call: &CallEstimate) -> BudgetDecision {
         let day = current_day();
         let of_day = self.with_open_turn(|open, _| open.tree.budgets.limit_day(&call.provider));
         let others = match of_day {
+            // Read before the lock is taken: the store may be slow, and the lock is the whole server's.
             Some(true) => self.ledger.days.load_other_spend(day).await,
             Some(false) | None => None,
         };
         let mut books = self.ledger.lock();
         books.turn_to(day);
+        // While the store cannot be read, the last known spending of others counts.
         if let Some(others) = others {
             books.day.others = others;
         }
@@ -178,23 +183,23 @@ impl TurnBudget {
         BudgetDecision::Go(reservation)
     }
 
-    /// Counts a sub-agent that is about to start; how many that makes, in all depths together.
+    /// Counts a sub-agent that is about to start. Returns the new total at all depths.
     pub fn count_subagent(&self) -> u32 {
         self.subagents.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    /// The right to ask a person about a limit.
+    /// Acquires the right to ask the user about a limit.
     pub(super) async fn lock_limit_prompt(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.asking.lock().await
     }
 
-    /// Whether a call to `provider` has a limit in money at all.
+    /// Returns whether a call to `provider` has any spending limit.
     pub(super) fn has_money_limit(&self, provider: &str) -> bool {
         self.with_open_turn(|open, _| open.tree.budgets.has_money_limit(provider))
             .unwrap_or_default()
     }
 
-    /// A call has cost so much; the limits that this brings near.
+    /// Books the cost of a call. Returns the limits of which it crosses the warning mark.
     pub(super) fn charge_cost(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
@@ -209,7 +214,7 @@ impl TurnBudget {
         told
     }
 
-    /// The person has raised a limit of the turn or the session; those of the day are the actor's to note.
+    /// Records that the user has raised a limit of the turn or the session. The actor records those of the day.
     pub(super) fn raise_limit(&self, limit: LimitName, by: u64) {
         self.with_open_turn(|open, _| match limit {
             LimitName::TurnCost => open.tree.turn_raised += Cost(by),
@@ -227,17 +232,17 @@ impl TurnBudget {
         });
     }
 
-    /// The model is asked although nobody knows what it costs.
+    /// Allows calls to a model whose price is unknown.
     pub(super) fn accept_unknown_price(&self, model: &str) {
         self.with_open_turn(|open, _| open.tree.unpriced.insert(model.to_owned()));
     }
 
-    /// The person has said stop: no call is made any more.
+    /// Records that the user chose to stop: no further call is admitted.
     pub(super) fn stop(&self) {
         self.with_open_turn(|open, _| open.stopped = true);
     }
 
-    /// Takes so many tool calls; if there are fewer left, none, and how many there are.
+    /// Takes `count` tool calls. If fewer are left it takes none and returns how many are left.
     pub(super) fn take_tool_calls(&self, count: usize) -> Result<(), usize> {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
         let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
@@ -251,7 +256,7 @@ impl TurnBudget {
         taken.unwrap_or(Ok(()))
     }
 
-    /// Takes so many tool calls, or as many as are left; how many.
+    /// Takes up to `count` tool calls. Returns how many it took.
     pub(super) fn take_what_is_left(&self, count: usize) -> usize {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
         let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
@@ -273,14 +278,15 @@ impl TurnBudget {
 }
 
 impl Drop for TurnBudget {
+    // Estimates of calls in flight stay reserved for the day; see the drop of `Reservation`.
     fn drop(&mut self) {
         self.ledger.lock().trees.remove(&self.tree);
     }
 }
 
 impl Reservation {
-    /// Whether the call still fits its limits, as far as this server knows: calls that were under way when it was
-    /// admitted may have cost more than their estimates.
+    /// Returns whether the call still fits its limits, as far as this server knows. Calls that were in flight when it
+    /// was admitted may have cost more than their estimates.
     pub(super) fn fits_limits(&self) -> bool {
         let mut books = self.ledger.lock();
         books.turn_to(current_day());
@@ -288,6 +294,7 @@ impl Reservation {
         let Some(open) = trees.get_mut(&self.tree) else {
             return false;
         };
+        // Its own estimate must not count twice.
         self.release_amount(open, day);
         let fits = !open.stopped && budget::check_limits(&open.tree, day, &self.call).is_none();
         self.hold_amount(open, day);
@@ -325,6 +332,7 @@ impl Drop for Reservation {
         let Books { day, trees, .. } = &mut *books;
         match trees.get_mut(&self.tree) {
             Some(open) => self.release_amount(open, day),
+            // The turn may be gone before its last call; the day's share is released all the same.
             None => self.release_day(day),
         }
     }
@@ -372,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_at_once_share_what_is_left() {
+    async fn parallel_calls_share_the_remaining_budget() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
         let first = go(one.request_call(&call(0.6)).await);
@@ -380,7 +388,7 @@ mod tests {
             panic!("both are made");
         };
         assert_eq!(reached.message, "day cost $1.20 exceeds limit $1.00");
-        // The call was cheaper than it could have been, or never made.
+        // The call was cheaper than estimated, or never made.
         drop(first);
         drop(go(two.request_call(&call(0.6)).await));
         one.charge_cost("p", Cost::from_usd(0.5));
@@ -393,13 +401,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waited_for_its_place_is_judged_again() {
+    async fn a_call_that_waited_for_a_slot_is_checked_again() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
         let waits = go(one.request_call(&call(0.4)).await);
         let flies = go(two.request_call(&call(0.4)).await);
         assert!(waits.fits_limits());
-        // The other's output cost more than anyone could know.
+        // The other call's output cost more than its estimate.
         two.charge_cost("p", Cost::from_usd(0.7));
         drop(flies);
         assert!(!waits.fits_limits());
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reservation_outlives_no_turn_and_a_stop_is_a_stop() {
+    async fn a_reservation_survives_its_turn_and_a_stop_refuses_calls() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let one = budget(&ledger, 1.0);
         let held = go(one.request_call(&call(0.9)).await);
@@ -432,7 +440,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tool_calls_are_taken_whole() {
+    async fn tool_calls_are_taken_all_or_none() {
         let ledger = Ledger::new(Arc::new(NoOtherSpend));
         let budget = budget(&ledger, 1.0);
         assert_eq!(budget.take_tool_calls(3), Err(2));

@@ -1,5 +1,8 @@
-//! Limits on the way of a turn (R-BUDGET): leave for each model call, the ends of steps and tool calls, what a person
-//! says to them, and the summary of a turn that may end degraded.
+//! The limits of a turn (R-BUDGET): budget admission of model calls, the limits of steps and tool calls, and the final
+//! summary of a degraded turn.
+//!
+//! The arithmetic is `budget`'s and the lock is `ledger`'s. This module asks the user, words the outcome, and books
+//! costs.
 
 use std::sync::Arc;
 
@@ -19,15 +22,16 @@ use crate::domain::{
 };
 use crate::provider::{HistoryItem, ModelRequest};
 
-/// The code of the warning that a model's price is not known. Each turn says it; a session that has been told so lets it
-/// pass.
+/// The code of the warning that a model's price is unknown. Every turn sends it; the session suppresses repeats.
 pub const UNKNOWN_PRICE: &str = "unknown_price";
 
-/// The code of the warning that much of a limit is used.
+/// The code of the warning that 80 % of a limit is used.
 const LIMIT_NEAR: &str = "limit_near";
 
-/// Asks for leave to make a call; where a limit stands in the way, a person. The reservation is to be held while the
-/// call is on its way.
+/// Reserves the estimate of a call. If a limit forbids the call, asks the user. Hold the reservation while the call is
+/// in flight.
+///
+/// Returns no reservation if no spending limit applies.
 pub(super) async fn admit_within_budget(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -48,6 +52,7 @@ pub(super) async fn admit_within_budget(
         }),
     };
     loop {
+        // Reading the day's spending may wait for the store; a cancel does not.
         let leave = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
             leave = cx.budget.request_call(&planned) => leave,
@@ -55,7 +60,8 @@ pub(super) async fn admit_within_budget(
         if let Some(left) = to_reservation_result(leave) {
             return Ok(left.map(Some));
         }
-        // One after the other, a turn and its sub-agents: what one is given may be enough for all.
+        // One question at a time for a turn and its sub-agents: one answer may be enough for all of them.
+        // Ask the ledger again under the lock: the limit may have been raised while this call waited for it.
         let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
         let reached = match cx.budget.request_call(&planned).await {
             BudgetDecision::Reached(reached) => *reached,
@@ -72,6 +78,7 @@ pub(super) async fn admit_within_budget(
                 return Ok(Err(Box::new(stopped_at_limit_outcome(reached.limit.name()))));
             }
             LimitOutcome::Accepted => cx.budget.accept_unknown_price(&planned.model),
+            // R-BUDGET: without a client that takes questions, an unknown price is one warning and no obstacle.
             LimitOutcome::Holds if unknown => {
                 cx.budget.accept_unknown_price(&planned.model);
                 emit_warning(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
@@ -81,7 +88,7 @@ pub(super) async fn admit_within_budget(
     }
 }
 
-/// What a leave comes to, but for a limit that is in the way.
+/// Converts a budget decision. Returns `None` if a limit forbids the call.
 fn to_reservation_result(leave: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
     match leave {
         BudgetDecision::Go(reservation) => Some(Ok(reservation)),
@@ -90,7 +97,7 @@ fn to_reservation_result(leave: BudgetDecision) -> Option<Result<Reservation, Bo
     }
 }
 
-/// What a request will be read as, about.
+/// Estimates the input tokens of a request.
 fn input_tokens(request: &ModelRequest) -> u64 {
     let tools = request.tools.iter().map(|spec| {
         let schema = spec.schema.to_string();
@@ -99,8 +106,8 @@ fn input_tokens(request: &ModelRequest) -> u64 {
     estimate_text(&request.system) + tools.sum::<u64>() + compact::estimate_total_tokens(&request.messages)
 }
 
-/// What an answer has cost, or as much of it as came. Of which the provider has counted nothing it is estimated: unknown
-/// is not zero, and a limit that never fills would be none.
+/// Returns what a complete or partial answer cost. If the provider reported no usage, the cost is estimated from the
+/// bytes: unknown is not zero, or a limit would never fill.
 pub(super) fn compute_call_cost(
     model: &ResolvedModel,
     request: &ModelRequest,
@@ -112,12 +119,13 @@ pub(super) fn compute_call_cost(
     };
     Some(price.calculate_cost(&Usage {
         input: input_tokens(request),
+        // R-CTX-1: about four bytes per token.
         output: (spent.came as u64).div_ceil(4),
         ..Usage::default()
     }))
 }
 
-/// A call has cost so much: it is booked, and what is near its limit now is told.
+/// Books the cost of a call, and warns about limits that it brings near.
 pub(super) async fn record_call_cost(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -131,6 +139,7 @@ pub(super) async fn record_call_cost(
             code: LIMIT_NEAR.to_owned(),
             message: near.to_message(provider),
         };
+        // Late, because the cost is spent even if the turn is being cancelled.
         cx.port.emit_late(told).await?;
     }
     Ok(())
@@ -183,7 +192,7 @@ pub(super) struct Allowed {
     end: Option<StepOutcome>,
 }
 
-/// Which of a step's calls the limit of tool calls lets run (R-BUDGET).
+/// Applies the tool-call limit to a step's calls (R-BUDGET). Asks the user if the limit is reached.
 pub(super) async fn apply_tool_call_limit(
     cx: &TurnContext,
     mut calls: Vec<ToolRun>,
@@ -193,7 +202,7 @@ pub(super) async fn apply_tool_call_limit(
             return Ok(Allowed::allow_all(calls));
         }
         let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
-        // Somebody beside may have been given more meanwhile.
+        // Another part of the turn may have raised the limit meanwhile.
         let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
             return Ok(Allowed::allow_all(calls));
         };
@@ -213,6 +222,7 @@ pub(super) async fn apply_tool_call_limit(
             }
             LimitOutcome::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
             LimitOutcome::Accepted | LimitOutcome::Holds => {
+                // The calls that still fit run; only the rest is refused.
                 (tool_calls_used_up(most), cx.budget.take_what_is_left(calls.len()))
             }
         };
@@ -234,7 +244,7 @@ impl Allowed {
         }
     }
 
-    /// Answers the calls that did not run; what the step came to, if it is not just that tools ran.
+    /// Answers the calls that did not run. Returns the step's outcome if the limit decides it.
     pub(super) async fn settle_denied_calls(self, cx: &TurnContext) -> Result<Option<StepOutcome>, Stopped> {
         if !self.refused.is_empty() {
             run_calls(
@@ -257,7 +267,7 @@ fn tool_calls_used_up(most: u32) -> StepOutcome {
     StepOutcome::from_failure(Outcome::LimitReached(Limit::ToolCalls), error)
 }
 
-/// At the step limit a person may give more steps.
+/// Asks the user for more steps at the step limit. Returns the new decision.
 pub(super) async fn at_step_limit(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -301,8 +311,8 @@ pub(super) async fn at_step_limit(
     Ok(next)
 }
 
-/// With policy `degrade` a turn at its limit of steps or tool calls has one last call, without tools, to sum up. Whether
-/// it did.
+/// Lets a turn at its step or tool-call limit summarize under policy `degrade`, in one last call without tools. Returns
+/// whether it did.
 pub(super) async fn sum_up(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -318,8 +328,8 @@ pub(super) async fn sum_up(
     last_words(cx, state, SUM_UP, "the turn ends without a summary").await
 }
 
-/// A last call without tools, in which the model is told `words`. `without`: what is done if it fails, for people.
-/// Whether it said anything.
+/// Makes one last call without tools, with `words` as its prompt. `without` says what happens if it fails, for people.
+/// Returns whether the model answered with text.
 pub(super) async fn last_words(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -329,7 +339,7 @@ pub(super) async fn last_words(
     push_hidden_message(cx, words.to_owned()).await?;
     let items = cx.port.begin_step().await?.items;
     let model = state.model.clone();
-    // Told as a text: some APIs take no history of tool calls without the tools.
+    // As plain text: some APIs reject a history with tool calls if the request has no tools.
     let told = Message::user_text(compact::format_transcript(&items));
     let request = Arc::new(ModelRequest {
         model: model.model.clone(),
@@ -339,7 +349,7 @@ pub(super) async fn last_words(
         max_output_tokens: state.max_output,
         effort: model.effort,
     });
-    // Nobody takes over from who sums up.
+    // An auxiliary call never falls back: what `without` says happens instead.
     let kept = state.way.disable_fallback(Some(without));
     let asked = call_with_retries(
         cx,
@@ -367,6 +377,6 @@ pub(super) async fn last_words(
     }
 }
 
-/// What the model is asked at the limit.
+/// The prompt of the final summary.
 const SUM_UP: &str = "The limit of this task is reached, and no more tools can be used. Say in a few sentences what \
                       was done, what was found, and what is left to do.";

@@ -1,34 +1,34 @@
 //! The doom-loop guard (R-LOOP-6): pure, no I/O.
 //!
-//! What is looked at is a step: the set of its calls. The same set again, with the same results, is no progress: the
-//! third such step in a row is not run but answered with a nudge, the next asks the person, and at most three in all
-//! are held back. The same calls whose results change are progress (a test that is run after each edit stands in a
-//! row with the edit anyway); only five of those in a row are enough. Calls that are how one waits
-//! ([`Tool::WAITS`](crate::tool::Tool::WAITS)) are not looked at.
+//! It looks at whole steps, as sets of calls. The same set with the same results is no progress. The third such step in
+//! a row is answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row
+//! are held back.
+//!
+//! The same calls with changing results are progress, such as a test between edits, but only for five steps in a row.
+//! Calls of wait tools ([`Tool::WAITS`](crate::tool::Tool::WAITS)) are not counted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-/// So many steps in a row with the same calls and the same results are run; the next is not.
+/// Steps in a row with the same calls and the same results that run. The next one does not (R-LOOP-6).
 const SAME: u32 = 2;
-/// So many steps in a row with the same calls and whatever results are run.
+/// Steps in a row with the same calls, whatever their results, that run.
 const CHANGING: u32 = 5;
-/// So many steps in a row are held back; after that the step limit is the bound.
+/// Steps in a row that are held back. After that only the step limit bounds the turn.
 const HELD_BACK: u32 = 3;
 
 /// What to do with a step's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopAction {
-    /// Run them.
     Run,
-    /// Answer them with a nudge.
+    /// Answer them with a nudge instead.
     Nudge,
-    /// Ask the person; where nobody can be asked, nudge again.
+    /// Ask the user; if the client takes no questions, nudge again.
     Ask,
 }
 
-/// What was repeated so far.
+/// Counts the repetitions of a turn's steps.
 #[derive(Debug, Default)]
 pub(super) struct LoopDetector {
     calls: Option<u64>,
@@ -41,8 +41,9 @@ pub(super) struct LoopDetector {
 }
 
 impl LoopDetector {
-    /// A step wants these calls; none where all of them are how one waits.
+    /// Decides about a step with these calls; `None` if all of them are wait calls.
     pub(super) fn next(&mut self, calls: Option<u64>) -> LoopAction {
+        // Other calls are progress, so the count starts again.
         if calls.is_none() || self.calls != calls {
             *self = Self {
                 calls,
@@ -53,6 +54,7 @@ impl LoopDetector {
         if self.same < SAME && self.in_row < CHANGING {
             return LoopAction::Run;
         }
+        // The user has been asked often enough; from here on the step limit ends the turn (I13).
         if self.held_back >= HELD_BACK {
             return LoopAction::Run;
         }
@@ -63,7 +65,7 @@ impl LoopDetector {
         }
     }
 
-    /// The step's calls were run, and gave this.
+    /// Records the results of calls that ran.
     pub(super) fn record_results(&mut self, results: u64) {
         self.same = if self.results == Some(results) {
             self.same + 1
@@ -74,16 +76,17 @@ impl LoopDetector {
         self.in_row += 1;
     }
 
-    /// The person wants it to go on.
+    /// Starts counting again after the user allowed the repetition.
     pub(super) fn allow_continuation(&mut self) {
         *self = Self {
+            // The calls stay known, so that a further repetition is noticed.
             calls: self.calls,
             ..Self::default()
         };
     }
 }
 
-/// A fingerprint of a step's calls: order and doubles do not count.
+/// Returns a fingerprint of a step's calls. Order and duplicates do not matter. `None` without calls.
 pub(super) fn fingerprint_calls<'a>(
     calls: impl Iterator<Item = (&'a str, Result<&'a Value, &'a str>)>,
 ) -> Option<u64> {
@@ -103,14 +106,14 @@ pub(super) fn fingerprint_calls<'a>(
     (!each.is_empty()).then(|| fingerprint_results(each.iter()))
 }
 
-/// A fingerprint of a step's results.
+/// Returns a fingerprint of a step's results.
 pub(super) fn fingerprint_results(results: impl Iterator<Item = impl Hash>) -> u64 {
     let mut hasher = DefaultHasher::new();
     results.for_each(|result| result.hash(&mut hasher));
     hasher.finish()
 }
 
-/// The order of an object's fields does not count.
+/// Hashes a JSON value. The order of an object's fields does not matter.
 fn hash(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(fields) => {
@@ -123,6 +126,7 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
             }
         }
         Value::Array(items) => {
+            // The lengths tell nested values apart: `[[1], 2]` is not `[[1, 2]]`.
             items.len().hash(hasher);
             items.iter().for_each(|item| hash(item, hasher));
         }
@@ -140,7 +144,7 @@ mod tests {
     use super::LoopAction::{Ask, Nudge, Run};
     use super::*;
 
-    /// What is done with steps whose calls and results are these.
+    /// Returns what is done with steps of these (calls, results).
     fn state(steps: &[(u64, u64)]) -> Vec<LoopAction> {
         let mut repeats = LoopDetector::default();
         steps
@@ -156,22 +160,22 @@ mod tests {
     }
 
     #[test]
-    fn the_third_of_the_same_is_held_back() {
+    fn the_third_identical_step_is_held_back() {
         assert_eq!(state(&[(1, 1); 7]), [Run, Run, Nudge, Ask, Ask, Run, Run]);
         assert_eq!(
             state(&[(1, 1), (1, 1), (2, 1), (1, 1), (1, 1), (1, 1)])[..5],
             [Run; 5]
         );
-        // The results differ: it gets on, for a while.
+        // Changing results are progress, for a while.
         let changing: Vec<_> = (0..7).map(|n| (1, n)).collect();
         assert_eq!(state(&changing), [Run, Run, Run, Run, Run, Nudge, Ask]);
         assert_eq!(state(&[(1, 1), (1, 2), (1, 2), (1, 2)]), [Run, Run, Run, Nudge]);
-        // Waiting is no loop.
+        // Waiting is not a loop.
         assert_eq!(state(&[(0, 1); 20]), [Run; 20]);
     }
 
     #[test]
-    fn a_person_may_let_it_go_on() {
+    fn the_user_may_allow_the_repetition() {
         let mut repeats = LoopDetector::default();
         for wanted in [Run, Run, Nudge, Ask] {
             assert_eq!(repeats.next(Some(1)), wanted);
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_a_set_and_fields_have_no_order() {
+    fn fingerprints_ignore_the_order_of_calls_and_fields() {
         let (a, b) = (json!({"x": 1, "y": [1, {"p": 1, "q": 2}]}), json!({"x": 2}));
         let same: Value = serde_json::from_str(r#"{"y": [1, {"q": 2, "p": 1}], "x": 1}"#).unwrap();
         let of = |list: &[&Value]| fingerprint_calls(list.iter().map(|input| ("t", Ok(*input))));

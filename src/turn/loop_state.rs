@@ -1,4 +1,7 @@
-//! How far a turn is, and what it has changed about its requests: pure, no I/O.
+//! The state of a turn in the loop: its progress, and what it has changed about its requests.
+//!
+//! Pure: no I/O. It owns the output limit (R-LOOP-1), the token estimate with its correction (R-CTX-1), and what a
+//! session has learned about its models. What follows a step is `transition`'s decision.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,35 +17,35 @@ use crate::context::compact;
 use crate::domain::Transition;
 use crate::provider::{HistoryItem, is_thinking_enabled};
 
-/// The output limit of a first request (R-LOOP-1).
+/// The output limit of a first request, in tokens (R-LOOP-1).
 const SMALL_OUTPUT: u32 = 8_000;
 
-/// The output limit after a truncated answer, and with reasoning on.
+/// The output limit after a truncated answer, and with reasoning on, in tokens (R-LOOP-1).
 const LARGE_OUTPUT: u32 = 64_000;
 
-/// Less is not asked for, however full the window is.
+/// The smallest output limit that is requested, however full the window is.
 const LEAST_OUTPUT: u32 = 1_024;
 
-/// A larger limit that is larger by less than this part (one in so many) is no room for more: the answer would be taken
-/// back only to be cut again a few words later.
+/// A larger limit must exceed the current one by more than a quarter (one in `GAIN`). With less gain, the answer would
+/// be retracted only to be truncated again a few words later.
 const GAIN: u32 = 4;
 
-/// Of the window this much stays free beside the estimate and the answer.
+/// Tokens of the window that stay free in addition to the estimate and the answer (R-LOOP-1).
 const SPARE: u64 = 1_000;
 
-/// Of a token target this much, in percent, is enough.
+/// The percentage of a token target that counts as reached (R-LOOP-1).
 const TARGET_PERCENT: u64 = 90;
 
-/// Nobody counts less than a quarter of what is estimated, or more than four times that; a mock or a cache that is
-/// left out does.
+/// The plausible range of counted tokens per estimated token. A mock server, or usage that omits cached tokens, falls
+/// outside.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 
-/// What the providers of a session count for each estimated token (R-CTX-1), by model, as `provider/model`: the next
-/// turn begins with what the last has seen.
+/// What the providers of a session count per estimated token (R-CTX-1), by `provider/model`. Each turn starts with what
+/// the previous ones have learned.
 #[derive(Debug, Default)]
 pub struct TokenCalibration {
     ratios: Mutex<BTreeMap<String, f64>>,
-    /// Output limits that a provider's refusal has shown.
+    /// Output limits learned from a provider's rejections, by `provider/model`.
     outputs: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -71,37 +74,31 @@ impl TokenCalibration {
     }
 }
 
-/// A turn on its way.
+/// The mutable state of a running turn.
 pub(super) struct LoopState {
-    /// Who is asked.
     pub(super) model: ResolvedModel,
-    /// What was decided so far.
     pub(super) progress: TurnProgress,
-    /// What was used so far.
     pub(super) used: TurnUsage,
-    /// The output limit of the next request.
     pub(super) max_output: u32,
-    /// Tokens that the last request took, as the provider counted them.
+    /// Tokens of the last request, as the provider counted them.
     pub(super) context: u64,
-    /// What the turn watches about itself.
     pub(super) conduct: PolicyState,
-    /// Estimated tokens of system prompt and tools.
+    /// Estimated tokens of the system prompt and the tools.
     floor: u64,
-    /// What the provider counts for each estimated token; 1 until it has said.
+    /// Counted tokens per estimated token; 1 until the provider has reported usage.
     correction: f64,
-    /// The same, for the session's other turns.
+    /// The same ratios, shared with the session's other turns.
     counting: Arc<TokenCalibration>,
-    /// What the session's last compactions came to: so many failed in a row.
+    /// Compactions of the session that failed in a row.
     pub(super) failed_compactions: u32,
-    /// The history may be made smaller without being asked.
+    /// Whether the history may be compacted automatically.
     auto_compact: bool,
-    /// It was summarised since the last step that led on: doing it again before the call would bring little.
+    /// The history was summarized since the last step that led on. Summarizing it again before the call would save
+    /// little.
     pub(super) just_compacted: bool,
-    /// Steps that a person gave beyond the limit.
+    /// Steps that the user granted beyond the limit.
     more_steps: u32,
-    /// Who takes over when the model cannot be asked.
     pub(super) route: Route,
-    /// What the calls know of the way before them.
     pub(super) way: ProviderAccess,
 }
 
@@ -129,21 +126,22 @@ impl LoopState {
         }
     }
 
-    /// What was counted in the session before holds from now on, and is kept up to date.
+    /// Adopts what the session has counted before, and keeps it up to date.
     pub(super) fn count_as(&mut self, counting: Arc<TokenCalibration>) {
         self.correction = counting.ratio_for(&self.model.label());
         counting.limit_output(&mut self.model);
+        // A limit that was learned earlier may be smaller than a first request's.
         self.max_output = first_output(&self.model);
         self.counting = counting;
     }
 
-    /// A person has raised a limit of the turn.
+    /// Adds the steps by which the user raised the limit.
     pub(super) fn raise_steps(&mut self, by: u64) {
         let by = u32::try_from(by).unwrap_or(u32::MAX);
         self.more_steps = self.more_steps.saturating_add(by);
     }
 
-    /// The limits with what a person gave beyond them.
+    /// Returns the limits, including the steps that the user granted.
     pub(super) fn effective_limits(&self, configured: &TurnLimits) -> TurnLimits {
         TurnLimits {
             max_steps: configured.max_steps.saturating_add(self.more_steps),
@@ -151,12 +149,12 @@ impl LoopState {
         }
     }
 
-    /// Asks another model from now on.
+    /// Switches to another model for the next requests.
     pub(super) fn switch_model(&mut self, mut model: ResolvedModel) {
         self.counting.limit_output(&mut model);
         self.max_output = first_output(&model);
         self.used.window = model.info.window;
-        // Another one counts otherwise.
+        // Another model has another tokenizer.
         self.correction = self.counting.ratio_for(&model.label());
         self.model = model;
     }
@@ -165,31 +163,33 @@ impl LoopState {
     pub(super) fn record_transition(&mut self, transition: Transition, facts: &Facts) {
         let steps = self.progress.steps;
         self.progress.record_transition(transition, facts);
+        // After a new step another compaction may help again.
         self.just_compacted &= steps == self.progress.steps;
     }
 
-    /// Estimated tokens of a request with these messages, corrected by what the provider counted before (R-CTX-1).
+    /// Returns the estimated tokens of a request with these messages, corrected by earlier counts (R-CTX-1).
     pub(super) fn estimate_tokens(&self, items: &[Arc<HistoryItem>]) -> u64 {
         ((self.floor + compact::estimate_total_tokens(items)) as f64 * self.correction) as u64
     }
 
-    /// The provider counted `tokens` for a request with these messages.
+    /// Records that the provider counted `tokens` for a request with these messages.
     pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
         let estimate = self.floor + compact::estimate_total_tokens(items);
         if tokens == 0 || estimate == 0 {
-            // Some local servers count nothing.
+            // Some local servers report no token counts.
             self.context = self.estimate_tokens(items);
             return;
         }
         self.context = tokens;
         let ratio = tokens as f64 / estimate as f64;
         self.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
+        // An implausible ratio serves this turn, clamped, but is not passed on to the session's other turns.
         if PLAUSIBLE.contains(&ratio) {
             self.counting.record_ratio(self.model.label(), ratio);
         }
     }
 
-    /// The output limit of a request with these messages: what the window leaves at most.
+    /// Returns the output limit of a request with these messages, capped by what the window leaves.
     pub(super) fn output_for(&self, items: &[Arc<HistoryItem>]) -> u32 {
         let room = self
             .model
@@ -200,30 +200,31 @@ impl LoopState {
         self.max_output.min(room)
     }
 
-    /// Whether the window is kept by making the history smaller at all.
+    /// Returns whether automatic compaction is on.
     pub(super) fn auto_compact(&self) -> bool {
         self.auto_compact
     }
 
-    /// Whether the history is made smaller by itself: not where that is off, and not after three failures in a row.
+    /// Returns whether the history may be compacted automatically: not if that is off, nor after three failures in a
+    /// row.
     pub(super) fn may_compact(&self) -> bool {
         self.auto_compact && self.failed_compactions < FAILURES
     }
 
-    /// The provider named its real window (R-CTX-3).
+    /// Records the real window that the provider named (R-CTX-3). The window only shrinks.
     pub(super) fn learn_window(&mut self, limit: u64) {
         self.model.info.window = self.model.info.window.min(limit.max(1));
     }
 
-    /// The output limit that a truncated answer may be asked for again with; none if there is no room for more.
-    /// `escalations`: one step to the large limit, or several to twice the last.
+    /// Returns the larger output limit for a truncated answer, or `None` if there is no room for one. `escalations`
+    /// selects one step to the large limit (0 or 1) or repeated doubling.
     pub(super) fn larger_output(&self, escalations: u32) -> Option<u32> {
         let wanted = match escalations {
             0 | 1 => LARGE_OUTPUT,
             _ => self.max_output.saturating_mul(2),
         };
         let room = self.model.info.window.saturating_sub(self.context + SPARE);
-        // An assumed limit is not the model's: whether it has more shows when it is asked for.
+        // An assumed limit is not the model's own. Only a request shows whether the model allows more.
         let most = if self.model.info.knows_max_output {
             self.model.info.max_output
         } else {
@@ -233,15 +234,17 @@ impl LoopState {
         (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
     }
 
-    /// Asks with the larger limit from now on.
+    /// Uses the larger output limit from now on.
     pub(super) fn raise_output_limit(&mut self, escalations: u32) {
         if let Some(limit) = self.larger_output(escalations) {
             self.max_output = limit;
         }
     }
 
-    /// The provider refused a request of `requested` output tokens; `named` is the limit that it names. Returns the
-    /// limit to ask with from now on, in the session's other turns too; none where that would not be less.
+    /// Records that the provider rejected `requested` output tokens; `named` is the limit that it names, if any.
+    ///
+    /// Returns the limit to use from now on, in the session's other turns too. Returns `None` if it would not be
+    /// smaller.
     pub(super) fn lower_output(&mut self, requested: u32, named: Option<u32>) -> Option<u32> {
         let named = named.filter(|limit| *limit < requested);
         let limit = named.or_else(|| (requested > SMALL_OUTPUT).then_some(SMALL_OUTPUT))?;
@@ -252,7 +255,7 @@ impl LoopState {
         Some(limit)
     }
 
-    /// How much of the token target is used, in percent, while that is not enough.
+    /// Returns the used percentage of the token target while the target is not reached.
     pub(super) fn target_used(&self, target: Option<u64>) -> Option<u64> {
         let target = target.filter(|target| *target > 0)?;
         let percent = self.used.usage.output.saturating_mul(100) / target;
@@ -260,7 +263,7 @@ impl LoopState {
     }
 }
 
-/// The output limit of a model's first request.
+/// Returns the output limit of a model's first request.
 fn first_output(model: &ResolvedModel) -> u32 {
     let wanted = if is_thinking_enabled(&model.model, model.effort) {
         LARGE_OUTPUT
@@ -270,14 +273,14 @@ fn first_output(model: &ResolvedModel) -> u32 {
     wanted.min(model.info.max_output)
 }
 
-/// Asks for the rest of an answer that was cut.
+/// Returns the prompt that asks for the rest of a truncated answer.
 pub(super) fn recovery_prompt() -> String {
     "Your answer was cut off at the output limit. Go on exactly where it stopped, in the middle of the thought, \
      without an apology and without a recap. Do what is left in smaller pieces."
         .to_owned()
 }
 
-/// Asks to keep working on.
+/// Returns the prompt that asks the model to keep working.
 pub(super) fn target_prompt(percent: u64) -> String {
     format!(
         "{percent} % of the token target for this task is used. Keep working: go deeper, check your work, do what is \
@@ -291,13 +294,13 @@ mod tests {
     use crate::turn::tests::model;
 
     #[test]
-    fn the_limit_grows_as_far_as_model_and_window_allow() {
+    fn the_output_limit_grows_as_far_as_model_and_window_allow() {
         // (cap, window, context, escalations, first, then)
         let cases = [
             (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
             (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
             (8_000, 200_000, 10_000, 1, 8_000, None),
-            // As of a model that nobody knows: not worth an answer.
+            // Like a model that we do not know: the gain is not worth another answer.
             (8_192, 200_000, 10_000, 1, 8_000, None),
             (10_000, 200_000, 10_000, 1, 8_000, None),
             (10_001, 200_000, 10_000, 1, 8_000, Some(10_001)),
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn with_reasoning_the_large_limit_comes_first() {
+    fn reasoning_models_start_with_the_large_output_limit() {
         let high = Some(crate::provider::Effort::High);
         for (name, effort, thinks) in [
             ("m", None, false),
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_follows_what_is_counted() {
+    fn the_estimate_follows_the_provider_counts() {
         let mut state = LoopState::new(model(200_000, 8_000), 100, true);
         let items = [HistoryItem::new(crate::domain::Message::user_text(
             "x".repeat(3_584),
@@ -352,7 +355,7 @@ mod tests {
             assert_eq!(state.estimate_tokens(&items), then, "{counted}");
         }
         assert_eq!(state.context, 90_000);
-        // The next turn begins with the last count that can be true; of another model nothing is known.
+        // The next turn starts with the last plausible count. Nothing is known about another model.
         let mut next = LoopState::new(model(200_000, 8_000), 100, true);
         next.count_as(state.counting.clone());
         assert_eq!(next.estimate_tokens(&items), 800);
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_asked_for_than_the_window_leaves() {
+    fn the_requested_output_fits_the_rest_of_the_window() {
         let items = [HistoryItem::new(crate::domain::Message::user_text(
             "x".repeat(3_584),
         ))];
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_counts_output_in_percent() {
+    fn the_token_target_is_measured_in_output_percent() {
         let mut state = LoopState::new(model(200_000, 8_000), 0, true);
         for (output, used) in [(0, Some(0)), (449, Some(89)), (450, None), (9_999, None)] {
             state.used.usage.output = output;

@@ -1,9 +1,11 @@
 //! The agent loop of one turn: pure transitions, and the driver that does the I/O.
 //!
-//! A turn owns nothing global. It gets a [`TurnContext`], reports by [`TurnMessage`]s through its [`SessionLink`],
-//! and returns how it ended; what the end *means* for the session (partial text, open calls, the single
-//! `turnEnded`) is the session actor's to settle, so that a panic or a cancel ends a turn as surely as
-//! success. Knows no store, no wire, no client.
+//! A turn owns nothing global. It gets a [`TurnContext`], reports [`TurnMessage`]s through its [`SessionLink`], and
+//! returns how it ended. The session's actor settles what that end *means*: partial text, open calls, the single
+//! `turnEnded` (I3). So a panic or a cancel ends a turn as reliably as success does.
+//!
+//! This module must not know the store, the wire or the client. Start reading at [`run_turn`]; the rules are in
+//! `transition`.
 
 mod accumulate;
 mod admission;
@@ -70,166 +72,160 @@ use crate::tool::{Checkpoints, ContentSink, EditorLink, Registry, Spawner};
 use crate::workspace::Workspace;
 use crate::workspace::prompts::Skills;
 
-/// All that one turn needs, or a sub-agent within one.
+/// Everything that one turn, or a sub-agent within one, needs.
 #[derive(Clone)]
 pub struct TurnContext {
-    /// The session.
     pub session: SessionId,
-    /// The turn.
     pub turn: TurnId,
-    /// The way to the session's actor.
+    /// Connects to the session's actor.
     pub port: SessionLink,
-    /// Cancelled when the turn shall stop.
+    /// Cancelled to stop the turn.
     pub cancel: CancellationToken,
-    /// Cancelled when it shall stop without patience.
+    /// Forceful cancel: skip graceful shutdown.
     pub hurry: CancellationToken,
-    /// Finds the provider and the model to ask.
+    /// Resolves the provider and the model to call.
     pub models: Arc<dyn ModelSource>,
-    /// What the session asks for.
+    /// The agent, model and effort that the session selects.
     pub choice: ModelChoice,
-    /// The server's limit of calls at once (R-WIRE-2).
+    /// The server-wide limit of concurrent provider calls (R-WIRE-2).
     pub slots: Arc<CallSlots>,
-    /// The tools.
     pub tools: Arc<Registry>,
-    /// Files and processes.
     pub workspace: Arc<Workspace>,
-    /// The editor, where files are changed that are open there.
+    /// Edits files that are open in the editor.
     pub editor: Arc<dyn EditorLink>,
-    /// Where relative paths and commands start.
+    /// The directory that relative paths and commands start from.
     pub cwd: PathBuf,
-    /// Where long output is kept.
+    /// Stores output that is too long for the model.
     pub keep: Arc<dyn ContentSink>,
-    /// Runs sub-agents.
+    /// Starts sub-agents.
     pub spawner: Arc<dyn Spawner>,
-    /// How deep a sub-agent this is; 0 for the turn itself.
+    /// Nesting depth of a sub-agent; 0 for the turn itself.
     pub depth: u32,
-    /// Keeps what files were.
+    /// Keeps the contents of files from before the turn changed them.
     pub checkpoints: Arc<dyn Checkpoints>,
-    /// Knows the keys that tools' output must not carry on.
+    /// Knows the API keys that tool output must not reveal (I15).
     pub redactor: Redactor,
-    /// Gives the system prompt.
+    /// Builds the system prompt.
     pub briefing: SystemPromptSource,
-    /// What files of instructions the session was told of last.
+    /// The instruction files that were last announced to the session.
     pub briefed: Option<Arc<[InstructionFile]>>,
-    /// The system prompt; empty until [`load_system_prompt`] has asked for it.
+    /// The system prompt; empty until [`load_system_prompt`] fills it.
     pub system: Arc<str>,
-    /// The skills; as the system prompt.
+    /// The available skills; empty until [`load_system_prompt`] fills them.
     pub skills: Arc<Skills>,
-    /// The turn's limits.
     pub limits: TurnLimits,
-    /// What it may spend; a turn and its sub-agents share one.
+    /// What the turn may spend. A turn shares this with its sub-agents (I10).
     pub budget: Arc<TurnBudget>,
-    /// Time limit of a tool by name, where the configuration sets one.
+    /// The configured time limit of a tool, by name.
     pub tool_timeouts: ToolTimeouts,
-    /// How long a tool that keeps failing is left alone.
+    /// How long the circuit of a failing tool stays open, by tool name.
     pub tool_cooldowns: ToolCooldowns,
-    /// Commands of the person's that run at moments of the turn.
+    /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
-    /// Planning, reflection, what failures do.
+    /// Planning, reflection and failure policies.
     pub conducts: AgentPolicy,
-    /// The session's first turn: nothing was said before its prompt.
+    /// This is the session's first turn.
     pub first: bool,
-    /// The circuits of the session's tools.
+    /// The circuit breakers of the session's tools.
     pub circuits: Arc<Mutex<ToolCircuits>>,
-    /// Counters.
     pub totals: Arc<Totals>,
-    /// What is done about a full window.
+    /// How the turn keeps its history within the window.
     pub context: ContextPolicy,
-    /// What the session's providers count.
+    /// How the session's providers count tokens, learned over its turns.
     pub counting: Arc<TokenCalibration>,
-    /// What the turn is for.
     pub task: TurnTask,
-    /// Calls that the session made to models.
+    /// Counts the model calls of the session.
     pub requests: Arc<Counter>,
-    /// Calls that an earlier turn left open, to be settled first.
+    /// Calls that an earlier turn left open. This turn settles them first.
     pub carried: Vec<CarriedCall>,
-    /// The model that answered last, as `provider/model`, if there was a switch since one was chosen.
+    /// The model that answered last, as `provider/model`, if there was a switch since one was selected.
     pub answering: Option<String>,
-    /// Providers whose circuits the session was told of and that were not closed then.
+    /// Providers whose circuits were announced to the session as not closed.
     pub met: Vec<String>,
-    /// What an earlier turn left open that a person is to be asked again first.
+    /// Requests to the user that an earlier turn left open. This turn asks them again first.
     pub inquiries: Vec<Arc<Inquiry>>,
 }
 
-/// What a turn is for.
+/// The purpose of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnTask {
-    /// To answer what was said.
+    /// Answer the prompt.
     Answer,
-    /// To make the history smaller (`agent/compact`).
+    /// Make the history smaller (`agent/compact`).
     Compact {
-        /// What the person wants to be kept.
+        /// What the summary must keep, in the user's words.
         instructions: Option<String>,
     },
 }
 
-/// The configured time limit of a tool by its name.
+/// Returns the configured time limit of the named tool, if there is one.
 pub type ToolTimeouts = Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>;
 
-/// The configured cool-down of a tool's circuit by its name.
+/// Returns the configured cool-down of the named tool's circuit.
 pub type ToolCooldowns = Arc<dyn Fn(&str) -> Duration + Send + Sync>;
 
-/// An open call of an interrupted turn, whose approval keeps its id.
+/// An open call of an interrupted turn. Its approval keeps its id.
 #[derive(Clone, Debug)]
 pub struct CarriedCall {
-    /// The call.
     pub call: crate::context::OpenCall,
-    /// Its open approval.
     pub approval: Option<ApprovalId>,
 }
 
-/// What a session asks for; what is not set is chosen.
+/// The model that a session selects. Fields that are `None` are resolved by the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelChoice {
-    /// The named agent of the configuration.
+    /// A named agent of the configuration.
     pub agent: Option<String>,
     /// `provider/model`, `provider` or `model`.
     pub model: Option<String>,
-    /// How hard the model shall think.
+    /// Reasoning effort.
     pub effort: Option<Effort>,
 }
 
-/// A provider and a model, ready to be asked.
+/// A provider and a model, ready to be called.
 #[derive(Clone)]
 pub struct ResolvedModel {
-    /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// The model's name as the API knows it.
+    /// The model's name in the provider's API.
     pub model: String,
-    /// Window, output limit, price.
+    /// Window, output limit and price.
     pub info: ModelInfo,
-    /// How failed calls are made again.
     pub retry: RetryPolicy,
-    /// How hard the model shall think.
+    /// Reasoning effort.
     pub effort: Option<Effort>,
-    /// Why it was chosen, when nobody named it; shown once in a session.
+    /// Why this model was chosen, if the user named none; shown once per session.
     pub why: Option<String>,
-    /// Who takes over when it cannot be asked.
     pub fallbacks: Fallbacks,
 }
 
-/// Who takes over from a model (R-PROV-4).
+/// The fallbacks of a model (R-PROV-4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fallbacks {
-    /// Another model of the same provider, while the provider is overloaded.
+    /// Another model of the same provider, used while the provider is overloaded.
     pub model: Option<String>,
-    /// Other providers, in order, with their own models.
+    /// Other providers in order, each with its own model.
     pub providers: Vec<String>,
 }
 
 impl ResolvedModel {
-    /// `provider/model`.
+    /// Returns `provider/model`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.provider.name(), self.model)
     }
 }
 
-/// Finds the provider and the model to ask.
+/// Resolves the provider and the model to call.
 pub trait ModelSource: Send + Sync {
-    /// May ask a local server whether it is there. The error says what to do.
+    /// Resolves the selected model. May probe a local server.
+    ///
+    /// # Errors
+    /// No provider is configured or reachable; the error says what to do.
     fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>>;
 
-    /// Another `provider` takes over for the rest of the turn, with its own model, or with `model`.
+    /// Resolves `provider` as a fallback for the rest of the turn, with `model` or the provider's own default.
+    ///
+    /// # Errors
+    /// The provider is not configured. The default implementation always returns this error.
     fn take_over(
         &self,
         choice: &ModelChoice,
@@ -243,20 +239,18 @@ pub trait ModelSource: Send + Sync {
         ))
     }
 
-    /// The provider named the real window of a model (R-CTX-3).
+    /// Records the real window of a model, as the provider named it (R-CTX-3). The default implementation ignores it.
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         let _ = (model, window);
     }
 }
 
-/// How a turn that was not stopped ended.
+/// How a turn ended that was not stopped from outside.
 #[derive(Debug)]
 pub struct TurnFinish {
-    /// Why.
     pub reason: TerminalReason,
-    /// What went wrong.
     pub error: Option<AgentError>,
-    /// It was at a limit with policy `degrade`, and has summed up.
+    /// The turn reached a limit under policy `degrade` and ended with a summary.
     pub summed_up: bool,
     /// A tool or a sub-agent failed under policy `degrade`.
     pub degraded: bool,
@@ -282,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A model that never answers.
+    /// Returns a model that never answers.
     pub(super) fn model(window: u64, max_output: u32) -> ResolvedModel {
         ResolvedModel {
             provider: Arc::new(SilentProvider),

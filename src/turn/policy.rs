@@ -1,47 +1,48 @@
-//! What a turn watches about itself: failures under a policy, calls since it last judged its progress, calls that are
-//! made again and again. Pure, no I/O; with it the words for the model that go with planning and reflection.
+//! What a turn watches about itself: failures under a policy, calls since the last reflection, repeated steps.
+//!
+//! Pure, no I/O. It also words the planning and reflection prompts (R-LOOP-2, R-LOOP-3).
 
 use super::TurnContext;
 use super::loop_guard::LoopDetector;
 use crate::config::FailurePolicy;
 
-/// How a session's agent shall conduct itself.
+/// The configured behavior of a session's agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentPolicy {
-    /// A session's first prompt asks for a plan (R-LOOP-2).
+    /// The session's first prompt asks for a plan (R-LOOP-2).
     pub planning: bool,
-    /// After so many tool calls it judges its progress (R-LOOP-3).
+    /// The number of tool calls after which the model judges its progress (R-LOOP-3); off if `None`.
     pub reflection: Option<u32>,
-    /// What a tool that failed does to the turn (R-ERR-3).
+    /// What a failed tool does to the turn (R-ERR-3).
     pub tool_failure: FailurePolicy,
-    /// What a tool that ran out of time does to it.
+    /// What a tool's timeout does to the turn (R-ERR-3).
     pub tool_timeout: FailurePolicy,
-    /// What a sub-agent does to it that failed where all were required.
+    /// What a failed sub-agent does to the turn under the join `all_required` (R-ERR-3).
     pub subagent_failure: FailurePolicy,
 }
 
-/// How a turn has conducted itself so far.
+/// The turn's own observations so far.
 #[derive(Debug, Default)]
 pub(super) struct PolicyState {
-    /// Something failed under policy `degrade`.
+    /// A tool or sub-agent failed under policy `degrade`.
     pub(super) degraded: bool,
-    /// The plan was asked for.
+    /// The plan was requested.
     pub(super) planned: bool,
-    /// What the model is told with the next continue.
+    /// The prompt of the next continue, from a stop hook.
     pub(super) words: Option<String>,
-    /// Tool calls that ran since the model last judged its progress.
+    /// Tool calls since the last reflection.
     pub(super) calls: u32,
-    /// Steps that are made again and again.
+    /// Detects repeated steps.
     pub(super) repeats: LoopDetector,
 }
 
 impl PolicyState {
-    /// Whether it is time to judge the progress.
+    /// Returns whether a reflection is due.
     pub(super) fn should_reflect(&self, cx: &TurnContext) -> bool {
         cx.conducts.reflection.is_some_and(|every| self.calls >= every)
     }
 
-    /// Asks the model to judge its progress; the next time is as far away again.
+    /// Returns the reflection prompt, and starts counting again.
     pub(super) fn take_reflection_prompt(&mut self) -> String {
         let calls = std::mem::take(&mut self.calls);
         format!(
@@ -51,7 +52,7 @@ impl PolicyState {
     }
 }
 
-/// Asks for a plan before anything is done.
+/// Returns the prompt that asks for a plan before the first step.
 pub(super) fn planning_prompt() -> String {
     "Before you act, think the task through and write down: what is asked and what is known; a plan of at most 5 \
      steps; what is likely to go wrong, and how you would notice. Keep it short. Then begin with the first step."

@@ -1,5 +1,8 @@
-//! What is heard of a person before the model hears it, and what is asked before a turn rests: the `prompt` and the
-//! `stop` hooks, and the plan that a session begins with.
+//! Runs the `prompt` hooks before the model sees a message, and the `stop` hooks before a turn completes. Also asks for
+//! the plan with which a session can begin (R-LOOP-2).
+//!
+//! It must not run hook commands itself (that is `hooks`) or decide transitions. A message that a hook blocks is
+//! returned at the turn's end (I16).
 
 use serde_json::{Map, Value, json};
 
@@ -14,8 +17,8 @@ use super::transition::{Facts, Outcome, next_transition};
 use crate::config::HookMoment;
 use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
 
-/// Lets hooks judge what was said since the last step, and asks for a plan where the session begins. `Some`: a hook
-/// ended the turn.
+/// Lets hooks judge new messages, and asks for a plan at the start of a session. Returns the outcome if a hook ended
+/// the turn.
 pub(super) async fn review_prompts_and_plan(
     cx: &TurnContext,
     conduct: &mut PolicyState,
@@ -32,17 +35,16 @@ pub(super) async fn review_prompts_and_plan(
     Ok(None)
 }
 
-/// What came of listening to what was said.
+/// The result of reviewing new messages.
 enum ReviewOutcome {
-    /// Nothing was said, or all of it was held back.
+    /// There was no message, or all were blocked.
     Nothing,
-    /// Something joined the history.
+    /// At least one message joined the history.
     Joined,
-    /// A hook ended the turn.
     Ended(Box<StepOutcome>),
 }
 
-/// Lets hooks judge what was said.
+/// Lets hooks judge all messages that no model has seen.
 async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
     let mut listened = ReviewOutcome::Nothing;
     if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
@@ -79,7 +81,7 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
                 .await?;
             return Ok(ReviewOutcome::Joined);
         }
-        // A turn whose prompt is held back has nothing to do.
+        // A turn whose prompt is blocked has nothing to do, so it ends; a blocked steer changes nothing.
         HookVerdict::Block(objection) => (objection, prompt),
         HookVerdict::End(objection) => (objection, true),
     };
@@ -98,7 +100,7 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
     })
 }
 
-/// Whether something said waits for an answer, so that the turn cannot rest. What hooks hold back does not.
+/// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not.
 pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, Stopped> {
     loop {
         if cx.port.may_end().await? {
@@ -108,7 +110,7 @@ pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Resu
             return Ok(true);
         }
         match review_pending_inputs(cx).await? {
-            // All of it was held back; something may have been said meanwhile.
+            // All messages were blocked; new ones may have arrived meanwhile.
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => return Ok(true),
             ReviewOutcome::Ended(ended) => {
@@ -119,7 +121,7 @@ pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Resu
     }
 }
 
-/// What a `prompt` hook reads.
+/// Builds the input of a `prompt` hook.
 fn build_prompt_hook_input(content: &[Block], prompt: bool) -> Map<String, Value> {
     let text: Vec<&str> = content
         .iter()
@@ -142,7 +144,7 @@ fn build_prompt_hook_input(content: &[Block], prompt: bool) -> Map<String, Value
     said
 }
 
-/// What was said with another text; what it points at stays.
+/// Replaces the text of a message; its references stay in place.
 fn replace_text(content: Vec<Block>, text: String) -> Vec<Block> {
     let at = content
         .iter()
@@ -162,7 +164,7 @@ fn replace_text(content: Vec<Block>, text: String) -> Vec<Block> {
     kept
 }
 
-/// Asks the `stop` hooks, where the turn would end with the model's answer. `true`: something was said that is to be
+/// Runs the `stop` hooks if the turn would end with the model's answer. Returns `true` if a message joined that must be
 /// answered first.
 pub(super) async fn before_stop(
     cx: &TurnContext,
@@ -183,6 +185,7 @@ pub(super) async fn before_stop(
     if !cx.hooks.has_hooks_for(HookMoment::Stop) {
         return Ok(false);
     }
+    // A dry run of the decision: with a token target the turn would continue, so the hooks are not asked yet.
     let facts = Facts {
         under_target: state.target_used(cx.limits.token_target).is_some(),
         output_tokens: end.output_tokens,
@@ -190,7 +193,7 @@ pub(super) async fn before_stop(
     };
     let rests = next_transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
-    // With something to answer still, this is not the end.
+    // With a message left to answer, this is not the end.
     if !rests || !cx.port.fetch_pending_inputs().await?.is_empty() {
         return Ok(false);
     }
@@ -212,7 +215,7 @@ pub(super) async fn before_stop(
     Ok(false)
 }
 
-/// A stop hook that never agrees is overruled, in plain sight.
+/// Warns that a stop hook is overruled because it has objected too often (R-LOOP-1).
 pub(super) async fn objected_too_often(
     cx: &TurnContext,
     end: &StepOutcome,
@@ -228,7 +231,7 @@ pub(super) async fn objected_too_often(
         .await
 }
 
-/// The end of a step at which a hook ended the turn.
+/// Builds the outcome of a step in which a hook ended the turn.
 pub(super) fn ended_by(outcome: Outcome, objection: &Objection) -> StepOutcome {
     StepOutcome {
         detail: Some(objection.to_detail()),
@@ -249,7 +252,7 @@ mod tests {
     use crate::domain::{Reference, ReferenceKind};
 
     #[test]
-    fn a_rewritten_text_stands_where_the_text_stood() {
+    fn a_rewritten_text_keeps_its_position() {
         let text = |text: &str| Block::Text(text.to_owned());
         let reference = || {
             Block::Reference(Reference {

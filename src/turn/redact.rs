@@ -1,7 +1,7 @@
-//! Known keys are taken out of what tools give, on its way to the model, the store and the client (I15, R-SEC).
+//! Removes known API keys from tool output on its way to the model, the store and the client (I15, R-SEC).
 //!
-//! Whatever prints a key by accident (a log, a dump of the environment, a configuration file) is covered;
-//! one that is taken apart on purpose is not.
+//! This covers every accidental disclosure, such as a log, a dump of the environment, or a configuration file. A key
+//! that is taken apart on purpose is not recognized. Which keys are known is the [`Redactor`]'s business.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::config::{RedactedPieces, Redactor};
 use crate::domain::ContentRef;
 use crate::tool::{ContentSink, ContentWriter, Preview, ToolOutput};
 
-/// Tells the model what it sees in a key's place.
+/// Explains the replacement to the model, which might otherwise write `***` into the file.
 const NOTE: &str = "\n[*** stands for a key that is not shown; do not write it back]";
 
-/// The output with `***` for every key.
+/// Replaces every key in a tool's output by `***`.
 pub(super) fn redact_output(redactor: &Redactor, mut output: ToolOutput) -> ToolOutput {
-    // Nobody smuggles text that only a model reads.
+    // Make invisible characters visible, so that output cannot carry text that only a model reads.
     if let Cow::Owned(exposed) = escape_hidden_characters(&output.text) {
         output.text = exposed;
     }
@@ -28,12 +28,12 @@ pub(super) fn redact_output(redactor: &Redactor, mut output: ToolOutput) -> Tool
     output
 }
 
-/// The same of a text for the model.
+/// Replaces every key in a text for the model.
 pub(super) fn text(redactor: &Redactor, text: String) -> String {
     redactor.redact_content(&text).unwrap_or(text)
 }
 
-/// The same of what a person is shown.
+/// Replaces every key in a preview for people.
 pub(super) fn redact_preview(redactor: &Redactor, mut preview: Preview) -> Preview {
     preview.diff = redact_diff(redactor, preview.diff);
     preview
@@ -43,7 +43,7 @@ fn redact_diff(redactor: &Redactor, diff: Option<Arc<str>>) -> Option<Arc<str>> 
     diff.map(|diff| redactor.redact_content(&diff).map_or(diff, Arc::from))
 }
 
-/// Keeps what a tool gives, without keys.
+/// Stores a tool's output without keys.
 pub(super) struct RedactingSink {
     keep: Arc<dyn ContentSink>,
     redactor: Redactor,
@@ -75,6 +75,7 @@ impl ContentWriter for RedactingWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<ContentRef, String> {
+        // The end of the text may have been held back as the possible start of a key.
         let rest = self.pieces.flush_held();
         self.kept.append_text(&rest)?;
         self.kept.finish()

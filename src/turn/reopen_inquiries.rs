@@ -1,20 +1,22 @@
-//! What an interrupted turn left open is asked again before anything else, under its id.
+//! Asks the requests that an interrupted turn left open again, under their ids, before anything else (R-APPR-4).
+//!
+//! It returns what the user said; `run` applies it. It must not change limits itself.
 
 use super::TurnContext;
 use super::session_link::{Inquire, Stopped};
 use crate::domain::user_request::{CHOICE, STOP};
 use crate::domain::{InquiryReply, LimitName, RequestSubject};
 
-/// What the person said.
+/// What the user answered.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ReopenOutcome {
-    /// They chose to stop; at what.
+    /// What the user chose to stop at, if they did.
     pub(super) stop: Option<String>,
-    /// What the limits of the turn were raised by.
+    /// The limits of the turn that were raised, and by how much.
     pub(super) raised: Vec<(LimitName, u64)>,
 }
 
-/// Asks all of it, one after the other, until the person says stop.
+/// Asks the open requests one after the other, until the user chooses to stop.
 pub(super) async fn ask_again(cx: &TurnContext) -> Result<ReopenOutcome, Stopped> {
     let mut said = ReopenOutcome::default();
     for inquiry in &cx.inquiries {
@@ -33,7 +35,8 @@ pub(super) async fn ask_again(cx: &TurnContext) -> Result<ReopenOutcome, Stopped
             {
                 said.stop = Some(question.text.clone());
             }
-            // Where nobody can be asked, or the answer changes nothing, the turn goes on and meets the limit itself.
+            // If the client takes no questions, or the answer changes nothing, the turn continues and meets the limit
+            // itself.
             (RequestSubject::Limit(_) | RequestSubject::Question(_), _) => {}
         }
         if said.stop.is_some() {

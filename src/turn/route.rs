@@ -1,6 +1,7 @@
-//! The route of a turn (R-PROV-4): who takes over when a model cannot be asked, and the way back.
+//! The route of a turn (R-PROV-4): which model takes over from one that cannot be called, and the way back.
 //!
-//! The decision to hop is `transition`'s; here is who is next, what a hop changes, and what is told of it.
+//! Whether to fall back is `transition`'s decision. This module finds the next model, makes the switch, and announces
+//! it. It must not retry calls.
 
 use std::sync::Arc;
 
@@ -16,30 +17,30 @@ use crate::context::compact;
 use crate::domain::{AgentError, CircuitState, Event};
 use crate::provider::{AccountHealth, HistoryItem};
 
-/// The code of the warning that a provider of the route is passed over.
+/// The code of the warning that a provider of the route is skipped.
 const ROUTE_SKIPPED: &str = "route_skipped";
 
-/// The code of the warning that a model of the route sees no pictures.
+/// The code of the warning that a fallback model does not support images.
 const PICTURES_LEFT_OUT: &str = "pictures_left_out";
 
-/// The route of a turn and how far it is.
+/// The route of a turn, and the position on it.
 pub(super) struct Route {
-    /// Who is asked first.
+    /// The primary model.
     first: ResolvedModel,
-    /// How many of the first one's fallbacks were tried or passed over.
+    /// How many of the primary's fallbacks were tried or skipped.
     at: usize,
-    /// The first was left because its circuit was open.
+    /// The primary was left because its circuit was open.
     shut: bool,
-    /// Who answered last, in the turn before, as long as the first was not asked again.
+    /// The model that answered last, in the previous turn, until the primary is called again.
     before: Option<String>,
-    /// The model of which was told that it sees no pictures.
+    /// The model that was last announced as not supporting images.
     blind: Option<String>,
-    /// There was nobody left after all: the error that the turn ends with.
+    /// The error with which the turn ends, because no fallback was left after all.
     pub(super) stranded: Option<AgentError>,
 }
 
 impl Route {
-    /// `before`: who answered last in the session, as `provider/model`.
+    /// Creates a route. `before` is the model that answered last in the session, as `provider/model`.
     pub(super) fn new(first: ResolvedModel, before: Option<String>) -> Self {
         Self {
             before: before.filter(|before| *before != first.label()),
@@ -51,25 +52,24 @@ impl Route {
         }
     }
 
-    /// The first of the rest that can be called now, and where the route goes on after it; who was passed over, and
-    /// why.
+    /// Returns the next model that can be called now, with the position after it, and why others were skipped.
     fn next(&self, cx: &TurnContext) -> (Option<(ResolvedModel, usize)>, Vec<String>) {
         first_of(&self.first.fallbacks.providers, self.at, |name| {
             callable_model(cx, name)
         })
     }
 
-    /// `from` is left. `open`: its circuit is not closed.
+    /// Records that `from` is left. `open`: its circuit is not closed.
     fn record_departure(&mut self, from: &ResolvedModel, open: bool) {
         if from.label() == self.first.label() {
-            // Its window may have been learnt since.
+            // Its window may have been learned since.
             self.first = from.clone();
         }
-        // Another model of its account tells of the first one too.
+        // Another model of the same account shares the primary's circuit.
         self.shut |= open && from.provider.name() == self.first.provider.name();
     }
 
-    /// Who is said to have answered until now, if it is news that `to` does from now on.
+    /// Returns the announced previous model and `to`, if they differ.
     fn news(&mut self, from: &ResolvedModel, to: &ResolvedModel) -> Option<(String, String)> {
         let from = self.before.take().unwrap_or_else(|| from.label());
         let to = to.label();
@@ -77,8 +77,7 @@ impl Route {
     }
 }
 
-/// The first name of a list, from `at` on, that can be called, and where the list goes on after it; who was passed
-/// over, and why.
+/// Returns the first callable name from position `at` on, with the position after it, and why others were skipped.
 fn first_of<T>(
     names: &[String],
     at: usize,
@@ -94,7 +93,7 @@ fn first_of<T>(
     (None, skipped)
 }
 
-/// The provider's model, if it can be called now.
+/// Returns the provider's model, if it can be called now.
 fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
     let model = cx
         .models
@@ -110,7 +109,7 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
     able(cx, model)
 }
 
-/// The model that answers while the provider of `from` is overloaded, if it has one that can.
+/// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
 fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
     let name = from.fallbacks.model.as_deref()?;
     let model = cx.models.take_over(&cx.choice, from.provider.name(), Some(name));
@@ -129,8 +128,8 @@ fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String>
     }
 }
 
-/// Before a step: back to the first model if its circuit lets a call through again, and who would take over. The
-/// step's end, where it is known without a call.
+/// Prepares a step: returns to the primary if its circuit admits calls again, and finds out who would take over.
+/// Returns the step's outcome if it is known without a call.
 pub(super) async fn before_step(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -140,6 +139,7 @@ pub(super) async fn before_step(
         return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
     }
     let standing = state.route.first.provider.account_health();
+    // R-PROV-4: the primary comes back as soon as its circuit would admit the trial.
     if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
         (state.route.shut, state.route.at) = (false, 0);
         let first = state.route.first.clone();
@@ -152,6 +152,7 @@ pub(super) async fn before_step(
         .map(|model| model.model);
     state.way.next = state.route.next(cx).0.map(|(model, _)| model.label());
     let standing = state.route.first.provider.account_health();
+    // With a fallback and an open circuit the primary is not called, so there is no switch to announce.
     let is_asked = state.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
     if state.route.before.is_some() && is_asked {
         let first = state.route.first.clone();
@@ -162,7 +163,7 @@ pub(super) async fn before_step(
     Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
 }
 
-/// Whether the route goes on after the last call.
+/// Returns whether a fallback is available after the last call.
 pub(super) fn goes_on(cx: &TurnContext, state: &LoopState) -> bool {
     match &state.way.left {
         None => false,
@@ -171,7 +172,7 @@ pub(super) fn goes_on(cx: &TurnContext, state: &LoopState) -> bool {
     }
 }
 
-/// Hops to the next model (R-PROV-4). If nobody is left after all, the turn ends with `error`.
+/// Falls back to the next model (R-PROV-4). If none is left after all, the turn ends with `error`.
 pub(super) async fn fall_back(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -182,7 +183,7 @@ pub(super) async fn fall_back(
         state.route.stranded = error;
         return Ok(());
     };
-    // Somebody can take over who could not when the call was given up.
+    // A fallback became available after the call was given up, so the kept output is retracted now.
     retract_output(cx, state.way.stays.take()).await?;
     if left == FallbackReason::Overloaded
         && let Some(Ok(model)) = stand_in(cx, &from)
@@ -212,6 +213,7 @@ pub(super) async fn fall_back(
         }
         let Some((model, at)) = next else {
             state.route.stranded = error;
+            // No fallback fits, so the turn stays with the model that failed.
             state.switch_model(from);
             return Ok(());
         };
@@ -234,13 +236,14 @@ async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), S
     cx.port.emit_event(Event::Warning { code, message }).await
 }
 
-/// The history as `state.model` is sent it: one that took over and sees no pictures gets words in their place.
+/// Returns the history as `state.model` receives it: a fallback without image support gets text in place of images.
 pub(super) async fn as_it_is_seen(
     cx: &TurnContext,
     state: &mut LoopState,
     items: Vec<Arc<HistoryItem>>,
 ) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
     let took_over = state.model.label() != state.route.first.label();
+    // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
     if state.model.info.images || !took_over || !compact::has_pictures(&items) {
         return Ok(items);
     }
@@ -266,7 +269,7 @@ async fn switch_model(
     announce_model_switch(cx, state, &from, &to, why).await
 }
 
-/// Tells who answers from now on, if that is news.
+/// Announces the model that answers from now on, if it changed.
 async fn announce_model_switch(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -294,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_called_is_passed_over_and_not_looked_at_again() {
+    fn models_that_cannot_be_called_are_skipped_once() {
         let names = ["a", "b", "c", "d"].map(str::to_owned);
         let callable = |name: &str| match name {
             "b" | "d" => Ok(name.to_owned()),
             _ => Err("no key".to_owned()),
         };
-        // (from where on, who is found, where it goes on, who is passed over)
+        // (position, found, skipped)
         for (at, found, skipped) in [
             (0, Some(("b", 2)), &["a"][..]),
             (1, Some(("b", 2)), &[]),
@@ -316,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_shut_by_whichever_model_of_its_account_finds_it_so() {
-        // (who is left, whether its circuit is open, whether the first is shut then)
+    fn any_model_of_the_account_can_mark_the_primary_as_open() {
+        // (departed model, whether its circuit is open, whether the primary is marked)
         for (from, open, shut) in [
             ("one", true, true),
             ("one", false, false),
@@ -336,14 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_told_once_and_a_way_back_from_who_answered_last() {
+    fn a_switch_is_announced_once_and_starts_from_the_last_model() {
         let (one, two) = (named("one"), named("two"));
         let told = |from: &str, to: &str| Some((format!("silent/{from}"), format!("silent/{to}")));
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
         assert_eq!(route.news(&one, &one), told("two", "one"));
         assert_eq!(route.news(&one, &one), None);
         assert_eq!(route.news(&one, &two), told("one", "two"));
-        // Who answered last answers again: no news.
+        // The model that answered last answers again: nothing to announce.
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
         assert_eq!(route.news(&one, &two), None);
         let mut route = Route::new(one.clone(), Some(one.label()));

@@ -1,4 +1,9 @@
-//! The loop, on one screen.
+//! The driver of the loop, on one screen.
+//!
+//! It owns the order of a turn: hooks, step, stop hooks, facts, decision, consequences. The decision itself is
+//! [`next_transition`]'s, and the meaning of the end is the session actor's.
+//!
+//! It must not decide what continues or ends a turn. Read `step` next for the model call, `tool_step` for tool calls.
 
 use std::sync::Arc;
 
@@ -25,11 +30,14 @@ use crate::domain::{
 };
 use crate::provider::HistoryItem;
 
-/// The code of the warning that says why a model was chosen that nobody named. Each turn says it; a session that
-/// has been told so lets it pass.
+/// The code of the warning that says why a model was chosen that the user did not name. Every turn sends it; the
+/// session suppresses repeats.
 pub const MODEL_CHOSEN: &str = "model_chosen";
 
-/// Runs a turn to its end. `Err` means that it was stopped from outside; the actor knows why.
+/// Runs a turn to its end.
+///
+/// # Errors
+/// [`Stopped`] if the turn was cancelled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     let mut conduct = PolicyState::default();
     let again = ask_again(cx).await?;
@@ -40,6 +48,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
         };
         return end_early(cx, &conduct, end).await;
     }
+    // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
     if let Some(end) = take_carried(cx, &mut conduct).await? {
         return end_early(cx, &conduct, end).await;
     }
@@ -51,6 +60,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     state.conduct = conduct;
     state.way = build_provider_access(cx);
     state.route = Route::new(state.model.clone(), cx.answering.clone());
+    // The user answered these limits of the interrupted turn when they were asked again.
     for (limit, by) in again.raised {
         cx.budget.raise_limit(limit, by);
         if limit == LimitName::Steps {
@@ -73,6 +83,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
             end.outcome,
             &facts,
         );
+        // The user may raise the limit, which replaces the decision, so this precedes everything that acts on it.
         let next = at_step_limit(cx, &mut state, &mut end, &facts, next).await?;
         settle_held(cx, &mut end, next).await?;
         objected_too_often(cx, &end, next).await?;
@@ -92,7 +103,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     }
 }
 
-/// What is known of the way to the providers.
+/// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
 pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
     let way = ProviderAccess::new(cx.met.iter().cloned());
     match cx.depth {
@@ -101,7 +112,7 @@ pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
     }
 }
 
-/// What ends the turn whatever the model would say.
+/// Ends the turn before the loop, whatever the model would say.
 async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) -> Result<TurnFinish, Stopped> {
     let next = next_transition(
         &TurnProgress::default(),
@@ -116,7 +127,7 @@ async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) ->
     }
 }
 
-/// A turn that does nothing but make the history smaller (`agent/compact`).
+/// Runs a turn that only makes the history smaller (`agent/compact`).
 async fn compact_by_hand(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -135,7 +146,7 @@ async fn compact_by_hand(
     Ok(build_turn_finish(&state.conduct, reason, error))
 }
 
-/// One step, with the history as it fits the model that is asked.
+/// Runs one step with the history fitted to the current model.
 async fn take_step(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -153,6 +164,7 @@ async fn take_step(
 }
 
 pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
+    // Resolving may ask the editor for a key or probe a local server; a cancel does not wait for that.
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         resolved = cx.models.resolve_model(&cx.choice) => resolved,
@@ -176,26 +188,28 @@ pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedMod
     Ok(resolved)
 }
 
-/// There is no model to ask.
+/// Ends a turn for which no model could be resolved.
 async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, Stopped> {
     let reason = match error.code {
         ErrorCode::Config => TerminalReason::NotConfigured,
         _ => TerminalReason::ModelError,
     };
-    // What was said while it was looked for is not lost: the actor gives it back with the turn's end.
+    // Messages that arrived meanwhile are not lost: the actor returns them with the turn's end (I16).
     emit_transition(cx, Transition::Terminal(reason), Some(error.to_string())).await?;
     Ok(build_turn_finish(&PolicyState::default(), reason, Some(error)))
 }
 
-/// What is possible now.
+/// Gathers what is possible at the end of a step.
 async fn gather_facts(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
     (end, joined): (&mut StepOutcome, bool),
 ) -> Result<Facts, Stopped> {
+    // Asking whether a steer waits closes the turn to later steers, so it happens only where the turn may end.
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
     let steer_waits = joined || rests && steer_waits(cx, end).await?;
+    // Compaction cannot shrink the system prompt, the tools and the last message.
     let may_shrink = !lacks_floor(state, items);
     Ok(Facts {
         steer_waits,
@@ -212,11 +226,12 @@ async fn gather_facts(
     })
 }
 
-/// A message that waits for the decision is kept or taken back.
+/// Keeps or retracts the message that the step deferred.
 async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) -> Result<(), Stopped> {
     let Some(held) = end.held.take() else {
         return Ok(());
     };
+    // The same request follows, so this answer is taken back: clients must not show both (R-LOOP-1).
     let again = matches!(
         next,
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)
@@ -235,7 +250,7 @@ pub(super) async fn emit_transition(
     cx.port.emit_event(Event::Transition { transition, detail }).await
 }
 
-/// What a continue asks for before the next call.
+/// Performs what a continue reason requires before the next call.
 async fn go_on(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -272,7 +287,7 @@ async fn go_on(
     }
 }
 
-/// Says something to the model that people are not shown.
+/// Sends a message to the model that clients do not show.
 pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Result<(), Stopped> {
     let message = Message {
         hidden: true,

@@ -1,4 +1,9 @@
-//! The turn's one way to the session's actor: events out, questions and answers.
+//! The turn's only connection to the session's actor: events out, requests and their answers.
+//!
+//! A turn or a sub-agent holds a [`SessionLink`]; the actor receives [`TurnMessage`]s. This module must not know what
+//! the actor does with them. It keeps the back pressure: an event takes its size from the session's byte budget.
+//!
+//! Every wait ends with the turn's cancel, except where a method says otherwise.
 
 use std::sync::Arc;
 
@@ -15,113 +20,100 @@ use crate::domain::{
 use crate::provider::HistoryItem;
 use crate::tool::UserPrompt;
 
-/// The turn shall stop, or nobody listens any more; it returns at once.
+/// The turn was stopped, or the session's actor is gone. A function that gets it returns immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the turn was stopped")]
 pub struct Stopped;
 
-/// What a turn tells or asks.
+/// A message from a turn to its session's actor.
 #[derive(Debug)]
 pub struct TurnMessage {
-    /// What.
     pub body: TurnRequest,
-    /// The room it takes in the pipe to the client.
+    /// The bytes that an event occupies in the pipe to the client, until it is sent.
     pub permit: Option<Permit>,
 }
 
-/// What a turn tells or asks.
+/// What a turn reports or requests.
 #[derive(Debug)]
 pub enum TurnRequest {
-    /// Something happened.
     Event(Event),
-    /// A step begins: waiting steers join the history, which is handed over.
+    /// A step begins: waiting steers join the history, which the actor returns.
     BeginStep(oneshot::Sender<StepInput>),
-    /// A sub-agent's step begins: it waits, as the turn's own do, while a person is asked for more time.
+    /// A sub-agent's step begins. It waits, as the turn's own steps do, while the user is asked for more time.
     MayStep(oneshot::Sender<()>),
-    /// A sub-agent waits for a person whom somebody beside it asks, until the other end is dropped.
+    /// A sub-agent waits while another part of the turn asks the user, until the other end is dropped.
     WaitsBeside(oneshot::Receiver<()>),
-    /// Somebody of the turn does not wait for what it has asked any more: what nobody waits for is settled.
+    /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
     Gone,
-    /// What was said that hooks have not judged yet.
+    /// Fetches the messages that hooks have not judged yet.
     Hear(oneshot::Sender<Vec<PendingInput>>),
-    /// Hooks have judged something that was said.
+    /// Hooks have judged a message.
     InputVerdict {
-        /// Which.
+        /// The key of the [`PendingInput`].
         key: String,
-        /// How.
         heard: HookedMessage,
     },
-    /// Does a steer wait? If not, the turn may end: later steers are refused.
+    /// May the turn end? If no steer waits, it may, and later steers are refused.
     MayEnd(oneshot::Sender<bool>),
-    /// May this effect happen?
+    /// Judges an effect by rules and grants.
     Judge {
-        /// The tool.
         tool: String,
-        /// What it would do.
         effect: Effect,
-        /// An earlier turn's question about it, which is open still and has to be settled.
+        /// An earlier turn's open approval for this call, which has to be settled.
         approval: Option<ApprovalId>,
-        /// The answer.
         reply: oneshot::Sender<Judgement>,
     },
-    /// A person shall decide.
+    /// Asks the user to approve a call.
     Ask {
-        /// About what.
         question: Box<ApprovalQuestion>,
-        /// The answer.
         reply: oneshot::Sender<ApprovalOutcome>,
     },
-    /// A person shall say what to do about a limit, or answer a question of the agent.
+    /// Asks the user about a limit, or a question of the agent.
     PersonRequest {
-        /// What is asked.
         asked: Inquire,
-        /// The answer; none where nobody can be asked.
+        /// The answer; `None` if the client takes no questions.
         reply: oneshot::Sender<Option<InquiryReply>>,
     },
 }
 
-/// What a person shall be asked.
+/// A request to the user.
 #[derive(Clone, Debug)]
 pub enum Inquire {
-    /// Something new.
     New(RequestSubject),
-    /// Something new, asked by a sub-agent.
+    /// A new request of a sub-agent.
     Nested {
         /// The call that delegated to it.
         parent: ToolCallId,
-        /// What is asked.
         subject: RequestSubject,
     },
-    /// What an interrupted turn left open, under its id.
+    /// A request that an interrupted turn left open, under its old id.
     Again(Arc<Inquiry>),
 }
 
 /// What became of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitOutcome {
-    /// It was raised by this much: nano-dollars, steps, calls.
+    /// The user raised it by this much: nano-dollars, steps or calls.
     Raised(u64),
-    /// Go on without it: the price is not known.
+    /// The user accepted that the price is unknown.
     Accepted,
-    /// The person said stop.
     Stop,
-    /// Nobody can be asked: it holds.
+    /// The client takes no questions, so the limit holds.
     Holds,
 }
 
 /// What became of a question of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuestionOutcome {
-    /// The answers to its fields.
     Answers(Answers),
-    /// The person would not answer.
+    /// The user declined to answer.
     Dismissed,
-    /// Nobody can be asked.
+    /// The client takes no questions.
     Nobody,
 }
 
 impl QuestionOutcome {
-    /// The answer to a question that is a choice.
+    /// Returns the chosen option of a question with choices.
     pub fn chosen_answer(&self) -> Option<&str> {
         match self {
             Self::Answers(answers) => answers
@@ -133,96 +125,84 @@ impl QuestionOutcome {
     }
 }
 
-/// Something said that no model has seen.
+/// A message that hooks have not judged, so that no model has seen it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingInput {
-    /// Which.
+    /// Identifies it in [`TurnRequest::InputVerdict`].
     pub key: String,
-    /// What it says.
     pub content: Vec<Block>,
     /// It is the turn's prompt, not a steer.
     pub prompt: bool,
 }
 
-/// What hooks decided about something said.
+/// What hooks decided about a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HookedMessage {
-    /// It joins the history, as it is now.
+    /// It joins the history with this content.
     Joins(Vec<Block>),
-    /// No model sees it; it is given back at the turn's end.
+    /// No model sees it; it is returned at the turn's end.
     GivenBack,
 }
 
-/// What the next request is made of.
+/// The input of the next request.
 #[derive(Debug)]
 pub struct StepInput {
     /// The history as it is sent.
     pub items: Vec<Arc<HistoryItem>>,
-    /// So many compactions of the session failed in a row.
+    /// Compactions of the session that failed in a row.
     pub failed_compactions: u32,
 }
 
-/// What rules and grants say.
+/// What rules and grants say about an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// It may.
     Allow,
-    /// A person must be asked.
+    /// The user must decide.
     Ask {
-        /// Why.
         why: String,
-        /// How grave it is.
         risk: Risk,
         /// The rule that "always" would store.
         rule: Option<String>,
     },
-    /// It may not; for the model.
+    /// It is forbidden; the reason is for the model.
     Deny(String),
 }
 
-/// A question for a person.
+/// An approval request to the user.
 #[derive(Clone, Debug)]
 pub struct ApprovalQuestion {
-    /// An id from an earlier turn, when it is asked again.
+    /// The id from an earlier turn, when it is asked again.
     pub approval: Option<ApprovalId>,
     /// The call that waits.
     pub tool_call: ToolCallId,
-    /// The tool.
     pub name: String,
-    /// The arguments.
     pub input: Arc<Value>,
-    /// A line for people.
+    /// One line for people.
     pub title: String,
-    /// What it would do, to be judged again when rules change.
+    /// The effect, to be judged again when rules change.
     pub effect: Effect,
-    /// What it would change.
     pub diff: Option<Arc<str>>,
-    /// How grave it is.
     pub risk: Risk,
-    /// Why it is asked.
     pub why: String,
     /// The rule that "always" would store.
     pub rule: Option<String>,
-    /// Asked although rules allow it: they do not settle it.
+    /// It is asked although rules allow it, so rules do not settle it.
     pub insists: bool,
 }
 
-/// What a person decided.
+/// What the user decided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApprovalOutcome {
-    /// Go on, maybe with edited arguments.
+    /// Run the call.
     Allow {
-        /// Edited arguments.
+        /// The arguments, if the user edited them.
         input: Option<Arc<Value>>,
     },
-    /// No.
-    Deny {
-        /// What the person said about it.
-        feedback: Option<String>,
-    },
+    /// Do not run it.
+    Deny { feedback: Option<String> },
 }
 
-/// The turn's end of the pipe.
+/// The turn's end of the channel to the session's actor.
 #[derive(Clone, Debug)]
 pub struct SessionLink {
     messages: mpsc::Sender<TurnMessage>,
@@ -231,7 +211,7 @@ pub struct SessionLink {
 }
 
 impl SessionLink {
-    /// A port that sends to `messages`, takes room from `account`, and stops at `cancel`.
+    /// Creates a link that sends to `messages`, takes room from `account`, and stops at `cancel`.
     pub fn new(
         messages: mpsc::Sender<TurnMessage>,
         account: Arc<SessionBudget>,
@@ -244,7 +224,10 @@ impl SessionLink {
         }
     }
 
-    /// Tells an event; waits while the client is slow or the store is behind.
+    /// Sends an event. Waits while the client is slow or the store is behind.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone. The event is lost then.
     pub async fn emit_event(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
         let sent = async {
@@ -256,14 +239,18 @@ impl SessionLink {
                 })
                 .await
         };
+        // The cancel comes first, so that a slow client never delays it (R-CANCEL).
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(Stopped),
             sent = sent => sent.map_err(|_| Stopped),
         }
     }
 
-    /// Tells an event even when the turn is being stopped: results of tools that were let finish, what was
-    /// spent.
+    /// Sends an event even while the turn is being stopped, such as the result of a tool that was allowed to finish.
+    /// Takes its bytes without waiting for room.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the actor is gone.
     pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
         let permit = Some(self.account.take(event.estimate_size()));
         self.messages
@@ -275,7 +262,7 @@ impl SessionLink {
             .map_err(|_| Stopped)
     }
 
-    /// The same port for whom another token stops.
+    /// Returns the same link with another cancel token.
     pub fn with_cancel_token(&self, cancel: CancellationToken) -> Self {
         Self {
             cancel,
@@ -283,9 +270,13 @@ impl SessionLink {
         }
     }
 
-    /// Tells what was told to somebody in between: never lost, not even when the turn is being stopped.
+    /// Forwards an event that an intermediary received. It is never lost, not even while the turn is being stopped.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the actor is gone.
     pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
+        // A cancel must not lose the event, so it then takes its room without waiting.
         let permit = tokio::select! { biased;
             () = self.cancel.cancelled() => self.account.take(weight),
             permit = self.account.acquire_bytes(weight) => permit,
@@ -298,14 +289,22 @@ impl SessionLink {
         self.messages.send(message).await.map_err(|_| Stopped)
     }
 
-    /// Asks for somebody who waits for the answer.
+    /// Forwards a request whose answer goes directly to somebody else.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the actor is gone.
     pub async fn forward_request(&self, body: TurnRequest) -> Result<(), Stopped> {
         let message = TurnMessage { body, permit: None };
         self.messages.send(message).await.map_err(|_| Stopped)
     }
 
-    /// Waits until somebody beside has asked a person: no time of whoever waits.
+    /// Waits for `wait`, during which another part of the turn asks the user. The clock of the waiting sub-agent is
+    /// paused.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+        // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
         let (_waits, over) = oneshot::channel();
         self.forward_request(TurnRequest::WaitsBeside(over)).await?;
         tokio::select! { biased;
@@ -314,17 +313,26 @@ impl SessionLink {
         }
     }
 
-    /// Lets waiting steers join, and gives the history for the next request.
+    /// Lets waiting steers join, and returns the history for the next request.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn begin_step(&self) -> Result<StepInput, Stopped> {
         self.ask_for(TurnRequest::BeginStep).await
     }
 
-    /// What was said that hooks have not judged yet.
+    /// Returns the messages that hooks have not judged yet.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
         self.ask_for(TurnRequest::Hear).await
     }
 
-    /// Tells what hooks decided about something said.
+    /// Reports what hooks decided about a message.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn report_input_verdict(&self, key: String, heard: HookedMessage) -> Result<(), Stopped> {
         let message = TurnMessage {
             body: TurnRequest::InputVerdict { key, heard },
@@ -336,12 +344,18 @@ impl SessionLink {
         }
     }
 
-    /// Whether the turn may end: no steer waits.
+    /// Asks whether the turn may end. After `true` the actor refuses steers.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn may_end(&self) -> Result<bool, Stopped> {
         self.ask_for(TurnRequest::MayEnd).await
     }
 
-    /// Asks rules and grants.
+    /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn judge_effect(
         &self,
         tool: &str,
@@ -357,7 +371,10 @@ impl SessionLink {
         .await
     }
 
-    /// Asks a person, however long it takes.
+    /// Asks the user to approve a call, however long that takes.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn request_approval(&self, question: ApprovalQuestion) -> Result<ApprovalOutcome, Stopped> {
         self.ask_for(|reply| TurnRequest::Ask {
             question: Box::new(question),
@@ -366,7 +383,10 @@ impl SessionLink {
         .await
     }
 
-    /// Asks a person about a limit, where the client takes questions.
+    /// Asks the user about a limit, if the client takes questions.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
         let said = self
             .send_inquiry(Inquire::New(RequestSubject::Limit(reached)))
@@ -374,6 +394,7 @@ impl SessionLink {
         Ok(match said {
             Some(InquiryReply::Raise(by)) => LimitOutcome::Raised(by),
             Some(InquiryReply::Accept) => LimitOutcome::Accepted,
+            // Fail closed: only an explicit answer lets the turn spend more.
             Some(InquiryReply::Stop | InquiryReply::Answers(_) | InquiryReply::Dismissed) => {
                 LimitOutcome::Stop
             }
@@ -381,7 +402,10 @@ impl SessionLink {
         })
     }
 
-    /// Asks a person a question of the agent, where the client takes questions.
+    /// Asks the user a question of the agent, if the client takes questions.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
         let said = self
             .send_inquiry(Inquire::New(RequestSubject::Question(question)))
@@ -395,7 +419,10 @@ impl SessionLink {
         })
     }
 
-    /// Asks a person, however long it takes; none where nobody can be asked.
+    /// Asks the user, however long that takes. Returns `None` if the client takes no questions.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn send_inquiry(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
             .await
@@ -409,6 +436,7 @@ impl SessionLink {
         };
         let asked = async {
             self.messages.send(message).await.map_err(|_| Stopped)?;
+            // The actor drops a request that it cannot answer because the turn is over.
             answer.await.map_err(|_| Stopped)
         };
         tokio::select! { biased;

@@ -1,4 +1,8 @@
-//! One step: a model call, made again where that may help, and the tool calls it asked for.
+//! One step: a model call, with retries where they may help, and the tool calls that it requested.
+//!
+//! It owns the retry loop (R-PROV-1 to -3) and the accounting of each call. It must not decide what follows a step:
+//! that is `transition`'s. `attempt` makes a single call; `admission` and `failure_policy` decide whether and when to
+//! make the next.
 
 use std::sync::Arc;
 
@@ -22,43 +26,41 @@ use crate::base::{clock, random};
 use crate::domain::{AgentError, Cause, Cost, ErrorCode, Event, Message, Usage};
 use crate::provider::{HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, StopReason};
 
-/// The code of the warning that calls are not recorded.
+/// The code of the warning that provider calls are not recorded to the cassette.
 const RECORDING_FAILED: &str = "recording_failed";
 
-/// The code of the warning that a model was asked for less output.
+/// The code of the warning that a provider rejected our output limit.
 const OUTPUT_LIMIT: &str = "output_limit";
 
 /// What the turn has used so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TurnUsage {
     pub(super) usage: Usage,
-    /// Known as long as every call's is.
+    /// Known as long as the cost of every call is known.
     pub(super) cost: Option<Cost>,
-    /// Tokens that the conversation takes of the window.
+    /// Tokens of the window that the conversation occupies.
     pub(super) context: u64,
-    /// The window.
     pub(super) window: u64,
     pub(super) calls: u32,
 }
 
-/// What a step came to, with the error it carries.
+/// The result of a step, with its error if there is one.
 pub(super) struct StepOutcome {
     pub(super) outcome: Outcome,
     pub(super) error: Option<AgentError>,
     pub(super) detail: Option<String>,
-    /// An answer that is kept or taken back as the loop decides.
+    /// An answer that is kept or retracted, as the next transition decides.
     pub(super) held: Option<DeferredMessage>,
-    /// Tokens that the answer took.
     pub(super) output_tokens: u64,
-    /// What was said, where that is all.
+    /// The answer's text, if the model requested no tools.
     pub(super) answer: Option<String>,
 }
 
-/// An answer of which it is not decided whether it stays.
+/// An answer whose fate the next transition decides.
 pub(super) struct DeferredMessage {
-    /// What would stay of it.
+    /// The message, if the answer contains anything to keep.
     pub(super) message: Option<Message>,
-    /// What was shown of it.
+    /// What clients have already seen of it.
     pub(super) shown: Option<StreamedOutput>,
 }
 
@@ -74,7 +76,7 @@ impl StepOutcome {
         }
     }
 
-    /// The next request cannot fit.
+    /// Builds the outcome for a request that cannot fit the window.
     pub(super) fn no_room(outcome: Outcome, window: u64) -> Self {
         let error = AgentError::new(
             ErrorCode::ContextLimit,
@@ -93,7 +95,7 @@ impl StepOutcome {
     }
 }
 
-/// Takes one step with the history as it is sent.
+/// Runs one step with the given history.
 pub(super) async fn run_step(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -129,13 +131,15 @@ pub(super) async fn run_step(
     Ok(end)
 }
 
-/// Asks the model; a refused output limit is lowered, and the request made again. That is not a retry: the request is
-/// another one, and the person loses nothing.
+/// Calls the model. If the provider rejects the output limit, lowers it and repeats the request.
+///
+/// This is not a retry: the request is a different one, and no answer is lost.
 async fn ask_within_output_limit(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<CallOutcome, Stopped> {
+    // `lower_output` only returns a smaller limit than the last, so this loop ends.
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
@@ -167,6 +171,7 @@ async fn ask_within_output_limit(
         let Some(limit) = state.lower_output(requested, named) else {
             return Ok(asked);
         };
+        // The rejected limit was our mistake, not a reason to fall back to another provider.
         state.way.left = None;
         let message = format!(
             "{} rejected an output limit of {requested} tokens ({words}); using {limit} in this session",
@@ -178,8 +183,10 @@ async fn ask_within_output_limit(
     }
 }
 
-/// Whether a request failed for its output limit: the limit and the words of the refusal. Where the model's limit is
-/// only assumed, every refusal of a larger one counts: for the window, or for credit that would do for less.
+/// Returns the limit and the wording if a request was rejected for its output limit.
+///
+/// If the model's limit is only assumed, any 400, 402, 413 or 422 counts when we requested more than the assumption.
+/// The window, or a credit balance that covers less output, may be the real reason.
 fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Option<(Option<u32>, String)> {
     let info = &state.model.info;
     let (named, error) = match asked {
@@ -206,7 +213,7 @@ fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Opt
     ))
 }
 
-/// Takes the answer in: the message, then its tool calls.
+/// Emits the answer's message, then runs its tool calls.
 async fn process_answer(
     cx: &TurnContext,
     state: &mut LoopState,
@@ -232,8 +239,10 @@ async fn process_answer(
         StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => {
             Some(empty_answer_outcome(model))
         }
+        // Refused and paused answers are handled below, after their text is in the history.
         StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn | StopReason::Refusal(_) => None,
     };
+    // The transition decides between keeping this answer and requesting it again, so nothing is emitted yet.
     if let Some(mut end) = undecided {
         end.held = Some(DeferredMessage {
             message: answer.message,
@@ -294,23 +303,27 @@ fn add_model_context(error: &mut AgentError, model: &ResolvedModel) {
     error.model = Some(model.model.clone());
 }
 
-/// What came of asking a model, retries included.
+/// The result of calling a model, retries included.
 pub(super) enum CallOutcome {
-    /// An answer.
     Answered(Box<ModelAnswer>),
-    /// The prompt does not fit; the real window, where the provider names it.
-    TooLong { error: AgentError, limit: Option<u64> },
-    /// The output limit is more than the model has; the model's own, where the provider names it.
-    OutputRefused { error: AgentError, limit: Option<u32> },
-    /// A picture was refused.
+    /// The prompt does not fit. `limit` is the real window, if the provider names it.
+    TooLong {
+        error: AgentError,
+        limit: Option<u64>,
+    },
+    /// The output limit exceeds the model's. `limit` is the model's own, if the provider names it.
+    OutputRefused {
+        error: AgentError,
+        limit: Option<u32>,
+    },
     ImageRefused(AgentError),
-    /// A limit in money stands in the way, or the person said stop at one.
+    /// A spending limit forbids the call, or the user chose to stop at one.
     Limited(Box<StepOutcome>),
-    /// It failed for good.
+    /// The call failed, and retries cannot help.
     Failed(AgentError),
 }
 
-/// Calls the model, and again while that may help (R-PROV-1 to -3), in plain sight.
+/// Calls the model, and retries visibly where that may help (R-PROV-1 to -3).
 pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -321,6 +334,8 @@ pub(super) async fn call_with_retries(
 ) -> Result<CallOutcome, Stopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
+        // The budget comes first and holds the estimate while the call waits, so that parallel calls cannot overspend
+        // (I14).
         let reserved = match admit_within_budget(cx, model, &request).await? {
             Ok(reserved) => reserved,
             Err(end) => return Ok(CallOutcome::Limited(end)),
@@ -333,12 +348,13 @@ pub(super) async fn call_with_retries(
             }
         };
         if reserved.as_ref().is_some_and(|reserved| !reserved.fits_limits()) {
-            // While it waited for its place, others have spent what was left.
+            // While this call waited, others may have spent what was left.
             continue;
         }
         let ended = run_attempt(cx, model, request.clone(), shows).await;
+        // Free the provider slot before the accounting, which may wait for a slow client.
         drop(place);
-        // What it cost comes first: a cancel may fall into whatever is told after it.
+        // Account for the cost first: a cancel may interrupt any of the later events.
         match &ended {
             Attempt::Answered(answered) => {
                 let cost = compute_call_cost(model, &request, &answered.spent);
@@ -352,6 +368,7 @@ pub(super) async fn call_with_retries(
                 charge_part(cx, model, used, (&request, *spent), shows).await?;
             }
         }
+        // The real cost is booked by now; releasing the estimate earlier would leave a gap for another call.
         drop(reserved);
         if !matches!(ended, Attempt::Stopped { .. }) {
             tell_circuit(cx, model, way).await?;
@@ -372,8 +389,8 @@ pub(super) async fn call_with_retries(
                     AdmissionDecision::GiveUp(mut told) => {
                         told.attempts = Some(retry.failed_attempts());
                         let asked = gave_up(&error, *told);
-                        // Text stays, as an incomplete message; of calls alone nothing would. What is asked for
-                        // again, of whomever, leaves nothing.
+                        // Text stays as an incomplete message if the turn ends here; tool calls alone are retracted.
+                        // Output that will be requested again, from any model, is retracted too.
                         let again = !matches!(asked, CallOutcome::Failed(_)) || way.goes_on();
                         let (stays, goes) = match shown {
                             Some(shown) if shown.said && !again => (Some(shown), None),
@@ -389,7 +406,7 @@ pub(super) async fn call_with_retries(
     }
 }
 
-/// What the provider has to tell beside its calls.
+/// Reports a pending notice of the provider, such as a failed recording.
 async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
     let Some(message) = model.provider.take_pending_notice() else {
         return Ok(());
@@ -445,8 +462,8 @@ async fn tell_retry(
         .await
 }
 
-/// A call that did not come to its end. What came of an answer is paid for, also where the provider counts only at its
-/// end; a call of which nothing came and nothing was told was refused.
+/// Accounts for a call that did not complete. A partial answer is paid for, even if the provider reports usage only at
+/// its end. A call with neither output nor usage was refused and costs nothing.
 async fn charge_part(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -464,7 +481,7 @@ async fn charge_part(
     charge_usage(cx, model, used, CallUsage { cost, ..spent }, shows).await
 }
 
-/// What was spent is told also when the turn is being stopped.
+/// Records and reports the usage of a call, even while the turn is being stopped.
 async fn charge_usage(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -482,7 +499,7 @@ async fn charge_usage(
     };
     used.calls += 1;
     if shows == Visibility::Deltas {
-        // Some local servers count nothing: the estimate stays.
+        // Some local servers report no token counts; the estimate stays.
         if spent.usage.total_input_tokens() > 0 {
             used.context = spent.usage.total_input_tokens() + spent.usage.output;
         }
@@ -499,7 +516,7 @@ async fn charge_usage(
         .emit_late(Event::Usage {
             step: spent.usage,
             turn: used.usage,
-            // The actor knows the session's sums and fills them in.
+            // The actor fills in the session's totals.
             session: Usage::default(),
             step_cost: spent.cost,
             turn_cost: used.cost,

@@ -1,5 +1,7 @@
-//! Before a turn's first step: its system prompt, from files as they are now (R-LOOP-5). Within a turn it stays, so
-//! that providers' prompt caches hit; what has changed since the session's last turn is named.
+//! Builds a turn's system prompt from the instruction files as they are now, before its first step (R-LOOP-5).
+//!
+//! Within a turn the prompt is stable, so that the providers' prompt caches hit. Files that changed since the session's
+//! last turn are announced. Reading the files is the [`SystemPromptSource`]'s.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,30 +11,29 @@ use super::session_link::Stopped;
 use crate::domain::{Event, InstructionFile};
 use crate::workspace::prompts::Skills;
 
-/// The code of the warning that a file of instructions has changed.
+/// The code of the warning that an instruction file has changed.
 const CHANGED: &str = "instructions_changed";
-/// The code of the warning that a file of instructions was cut or left out.
+/// The code of the warning that an instruction file was cut or skipped.
 const PROBLEM: &str = "instructions_problem";
-/// So many changes and problems are told one by one.
+/// The number of changes, and of problems, that are announced one by one.
 const MAX_TOLD: usize = 10;
 
-/// A system prompt and what it was made of.
+/// A system prompt and its sources.
 #[derive(Clone, Debug, Default)]
 pub struct SystemPrompt {
-    /// The system prompt.
     pub system: Arc<str>,
-    /// The files that it was made of.
+    /// The instruction files that it was built from.
     pub files: Arc<[InstructionFile]>,
-    /// What `read_skill` reads.
+    /// The skills that `read_skill` can load.
     pub skills: Arc<Skills>,
 }
 
-/// Gives a system prompt.
+/// Where a turn gets its system prompt.
 #[derive(Clone)]
 pub enum SystemPromptSource {
-    /// Always this one.
+    /// A fixed text.
     Fixed(Arc<str>),
-    /// Made from files. Blocks.
+    /// Built from files. The function blocks.
     Files(Arc<dyn Fn() -> SystemPrompt + Send + Sync>),
 }
 
@@ -42,7 +43,10 @@ impl From<&str> for SystemPromptSource {
     }
 }
 
-/// Asks for the system prompt, and tells what of its files is new.
+/// Loads the system prompt into `cx`, and announces changed files.
+///
+/// # Errors
+/// [`Stopped`] if the turn was cancelled, or if the reader panicked.
 pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     let read = match &cx.briefing {
         SystemPromptSource::Fixed(text) => {
@@ -52,7 +56,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
         SystemPromptSource::Files(read) => read.clone(),
     };
     let read = tokio::task::spawn_blocking(move || read());
-    // A reader that hangs (a folder on a network, say) is left alone by a cancel.
+    // A cancel abandons a reader that hangs, for example on a network folder.
     let briefing = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         read = read => read.map_err(|_| Stopped)?,
@@ -60,6 +64,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     cx.system = briefing.system;
     cx.skills = briefing.skills;
     let before = cx.briefed.as_deref();
+    // Before the first turn nothing is known: an empty list then equals no files, and nothing is announced.
     if before.unwrap_or_default() == &briefing.files[..] {
         return Ok(());
     }
@@ -72,7 +77,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// What a person should be told: code and message.
+/// Returns the warnings about changes and new problems, as code and message.
 fn instruction_file_changes(
     before: Option<&[InstructionFile]>,
     now: &[InstructionFile],
@@ -85,6 +90,7 @@ fn instruction_file_changes(
     };
     let (old, new) = (by_path(before.unwrap_or_default()), by_path(now));
     let mut told = Vec::new();
+    // In the session's first turn every file would be new, which is no news.
     if before.is_some() {
         for (path, file) in &new {
             match old.get(path) {
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_named_once() {
+    fn changes_and_new_problems_are_announced_once() {
         let messages = |before: Option<&[InstructionFile]>, now: &[InstructionFile]| -> Vec<String> {
             let told = instruction_file_changes(before, now);
             told.into_iter()

@@ -1,4 +1,6 @@
-//! What stands around each tool call: the circuit of its tool, and the `pre_tool` and `post_tool` hooks.
+//! What surrounds each tool call: the circuit of its tool (R-TOOL-4), and the `pre_tool` and `post_tool` hooks.
+//!
+//! It connects the pure `circuit` to the clock and to events, and words what the model reads. It must not run the tool.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::base::clock;
 use crate::config::HookMoment;
 use crate::domain::{CircuitState, CircuitSubject, Event, ToolResult};
 
-/// A call's place at its tool's circuit. Dropped before it was told anything, it tells nothing.
+/// A call's admission by its tool's circuit. Dropped without a report, it counts as neither success nor failure.
 pub(super) struct ToolCircuitGuard<'a> {
     cx: &'a TurnContext,
     tool: String,
@@ -22,11 +24,12 @@ pub(super) struct ToolCircuitGuard<'a> {
 }
 
 impl<'a> ToolCircuitGuard<'a> {
-    /// Lets a call of `tool` through; an error is for the model.
+    /// Admits a call of `tool`. The error is for the model.
     pub(super) async fn enter_circuit(
         cx: &'a TurnContext,
         tool: &str,
     ) -> Result<Result<Self, String>, Stopped> {
+        // The lock is released before anything is awaited.
         let admitted = lock(cx).admit_call(tool, clock::now());
         let trial = match admitted {
             ToolAdmission::Go => false,
@@ -45,7 +48,7 @@ impl<'a> ToolCircuitGuard<'a> {
         Ok(Ok(gate))
     }
 
-    /// The call ended.
+    /// Records how the call ended, and reports a change of the circuit.
     pub(super) async fn record_call_end(mut self, told: CallReport<'_>) -> Result<(), Stopped> {
         let cooldown = (self.cx.tool_cooldowns)(&self.tool);
         self.told = true;
@@ -67,12 +70,14 @@ impl<'a> ToolCircuitGuard<'a> {
             state,
             until,
         };
+        // Late, because the circuit has changed even if the turn is being cancelled.
         self.cx.port.emit_late(event).await
     }
 }
 
 impl Drop for ToolCircuitGuard<'_> {
     fn drop(&mut self) {
+        // A cancelled call must give back the right to the trial, or the circuit would stay half-open.
         if !self.told {
             lock(self.cx).record_call_end(
                 &self.tool,
@@ -86,7 +91,7 @@ impl Drop for ToolCircuitGuard<'_> {
 }
 
 fn lock(cx: &TurnContext) -> MutexGuard<'_, ToolCircuits> {
-    // Whole after every statement: a panic elsewhere does not spoil it.
+    // The circuits are consistent after every statement, so a panic elsewhere does not spoil them.
     cx.circuits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,9 +106,9 @@ fn open(tool: &str, left: Duration, pattern: &str) -> String {
     )
 }
 
-/// What the `pre_tool` hooks said of a call.
+/// What the `pre_tool` hooks said about a call.
 pub(super) enum PreToolOutcome {
-    /// It may go on, maybe with other arguments, by these hooks.
+    /// It may run, possibly with new arguments from the named hooks.
     GoOn(Option<(Value, Vec<String>)>),
     /// It does not run.
     Blocked(Objection),
@@ -111,7 +116,7 @@ pub(super) enum PreToolOutcome {
     Ended(Objection),
 }
 
-/// Asks the `pre_tool` hooks.
+/// Runs the `pre_tool` hooks.
 pub(super) async fn run_pre_tool_hooks(cx: &TurnContext, call: &ToolRun) -> Result<PreToolOutcome, Stopped> {
     if !cx.hooks.has_hooks_for(HookMoment::PreTool) {
         return Ok(PreToolOutcome::GoOn(None));
@@ -131,7 +136,7 @@ pub(super) async fn run_pre_tool_hooks(cx: &TurnContext, call: &ToolRun) -> Resu
     })
 }
 
-/// Asks the `post_tool` hooks. What they say follows the result; `Some`: one ended the turn.
+/// Runs the `post_tool` hooks, and appends what they say to the result. Returns the objection if one ended the turn.
 pub(super) async fn run_post_tool_hooks(
     cx: &TurnContext,
     call: &ToolRun,
@@ -157,12 +162,12 @@ pub(super) async fn run_post_tool_hooks(
     })
 }
 
-/// What the model reads of a hook's objection.
+/// Returns what the model reads about a hook's objection.
 pub(super) fn format_objection(objection: &Objection) -> String {
     format!("[the hook `{}` says: {}]", objection.hook, objection.words)
 }
 
-/// Adds a note to a result.
+/// Appends a note to a result.
 pub(super) fn append_note(result: &mut ToolResult, note: &str) {
     result.text.push_str("\n\n");
     result.text.push_str(note);

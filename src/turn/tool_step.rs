@@ -1,4 +1,6 @@
 //! What a step's tool calls do to the turn: the doom-loop guard before them, failure policies and hooks after them.
+//!
+//! It must not run tools (that is `calls`) or decide transitions. It maps the ends of calls to one [`StepOutcome`].
 
 use std::collections::BTreeSet;
 
@@ -16,19 +18,20 @@ use crate::config::FailurePolicy;
 use crate::domain::user_request::STOP;
 use crate::domain::{AgentError, AgentQuestion, ErrorCode};
 
-/// Answers what is done again and again.
+/// What the model reads instead of a result when it repeats itself (R-LOOP-6).
 const NUDGE: &str = "Not run: this is what you did in the steps before, with the same input, and it led nowhere. Look \
                      at what came of it and take another way. If you wait for something, wait with one command that \
                      ends when it is there; if you cannot get on, say what is missing.";
-/// Answers calls that the person does not want any more.
+/// What the model reads about calls that the user stopped.
 const STOPPED: &str = "Not run: stopped by the user";
 
-/// Runs a step's calls, unless they are what the turn has done again and again.
+/// Runs a step's calls, unless the turn keeps repeating them (R-LOOP-6).
 pub(super) async fn take(
     cx: &TurnContext,
     conduct: &mut PolicyState,
     calls: Vec<ToolRun>,
 ) -> Result<StepOutcome, Stopped> {
+    // Polling with a wait tool repeats by design, so it does not count.
     let looked_at = calls.iter().filter(|call| !call.is_wait_call(cx));
     let fingerprint =
         loop_guard::fingerprint_calls(looked_at.map(|call| (call.name(), call.requested_arguments())));
@@ -48,6 +51,7 @@ pub(super) async fn take(
     }
     let mut allowed = apply_tool_call_limit(cx, calls).await?;
     let ends = run_calls(cx, std::mem::take(&mut allowed.run), None).await?;
+    // Refused calls get their results after the others: every call needs exactly one (I4).
     let limited = allowed.settle_denied_calls(cx).await?;
     conduct
         .repeats
@@ -72,7 +76,7 @@ async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stop
     })
 }
 
-/// Asks the person whether it shall go on so.
+/// Builds the question whether the repetition should continue.
 fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
     let names: BTreeSet<&str> = calls.iter().map(ToolRun::name).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -96,7 +100,7 @@ fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
     )
 }
 
-/// Settles the calls that an earlier turn left open. `Some`: that ends this one.
+/// Settles the calls that an earlier turn left open. Returns the outcome if it ends this turn.
 pub(super) async fn take_carried(
     cx: &TurnContext,
     conduct: &mut PolicyState,
@@ -110,16 +114,18 @@ pub(super) async fn take_carried(
     Ok((end.outcome != Outcome::ToolsRan).then_some(end))
 }
 
-/// What the ends of calls do to the turn.
+/// Derives the step's outcome from the ends of its calls.
 fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) -> StepOutcome {
     let mut failed = None;
     for end in ends {
         if end.fate != ToolRunDisposition::Refused {
+            // Only calls that ran count towards the next reflection (R-LOOP-3).
             conduct.calls = conduct.calls.saturating_add(1);
         }
         match failure_policy_for(cx, end.fate) {
             FailurePolicy::Continue => {}
             FailurePolicy::Degrade => conduct.degraded = true,
+            // The first failure in call order names the error.
             FailurePolicy::Fail => failed = failed.or(Some(end)),
         }
     }
@@ -140,14 +146,14 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
     }
 }
 
-/// What the end of a call does to the turn (R-ERR-2: denials and invalid arguments are for the model alone).
+/// Returns the policy for the end of a call. Denials and invalid arguments are for the model alone (R-ERR-2).
 pub(super) fn failure_policy_for(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
     match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
         ToolRunDisposition::Failed => cx.conducts.tool_failure,
         ToolRunDisposition::TimedOut => cx.conducts.tool_timeout,
         ToolRunDisposition::SubagentFailed => cx.conducts.subagent_failure,
-        // R-ERR-2: what had to come of them is not left to a policy.
+        // R-ERR-2: a violated join is terminal, whatever the policy.
         ToolRunDisposition::JoinViolated => FailurePolicy::Fail,
     }
 }

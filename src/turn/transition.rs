@@ -1,59 +1,59 @@
-//! The decision core (R-LOOP-1): pure, exhaustive, no I/O, no clock, no randomness.
+//! The decision core of the loop (R-LOOP-1): a pure, exhaustive function from a step's outcome to the next transition.
 //!
-//! Keeps I13: every continue has a bound, so every turn ends.
+//! It performs no I/O, and reads neither a clock nor a random source. The driver in `run` gathers the [`Facts`] and
+//! acts on the result.
+//!
+//! Keeps I13: every continue reason has a counter or a limit, so every turn ends. The property test below checks that
+//! bound.
 
 use crate::domain::{ContinueReason, TerminalReason, Transition};
 
-/// Continuations after an answer that was cut although the limit was raised.
+/// Continuations of an answer that is still truncated at the larger output limit (R-LOOP-1).
 const MAX_RECOVERIES: u32 = 3;
 
-/// An answer with nothing in it is asked for again so often.
+/// Repeated requests after an answer with neither text nor a tool call (R-LOOP-1).
 const MAX_EMPTY_RETRIES: u32 = 2;
 
-/// So often a provider may pause one turn.
+/// Times that a provider may pause one turn (R-LOOP-1).
 const MAX_PAUSES: u32 = 5;
 
-/// So often a refused picture is shrunk or taken out.
+/// Times that refused images are shrunk or replaced by text (R-LOOP-1).
 const MAX_IMAGE_RETRIES: u32 = 1;
 
-/// So often a stop hook may object.
+/// Times that a stop hook may object; after that the turn completes with a warning (R-LOOP-1).
 const MAX_STOP_BLOCKS: u32 = 3;
 
-/// So many nudges in a row may bring next to nothing.
+/// Nudges in a row that may bring fewer than [`VAIN_TOKENS`] each (R-LOOP-1).
 const MAX_VAIN_NUDGES: u32 = 3;
 
-/// Fewer output tokens than this is next to nothing.
+/// A nudge that brings fewer output tokens than this was in vain.
 const VAIN_TOKENS: u64 = 500;
 
-/// Hops along a route in one turn. A route is shorter; this is the bound that does not depend on it.
+/// Fallbacks along the route in one turn. A real route is shorter; this bound does not depend on its length.
 const MAX_HOPS: u32 = 32;
 
-/// What one step of the loop came to.
+/// The result of one step of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The model asked for tools, and each has its result.
+    /// The model requested tools, and each call has its result.
     ToolsRan,
-    /// The model answered and asked for nothing.
+    /// The model answered and requested no tools.
     Answered,
-    /// The answer was cut at the model's output limit.
+    /// The model's output limit cut the answer.
     Truncated,
-    /// The answer was cut at our 8 MiB (R-WIRE-3).
+    /// Our own limit of 8 MiB cut the answer (R-WIRE-3).
     Overlong,
-    /// No text and no tool call, or reasoning only.
+    /// No text and no tool call, or only reasoning.
     Empty,
-    /// The provider paused a long turn.
     Paused,
-    /// The model or a filter declined.
+    /// The model or a content filter declined.
     Refused,
-    /// The prompt does not fit the window.
     PromptTooLong,
-    /// The window is full, and automatic compaction is off.
     WindowFull,
-    /// The API refused a picture.
     ImageRefused,
-    /// The call failed for good.
+    /// The call failed, and retries cannot help.
     ProviderFailed,
-    /// There is no provider to ask.
+    /// No provider is configured.
     NotConfigured,
     /// The model answered, and a stop hook objected.
     StopBlocked,
@@ -65,29 +65,26 @@ pub enum Outcome {
     ToolFailed,
     /// A sub-agent failed under policy `fail`.
     SubagentFailed,
-    /// Too few sub-agents succeeded for what had to come of them.
+    /// Fewer sub-agents succeeded than the join policy requires.
     JoinViolated,
-    /// A limit of R-BUDGET was reached, and nobody raised it.
+    /// A limit of R-BUDGET was reached, and the user did not raise it.
     LimitReached(Limit),
-    /// The person said stop at a limit or at a doom-loop question.
+    /// The user chose "stop" at a limit or at a doom-loop question.
     StoppedByUser,
 }
 
 /// The limits of R-BUDGET that end a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Money, of the session, the day or the turn.
+    /// A spending limit of the session, the day, the turn or the provider account.
     Money,
-    /// Tool calls.
     ToolCalls,
-    /// Time.
     WallTime,
-    /// Steps.
     Steps,
 }
 
 impl Limit {
-    /// Why a turn ends at it.
+    /// Returns the reason with which a turn ends at this limit.
     pub fn to_terminal_reason(self) -> TerminalReason {
         match self {
             Self::Money => TerminalReason::BudgetExceeded,
@@ -98,20 +95,20 @@ impl Limit {
     }
 }
 
-/// What a turn may use.
+/// The configured limits of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {
-    /// Steps (model calls that led on) in one turn; 50 by default.
+    /// Steps in one turn, counting only model calls that led on; 50 by default.
     pub max_steps: u32,
-    /// How often the output limit may be raised: once to the large one, or three times to twice the last.
+    /// How often the output limit may be raised: once to the large limit, or three times by doubling.
     pub max_escalations: u32,
-    /// Output tokens that the person wants a turn to use; none lets the model end when it likes.
+    /// Output tokens that the user wants the turn to use. With `None` the model ends when it likes.
     pub token_target: Option<u64>,
-    /// Tool calls of one turn; none by default.
+    /// Tool calls in one turn; unlimited by default.
     pub max_tool_calls: Option<u32>,
-    /// Sub-agents of one turn, in all depths together; 100 by default.
+    /// Sub-agents of one turn, at all depths together; 100 by default.
     pub max_subagents: u32,
-    /// At the limit of steps or tool calls the turn sums up, and ends degraded.
+    /// At the step or tool-call limit the turn ends with a summary as degraded, instead of failed.
     pub degrade: bool,
 }
 
@@ -128,33 +125,32 @@ impl Default for TurnLimits {
     }
 }
 
-/// What is possible at the end of a step, besides what the outcome says.
+/// The facts at the end of a step that decide, together with its outcome, what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The person said something that the model has not seen.
+    /// The user sent a message that the model has not seen.
     pub steer_waits: bool,
-    /// The model's cap and the window leave room for a larger output limit.
+    /// The model's own limit and the window leave room for a larger output limit.
     pub larger_output: bool,
-    /// There are old, large tool results to be replaced by stubs.
+    /// There are old, large tool results that stubs can replace.
     pub collapsible: bool,
-    /// The history may be summarised.
+    /// The history may be summarized.
     pub compactable: bool,
-    /// What was sent held pictures.
+    /// The request contained images.
     pub pictures: bool,
-    /// The route goes on.
+    /// The route has another provider or model.
     pub next_on_route: bool,
-    /// The person set a token target, and under 90 % of it is used.
+    /// The user set a token target, and the turn has used less than 90 % of it.
     pub under_target: bool,
-    /// Output tokens of the step.
     pub output_tokens: u64,
-    /// It is time to judge the progress (R-LOOP-3).
+    /// A reflection prompt is due (R-LOOP-3).
     pub reflects: bool,
 }
 
-/// How far a turn is.
+/// The counters of a turn, which bound its continuations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnProgress {
-    /// Steps taken: model calls that led on or ended the turn.
+    /// Completed steps: model calls that led on or ended the turn.
     pub steps: u32,
     escalations: u32,
     recoveries: u32,
@@ -165,24 +161,24 @@ pub struct TurnProgress {
     pauses: u32,
     hops: u32,
     stop_blocks: u32,
-    /// Nudges in a row, before the last one, that brought next to nothing.
+    /// Nudges in a row that were in vain, not counting the last one.
     vain_nudges: u32,
-    /// Output tokens since the last nudge, before this step; none before the first.
+    /// Output tokens since the last nudge, before this step; `None` before the first nudge.
     since_nudge: Option<u64>,
 }
 
 impl TurnProgress {
-    /// How often a stop hook has objected.
+    /// Returns how often a stop hook has objected.
     pub fn stop_blocks(&self) -> u32 {
         self.stop_blocks
     }
 
-    /// Whether a stop hook may object once more.
+    /// Whether a stop hook may object again.
     fn may_object(&self) -> bool {
         self.stop_blocks < MAX_STOP_BLOCKS
     }
 
-    /// Nudges in a row that brought next to nothing, after this step.
+    /// Returns the number of nudges in a row that were in vain, including the last one.
     fn vain_nudges(&self, facts: &Facts) -> u32 {
         match self.since_nudge {
             Some(brought) if brought + facts.output_tokens < VAIN_TOKENS => self.vain_nudges + 1,
@@ -190,7 +186,7 @@ impl TurnProgress {
         }
     }
 
-    /// Counts a decision.
+    /// Counts a decision that continues the turn. Terminal decisions change nothing.
     pub fn record_transition(&mut self, transition: Transition, facts: &Facts) {
         let Transition::Continue(reason) = transition else {
             return;
@@ -202,8 +198,9 @@ impl TurnProgress {
         match reason {
             ContinueReason::NextTurn | ContinueReason::Reflection => {
                 self.steps += 1;
-                // Only a step that led on gives the right to make the history smaller back. The larger output
-                // limit stays for the rest of the turn: to learn it anew at each step costs an answer each.
+                // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
+                // compact forever.
+                // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
                 (self.collapsed, self.compacted) = (false, false);
             }
             ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
@@ -214,7 +211,7 @@ impl TurnProgress {
             ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
             ContinueReason::PauseTurn => self.pauses += 1,
             ContinueReason::ModelFallback => self.hops += 1,
-            // Told before the first step; it takes none.
+            // Planning is reported before the first step and takes none.
             ContinueReason::Planning => {}
             ContinueReason::StopHookBlocking => {
                 self.steps += 1;
@@ -228,7 +225,7 @@ impl TurnProgress {
     }
 }
 
-/// What the outcome of a step does to the turn.
+/// Decides what the outcome of a step does to the turn.
 pub fn next_transition(
     progress: &TurnProgress,
     limits: &TurnLimits,
@@ -246,6 +243,8 @@ pub fn next_transition(
         }
         Outcome::Answered => Transition::Terminal(End::Completed),
         Outcome::Truncated => {
+            // R-LOOP-1: only the first truncation escalates. After a continuation the pieces are already in the
+            // history.
             let escalates = facts.larger_output && progress.recoveries == 0;
             if escalates && progress.escalations < limits.max_escalations {
                 Transition::Continue(Go::MaxOutputTokensEscalate)
@@ -257,6 +256,7 @@ pub fn next_transition(
                 )
             }
         }
+        // R-WIRE-3: the answer is kept, without escalation and without continuation.
         Outcome::Overlong => Transition::Terminal(End::MaxOutputTokens),
         Outcome::Empty => continue_or_end(
             progress.empty_retries < MAX_EMPTY_RETRIES,
@@ -265,6 +265,7 @@ pub fn next_transition(
         ),
         Outcome::Paused => continue_or_end(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
         Outcome::Refused => Transition::Terminal(End::Refused),
+        // Stubs for old results cost no model call, so they come before a summary, which does.
         Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
@@ -285,6 +286,7 @@ pub fn next_transition(
             End::ModelError,
         ),
         Outcome::NotConfigured => Transition::Terminal(End::NotConfigured),
+        // The hook has used up its objections: the turn would complete here, unless the user has sent a message.
         Outcome::StopBlocked if !progress.may_object() && facts.steer_waits => {
             next(progress, limits, Go::NextTurn)
         }
@@ -308,9 +310,9 @@ fn continue_or_end(may: bool, go: ContinueReason, end: TerminalReason) -> Transi
     }
 }
 
-/// Goes on with a further step, unless that was the last.
+/// Continues with another step, unless the current one was the last.
 fn next(progress: &TurnProgress, limits: &TurnLimits, go: ContinueReason) -> Transition {
-    // The step that has just ended counts.
+    // The step that has just ended is not counted yet.
     continue_or_end(
         progress.steps + 1 < limits.max_steps,
         go,
@@ -350,7 +352,7 @@ mod tests {
         Outcome::StoppedByUser,
     ];
 
-    /// All that is possible is possible.
+    /// Every fact allows its continuation.
     const RICH: Facts = Facts {
         steer_waits: true,
         larger_output: true,
@@ -363,7 +365,7 @@ mod tests {
         reflects: false,
     };
 
-    /// The decisions of a turn whose steps all come to `outcome`.
+    /// Returns the decisions of a turn whose steps all have this `outcome`.
     fn state(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
         let limits = TurnLimits {
             max_steps: 3,
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_to_mend_it_with() {
+    fn every_outcome_ends_the_turn_when_no_recovery_is_possible() {
         let ends: Vec<&str> = ALL
             .iter()
             .map(|outcome| *state(*outcome, &Facts::default()).last().unwrap())
@@ -418,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_goes_on_as_often_as_it_may() {
+    fn each_outcome_continues_up_to_its_bound() {
         let cut = ["max_output_tokens_recovery"; 3];
         assert_eq!(
             state(Outcome::Truncated, &RICH),
@@ -476,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn doubling_is_three_times() {
+    fn the_output_limit_doubles_at_most_three_times() {
         let limits = TurnLimits {
             max_escalations: 3,
             ..TurnLimits::default()
@@ -492,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_to_compact_returns_only_after_a_step_that_led_on() {
+    fn compaction_is_allowed_again_only_after_a_next_turn_step() {
         let limits = TurnLimits::default();
         let mut progress = TurnProgress::default();
         let mut names = Vec::new();
@@ -513,13 +515,13 @@ mod tests {
     }
 
     #[test]
-    fn three_vain_nudges_in_a_row_are_enough() {
+    fn three_vain_nudges_in_a_row_end_the_turn() {
         let limits = TurnLimits::default();
         let (ran, said) = (Outcome::ToolsRan, Outcome::Answered);
-        // (what the steps come to, with their tokens; nudges before the turn ends)
+        // (outcome and tokens of each step, nudges before the turn ends)
         let cases: [(&[(Outcome, u64)], u32); 6] = [
             (&[(said, 10); 9], 3),
-            // The first answer was brought by no nudge.
+            // No nudge preceded the first answer.
             (&[(said, 600), (said, 10), (said, 10), (said, 10), (said, 10)], 3),
             (
                 &[
@@ -548,7 +550,7 @@ mod tests {
                 ],
                 4,
             ),
-            // What was done with tools on the way counts.
+            // Output tokens of tool steps in between count.
             (
                 &[
                     (said, 10),
@@ -583,7 +585,7 @@ mod tests {
     }
 
     proptest! {
-        /// I13: whatever comes, a turn takes no more steps than its limit, and no more calls than a few for each.
+        /// I13: for any outcomes a turn takes at most its step limit, and only a few more calls than that.
         #[test]
         fn every_turn_ends(
             outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 7]>(), 0u64..1_000), 0..300),

@@ -1,4 +1,6 @@
-//! The last short step of a sub-agent whose time is up (R-SUB): a model call without tools that says what was reached.
+//! The last short step of a sub-agent whose time is up (R-SUB): one model call without tools that reports the results.
+//!
+//! The bridge of the sub-agent decides when the time is up; here is only the call.
 
 use super::limits::last_words;
 use super::loop_state::LoopState;
@@ -6,7 +8,10 @@ use super::run::{build_provider_access, resolve_model};
 use super::session_link::Stopped;
 use super::{TurnContext, compact};
 
-/// Asks the model for what was reached. Whether it said anything.
+/// Asks the model to summarize what the sub-agent reached. Returns whether it answered.
+///
+/// # Errors
+/// [`Stopped`] if the turn was cancelled or the session's actor is gone.
 pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
     let Ok(model) = resolve_model(cx).await? else {
         return Ok(false);
@@ -17,7 +22,7 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
     last_words(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
 }
 
-/// What the model is asked.
+/// The prompt of the last step.
 const TIME_IS_UP: &str = "The time for this task is up, and no more tools can be used. Say in a few sentences what was \
                           done, what was found, and what is left to do: it is all that the agent gets which gave you \
                           the task.";

@@ -1,4 +1,6 @@
-//! Whether a name that a person or a client gives can be a model (R-CAT), and what was meant if not.
+//! Checks whether a name from a user or a client can be a model (R-CAT), and suggests what was meant if not.
+//!
+//! [`Models::judge_model`] never contacts a provider, because commands of a session must not wait for the network.
 
 use super::Models;
 use crate::base::nearest::nearest_name;
@@ -8,19 +10,19 @@ use crate::provider::models::{
     KnownList, NameVerdict, Naming, check_model_name, current_day, lookup_retirement,
 };
 
-/// Whether a name can be a model.
+/// The verdict on a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelVerdict {
-    /// It can, as far as is known here.
+    /// It can be a model, as far as is known here.
     Accept,
-    /// It cannot; why, and what to do.
+    /// It cannot; says why and what to do.
     Refuse(String),
-    /// The provider's own list decides, which is not at hand: see [`Models::check_model`].
+    /// Only the provider's own list can decide, and it was not read: see [`Models::check_model`].
     NeedsList,
 }
 
 impl Models {
-    /// Whether `named` can be a model for an agent, by what is known without asking anybody.
+    /// Judges whether `named` can be a model for an agent, without contacting a provider.
     pub fn judge_model(&self, agent: Option<&str>, named: &str) -> ModelVerdict {
         match self.target_of(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => {
@@ -29,16 +31,17 @@ impl Models {
                 let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
                 self.judge_at(&provider, &model, known)
             }
-            // What is missing is told when the model is asked.
+            // What is missing is reported when the model is called.
             Ok(None) => ModelVerdict::Accept,
             Err(unknown) => ModelVerdict::Refuse(unknown),
         }
     }
 
-    /// The same, asking the provider for its list where that decides. May take 5 s: not for a session's commands.
+    /// Checks a name, and reads the provider's list if that decides. May take 5 s, so commands of a session must not
+    /// call it.
     ///
     /// # Errors
-    /// It cannot be a model; why, and what to do.
+    /// It cannot be a model; the text says why and what to do.
     pub async fn check_model(&self, agent: Option<&str>, named: &str) -> Result<(), String> {
         match self.judge_model(agent, named) {
             ModelVerdict::Accept => return Ok(()),
@@ -57,8 +60,8 @@ impl Models {
         }
     }
 
-    /// `named` with its provider, as it means the same when another provider is the default; as given where nothing is
-    /// configured.
+    /// Returns `named` with its provider, so that it keeps its meaning if the default provider changes. Returns it
+    /// unchanged if nothing is configured.
     pub fn full_name(&self, agent: Option<&str>, named: &str) -> String {
         match self.target_of(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => format!("{}/{model}", provider.name),
@@ -66,10 +69,10 @@ impl Models {
         }
     }
 
-    /// Whether a model that a person chose once, named in full, can still be asked.
+    /// Checks whether a model that the user chose earlier, by its full name, can still be called.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot.
     pub fn is_still_there(&self, named: &str) -> Result<(), String> {
         let now = self.current_settings();
         let (name, model) = named.split_once('/').unwrap_or((named, ""));
@@ -87,7 +90,7 @@ impl Models {
         }
     }
 
-    /// The provider and the model that `named` means; none where nothing is configured that could be asked.
+    /// Returns the provider and model that `named` means, or `None` if no configured provider can be called.
     fn target_of(
         &self,
         agent: &AgentSettings,
@@ -105,6 +108,7 @@ impl Models {
             .settings
             .broken_providers
             .contains_key(prefix.unwrap_or(named));
+        // A provider's own name means its default model. A broken provider is reported when it is called.
         if is_broken || now.providers.contains_key(named) {
             return Ok(None);
         }
@@ -124,10 +128,12 @@ impl Models {
         Ok(Some((provider.clone(), named.to_owned())))
     }
 
-    /// Models' own names may hold slashes where anybody names them, but none of a vendor's does.
+    /// Checks a prefix that is not a provider. Model names may contain slashes where names are free, but no vendor's
+    /// do.
     fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
         let names = self.settings.providers.keys().map(String::as_str);
         let meant = nearest_name(prefix, names.clone());
+        // A prefix this close to a provider is taken for a typo, even where model names are free.
         let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
         let is_free = self.provider_spec(provider).model_naming() == Naming::Free;
         if is_free && !is_misspelled {
@@ -179,7 +185,7 @@ impl Models {
     }
 }
 
-/// The date on which the vendor that is asked has retired `model`.
+/// Returns the date on which the called vendor retired `model`.
 fn retirement_date(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
     let is_vendor = matches!(spec.model_naming(), Naming::Vendor(_));
     let end = lookup_retirement(model).filter(|end| is_vendor && end.day <= current_day())?;

@@ -1,5 +1,7 @@
-//! Models whose provider's key comes from the editor (R-SEC): who is asked for which key, and when; and whether an
-//! address and a key are right.
+//! Provider keys from the editor (R-SEC): which key is requested when, and whether an address and a key work.
+//!
+//! The keys themselves are held by [`EditorKeys`](super::EditorKeys). They are added to copies of the settings only,
+//! never to the settings that are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +16,14 @@ use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{self, Health, ProbeResult, ProviderFault};
 use crate::tool::EditorError;
 
-/// How long a provider may take to say whether its key is right.
+/// How long a provider may take to say whether its key is valid.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// Why the editor gave no key, by provider.
+/// Why the editor returned no key, by provider.
 pub(super) type FailedCredentials = BTreeMap<String, EditorError>;
 
 impl Models {
-    /// The settings, with the keys that the editor gave so far.
+    /// Returns the settings, with the keys that the editor has provided so far.
     pub(super) fn current_settings(&self) -> Arc<Settings> {
         let given: Vec<(&String, SecretString)> = self
             .settings
@@ -42,7 +44,7 @@ impl Models {
         Arc::new(settings)
     }
 
-    /// The provider's settings, with the key that the editor gave for it.
+    /// Returns the provider's settings, with the key that the editor has provided.
     pub(super) fn with_editor_key(&self, settings: &ProviderSettings) -> ProviderSettings {
         let mut own = settings.clone();
         if settings.takes_editor_key() {
@@ -51,8 +53,10 @@ impl Models {
         own
     }
 
-    /// Asks the editor for the keys that a choice may need and nobody else has: of the provider that is named; else of
-    /// those that are configured, and if none of them will do, of those that a key alone selects. Each is asked for once.
+    /// Requests the keys that a choice may need from the editor, each only once.
+    ///
+    /// They are those of the named provider, or else of the configured ones. If none of those will do, they are those
+    /// of the providers that a key alone selects.
     pub(super) async fn gather_credentials(
         &self,
         agent: Option<&str>,
@@ -75,13 +79,14 @@ impl Models {
         let mut unanswered = self
             .request_keys(configured.map(|provider| provider.name.as_str()))
             .await;
+        // R-PROV: a key alone selects a provider before a local Ollama is probed.
         if let DefaultChoice::ProbeOllama { .. } = self.default_choice(agent) {
             unanswered.extend(self.request_keys(selected_by_key()).await);
         }
         unanswered
     }
 
-    /// Asks for the keys of those who would take over, once for each: their silence must not hold up every turn.
+    /// Requests the keys of the fallbacks, once for each: an editor that does not answer must not delay every turn.
     pub(super) async fn gather_route(&self, agent: &AgentSettings, chosen: &ChosenModel) {
         let ChosenModel::Known { provider, .. } = chosen else {
             return;
@@ -95,7 +100,7 @@ impl Models {
         join_all(takers.map(|provider| self.keys.ask_once(&provider.name))).await;
     }
 
-    /// All at once.
+    /// Requests the keys in parallel.
     async fn request_keys<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> FailedCredentials {
         let takers = names.into_iter().filter(|name| {
             self.settings
@@ -104,6 +109,7 @@ impl Models {
                 .is_some_and(ProviderSettings::takes_editor_key)
         });
         let asked = takers.map(|name| async move { (name, self.keys.request_key(name).await) });
+        // In parallel, because the editor may take 10 s for each (R-WIRE).
         let answers = join_all(asked).await;
         let failed = answers
             .into_iter()
@@ -111,7 +117,7 @@ impl Models {
         failed.collect()
     }
 
-    /// Keys that were refused are not used again: the editor is asked anew.
+    /// Forgets keys that a provider rejected, so that the editor is asked again.
     fn forget_refused(&self) {
         self.lock().retain(|name, built| {
             let refused = built.provider.key_refused();
@@ -122,7 +128,7 @@ impl Models {
         });
     }
 
-    /// Tries the address and the key of a provider by one request that costs nothing; none where there is no such
+    /// Tries the address and key of a provider with one request that costs nothing. Returns `None` if there is no such
     /// provider.
     pub async fn check_provider(&self, name: &str) -> Option<ListedProvider> {
         if let Some(why) = self.settings.broken_providers.get(name) {
@@ -147,6 +153,7 @@ impl Models {
                 (Some(Health::Unknown), Some(untried.to_owned()))
             }
             Err(error) => {
+                // Other failures say nothing about the key.
                 if let Some(key) = key.filter(|_| error.fault == ProviderFault::Unauthorized) {
                     self.keys.forget_refused_key(name, key);
                 }
@@ -157,12 +164,12 @@ impl Models {
     }
 }
 
-/// Whether two keys are the same.
+/// Compares two keys.
 pub(super) fn is_same_key(one: Option<&SecretString>, other: Option<&SecretString>) -> bool {
     one.map(ExposeSecret::expose_secret) == other.map(ExposeSecret::expose_secret)
 }
 
-/// What is missing, with why the editor did not help.
+/// Adds to a missing-key error why the editor did not help.
 pub(super) fn explain_missing_key(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
     if error.code == ErrorCode::Config
         && let Some((name, why)) = unanswered.first_key_value()

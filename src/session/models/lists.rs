@@ -1,6 +1,6 @@
-//! The providers' own lists of models: asked for when somebody wants them, kept for a while.
+//! The providers' own lists of models, read on demand and cached for a while.
 //!
-//! Kept over changes of the configuration, by address and key. No command of a session waits for one.
+//! The cache outlives changes of the configuration, by address and key. No command of a session waits for a list.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,18 +15,18 @@ use crate::base::clock::{self, Instant};
 use crate::config::{ProviderKind, ProviderSettings};
 use crate::provider::{self, ModelList, models};
 
-/// How long all providers together may take to list their models.
+/// The time within which all providers together must list their models.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a list is good for.
+/// How long a cached list is valid.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// The lists that were read last.
+/// The cached lists, and the default models that were derived from them.
 #[derive(Debug, Default)]
 pub struct ModelLists {
     entries: Mutex<HashMap<String, KeptModelList>>,
-    /// The default model of each provider at an address, once it was needed: a list that is read later must not change the model of
-    /// a conversation.
+    /// The default model of each provider at an address, once it was needed. A list that is read later must not change
+    /// the model of a conversation.
     defaults: Mutex<HashMap<String, String>>,
 }
 
@@ -39,7 +39,7 @@ struct KeptModelList {
 }
 
 impl ModelLists {
-    /// The list of a provider, if it was read lately with this address and key.
+    /// Returns the cached list of a provider, if it is fresh and was read with this address and key.
     fn get(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
         let lists = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = lists.get(&provider.name)?;
@@ -62,17 +62,18 @@ impl ModelLists {
 }
 
 impl Models {
-    /// The provider's own list, if it is at hand.
+    /// Returns the provider's own list, if it is cached.
     pub(super) fn list_of(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
         self.lists.get(&self.keyed_or_own(provider))
     }
 
-    /// The model of a provider for whoever names none; its list decides if that is at hand.
+    /// Returns the default model of a provider. The provider's list decides if it is cached.
     pub(super) fn default_model(&self, provider: &str) -> Option<String> {
         let settings = self.settings.providers.get(provider)?;
         let list = self.list_of(settings);
         let names = list.as_ref().map(|list| list.chat.as_slice());
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        // A remembered default that the provider no longer lists is replaced.
         let is_there = |kept: &&String| {
             names.is_none_or(|names| {
                 names
@@ -90,7 +91,7 @@ impl Models {
         Some(default)
     }
 
-    /// Reads the lists of all providers that can be asked, unless they are at hand.
+    /// Reads the lists of all providers that can be called, unless they are cached.
     pub(super) async fn read_lists(&self) {
         let now = self.current_settings();
         let can_be_asked = |provider: &&ProviderSettings| {
@@ -101,7 +102,7 @@ impl Models {
         join_all(asked.map(|provider| self.read_list(provider))).await;
     }
 
-    /// The provider's own list: at hand, or asked for now. None where it has none or does not answer.
+    /// Returns the provider's own list, cached or read now. `None` if it has none or does not answer.
     pub(super) async fn read_list(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
         let provider = self.keyed_or_own(provider);
         if let Some(list) = self.lists.get(&provider) {
@@ -113,6 +114,7 @@ impl Models {
                 self.lists.store_list(&provider, list.clone());
                 Some(list)
             }
+            // A list that cannot be read is no failure: names are then judged without it.
             Err(error) => {
                 tracing::info!(provider = provider.name, %error, "its list of models was not read");
                 None
@@ -120,7 +122,7 @@ impl Models {
         }
     }
 
-    /// With the editor's key where the configuration has none.
+    /// Adds the editor's key if the configuration has none.
     fn keyed_or_own(&self, provider: &ProviderSettings) -> ProviderSettings {
         match provider.api_key {
             Some(_) => provider.clone(),

@@ -1,6 +1,7 @@
-//! What stands between a child and its parent: it plays the session for the one and a tool for the other. It folds the
-//! child's history, hands its calls and troubles on as nested ones, its questions to the person, and its words to
-//! whoever watches; and it adds up what the child used.
+//! Connects a sub-agent to its parent: it acts as the session for the child, and as a tool for the parent.
+//!
+//! It folds the child's history, forwards its calls and problems as nested events, its questions to the user, and its
+//! text as live output. It also adds up the child's usage. It must not decide when the child ends; `run_child` does.
 
 use std::time::Duration;
 
@@ -20,28 +21,27 @@ use crate::domain::{
 use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
 use crate::turn::{COMPACTION_FAILED, Inquire, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
 
-/// So much of a child's words is told while it works, in characters.
+/// The characters of a child's text that are streamed while it works.
 const LIVE: usize = 30_000;
 
-/// See the module.
+/// The bridge of one sub-agent.
 pub(super) struct SubagentBridge {
     up: SessionLink,
     /// The call that delegated.
     call: ToolCallId,
     label: Option<String>,
-    /// Its agent only reads, whatever the session may do.
+    /// Its agent only reads, whatever the session's mode is.
     read_only: bool,
     history: History,
     failed_compactions: u32,
     answer: FinalAnswer,
-    /// The message in progress.
     partial: Option<(MessageId, String)>,
     /// Calls without an end, its own and those of its own sub-agents, in the order in which they began.
     open: Vec<ToolCallUpdate>,
     usage: Usage,
-    /// Known as long as every call's is.
+    /// Known as long as the cost of every call is known.
     cost: Option<Cost>,
-    /// Answers that it waits for; whether it still wanted each.
+    /// Answers that the child waits for. Each yields whether the child still wanted it.
     answers: FuturesUnordered<BoxFuture<'static, bool>>,
     clock: PausableDeadline,
     timed_out: bool,
@@ -61,6 +61,7 @@ impl SubagentBridge {
             partial: None,
             open: Vec::new(),
             usage: Usage::default(),
+            // A child without calls costs nothing; only an unpriced call makes the sum unknown.
             cost: Some(Cost(0)),
             answers: FuturesUnordered::new(),
             clock: PausableDeadline::start_with_limit(Some(job.limit)),
@@ -74,33 +75,33 @@ impl SubagentBridge {
         }
     }
 
-    /// Something is said to the child.
+    /// Adds a message to the child's history.
     pub(super) fn push_user_message(&mut self, message: Message) {
         self.history.apply(&Event::Message(message.into()));
     }
 
-    /// When the child's time is up, or that of its last words.
+    /// Returns when the time of the child, or of its last step, is up.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.clock.deadline()
     }
 
-    /// The time is up; there is so much more for last words.
+    /// Records that the time is up, and gives the last step `limit`.
     pub(super) fn wraps_up(&mut self, limit: Duration) {
         self.timed_out = true;
         self.clock = PausableDeadline::start_with_limit(Some(limit));
     }
 
-    /// That time is up too.
+    /// Stops the clock: the last step's time is up too.
     pub(super) fn is_cut(&mut self) {
         self.clock = PausableDeadline::default();
     }
 
-    /// Whether its time was up before it was done.
+    /// Returns whether the time was up before the child was done.
     pub(super) fn timed_out(&self) -> bool {
         self.timed_out
     }
 
-    /// Waits until an answer has come that the child waits for. While a person is waited for, its time stands.
+    /// Waits for the next answer to the child. The child's clock is paused while a person is asked.
     pub(super) async fn wait_for_answer(&mut self) {
         match self.answers.next().await {
             Some(wanted) => {
@@ -115,7 +116,7 @@ impl SubagentBridge {
         }
     }
 
-    /// What somebody beyond answers, at the child's cost of no time.
+    /// Wraps a reply that comes from further up, so that waiting for it costs the child no time.
     fn wait_for<T: Send + 'static>(&mut self, mut reply: oneshot::Sender<T>) -> oneshot::Sender<T> {
         let (asked, answer) = oneshot::channel();
         self.clock.pause();
@@ -123,7 +124,7 @@ impl SubagentBridge {
             tokio::select! { biased;
                 answer = answer => {
                     if let Ok(answer) = answer {
-                        // It may have been stopped meanwhile.
+                        // The child may have been stopped meanwhile.
                         let _ = reply.send(answer);
                     }
                     true
@@ -136,17 +137,17 @@ impl SubagentBridge {
     }
 
     async fn nobody_waits(&mut self) {
-        // The turn is over when nobody listens.
+        // An error means that the turn is over and nobody is left to notify.
         let _ = self.up.forward_request(TurnRequest::Gone).await;
     }
 
-    /// Takes in what the child tells or asks.
+    /// Handles one message of the child.
     pub(super) async fn take(&mut self, message: crate::turn::TurnMessage) {
         let crate::turn::TurnMessage { body, permit } = message;
         match body {
             TurnRequest::Event(event) => self.handle_event(event).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
-            // No person speaks to it.
+            // No person sends a sub-agent messages.
             TurnRequest::Hear(reply) => _ = reply.send(Vec::new()),
             TurnRequest::InputVerdict { .. } => {}
             TurnRequest::MayEnd(reply) => _ = reply.send(true),
@@ -185,7 +186,7 @@ impl SubagentBridge {
                 let (waits, over_above) = oneshot::channel::<()>();
                 self.clock.pause();
                 let waiting = async move {
-                    // Nothing is ever sent: it is dropped when the wait is over.
+                    // Nothing is ever sent; the sender is dropped when the wait is over.
                     let _ = over.await;
                     drop(waits);
                     true
@@ -199,11 +200,11 @@ impl SubagentBridge {
     }
 
     async fn forward_request(&mut self, body: TurnRequest) {
-        // The turn is over when nobody listens; then the child is, too.
+        // An error means that the turn is over, and with it the child.
         let _ = self.up.forward_request(body).await;
     }
 
-    /// What its agent may not do, though the session may.
+    /// Returns why the child's agent may not do this, even if the session may.
     fn denial_reason(&self, tool: &str, effect: &Effect) -> Option<String> {
         let plan = Policy {
             mode: Mode::Plan,
@@ -234,9 +235,9 @@ impl SubagentBridge {
         }
     }
 
-    /// The history for the next request, as soon as the turn goes on.
+    /// Returns the history for the next request, as soon as the turn allows a step.
     async fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
-        // Its work was cut, and what it has left open is no history to go on with.
+        // If the work was cut, items are still open, and such a history is not valid for a provider (I4).
         self.settle_open_items().await;
         let begun = StepInput {
             items: self.history.to_messages(),
@@ -286,7 +287,7 @@ impl SubagentBridge {
                     _ => self.partial = Some((message, text)),
                 }
             }
-            // Live output of its tools; a cancel may drop what is nobody's only carrier.
+            // Live output of its tools. A cancel may drop it, because it is never the only carrier of a fact.
             Event::Delta(Delta::ToolOutput { .. }) => _ = self.up.emit_event(event).await,
             Event::Compacted(_) => {
                 self.history.apply(&event);
@@ -307,7 +308,7 @@ impl SubagentBridge {
                 }
                 self.hand_on(Event::Nested(nested)).await;
             }
-            // Of the session nobody chose a model, and each step that just leads on is no news.
+            // The child's model is not the session's, and steps that only lead on are not news.
             Event::Warning { ref code, .. } if code == MODEL_CHOSEN => {}
             Event::Transition { transition, .. } if !is_recovery(transition) => {}
             Event::Warning { ref code, .. } => {
@@ -319,7 +320,7 @@ impl SubagentBridge {
             | Event::Wait { .. }
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. } => self.emit_nested_event(event).await,
-            // The plan and the session's data are the person's own agent's to change.
+            // Only the user's own agent may change the plan and the session's data.
             Event::Plan(_)
             | Event::SessionUpdated { .. }
             | Event::Instructions(_)
@@ -341,7 +342,7 @@ impl SubagentBridge {
             update.parent = Some(self.call.clone());
         }
         if update.status.is_final() {
-            // Sub-agents that were cut with the call that made them end nothing themselves.
+            // Sub-agents that were cut with the call that started them do not end their own calls.
             let below = self.take_below(&update.id);
             self.end_open_calls(below).await;
             self.open.retain(|call| call.id != update.id);
@@ -354,10 +355,10 @@ impl SubagentBridge {
         self.hand_on(Event::ToolCall(update)).await;
     }
 
-    /// Takes out the open calls of sub-agents that `call` made, and of theirs.
+    /// Removes and returns the open calls of sub-agents below `call`, at all depths.
     fn take_below(&mut self, call: &ToolCallId) -> Vec<ToolCallUpdate> {
         let mut above = vec![call.clone()];
-        // Each stands behind the one that made it.
+        // Each call follows the one that started its sub-agent, so one pass finds all.
         let is_below = |open: &ToolCallUpdate| {
             let below = open.parent.as_ref().is_some_and(|parent| above.contains(parent));
             above.extend(below.then(|| open.id.clone()));
@@ -383,11 +384,11 @@ impl SubagentBridge {
     }
 
     async fn hand_on(&mut self, event: Event) {
-        // The turn is over when nobody listens.
+        // An error means that the turn is over and nobody listens.
         let _ = self.up.hand_on(event).await;
     }
 
-    /// What the child has left open ends here: the message in progress is cut, calls are cancelled.
+    /// Settles what the child has left open: cuts the message in progress, and cancels its calls.
     pub(super) async fn settle_open_items(&mut self) {
         if let Some((id, text)) = self.partial.take()
             && !text.trim().is_empty()
@@ -405,14 +406,14 @@ impl SubagentBridge {
         self.end_open_calls(open).await;
     }
 
-    /// Ends calls that nobody ends any more.
+    /// Ends calls that no one else will end.
     async fn end_open_calls(&mut self, open: Vec<ToolCallUpdate>) {
         let why = if self.timed_out {
             "the time of the sub-agent is up"
         } else {
             "cancelled"
         };
-        // A sub-agent's own calls begin after the call that made it, and end before it.
+        // A sub-agent's calls begin after the call that started it and end before it.
         for call in open.into_iter().rev() {
             let own = call.parent.as_ref() == Some(&self.call);
             let mut ended = ToolCallUpdate {
@@ -436,7 +437,7 @@ impl SubagentBridge {
         }
     }
 
-    /// What became of the child, which has ended.
+    /// Returns the report of a child that has ended.
     pub(super) fn into_report(self, state: ChildState, why: Option<String>) -> SubagentReport {
         SubagentReport {
             state,
@@ -448,7 +449,7 @@ impl SubagentBridge {
     }
 }
 
-/// Whether a decision of the child's loop is about something that went wrong, or is asked of it beside its task.
+/// Returns whether a decision of the child's loop reports a problem, or work beyond its task.
 fn is_recovery(transition: Transition) -> bool {
     match transition {
         Transition::Continue(ContinueReason::NextTurn) | Transition::Terminal(_) => false,
@@ -456,13 +457,13 @@ fn is_recovery(transition: Transition) -> bool {
     }
 }
 
-/// What a child says, as live output of the call that delegated to it. Where several speak at once, line by line.
+/// Streams a child's text as live output of the call that delegated. Parallel children are shown line by line.
 struct ShownSubagent {
     news: mpsc::Sender<ToolProgress>,
     label: Option<String>,
-    /// So many characters more.
+    /// Characters that may still be shown.
     left: usize,
-    /// The line in progress, where lines are kept together.
+    /// The unfinished line of a labeled child.
     line: String,
 }
 
@@ -488,7 +489,7 @@ impl ShownSubagent {
         self.send(out).await;
     }
 
-    /// A message is complete.
+    /// Flushes the rest when a message is complete.
     async fn finish_message(&mut self) {
         let out = match &self.label {
             None => "\n".to_owned(),
@@ -501,7 +502,7 @@ impl ShownSubagent {
 
     async fn send(&self, out: String) {
         if !out.is_empty() {
-            // Nobody listens after a cancel.
+            // After a cancel nobody listens.
             let _ = self.news.send(ToolProgress::Output(out)).await;
         }
     }
@@ -538,14 +539,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_is_told_as_it_speaks_and_several_line_by_line() {
+    async fn a_single_child_streams_and_several_are_shown_line_by_line() {
         assert_eq!(told(None, &["a", "b\nc", "END"]).await, "ab\nc\n");
         let lines = told(Some("2 reader"), &["a", "b\nc", "END", "d"]).await;
         assert_eq!(lines, "[2 reader] ab\n[2 reader] c\n");
     }
 
     #[tokio::test]
-    async fn so_much_and_no_more_is_told_live() {
+    async fn live_output_of_a_child_is_limited() {
         let long = "ä".repeat(20_000);
         let told = told(None, &[&long, "more", "END"]).await;
         assert_eq!(
@@ -555,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_went_wrong_is_told_of_a_childs_loop() {
+    fn only_recoveries_of_a_child_are_reported() {
         assert!(!is_recovery(Transition::Continue(ContinueReason::NextTurn)));
         assert!(is_recovery(Transition::Continue(
             ContinueReason::MaxOutputTokensEscalate

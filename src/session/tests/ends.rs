@@ -1,4 +1,4 @@
-//! Ends of a turn that no client can bring about: the store is gone, a bug of ours, a tool that takes too long.
+//! Ends of a turn that no client can cause: a lost store, a bug of ours, a tool that takes too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,7 +21,7 @@ use crate::session::*;
 use crate::store::{FaultHook, WriteFault as DiskFault};
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
-/// The final updates of tool calls so far: status and text.
+/// Returns the final updates of tool calls so far: status and text.
 fn results(desk: &TurnFixture) -> Vec<(ToolCallStatus, String)> {
     let events = desk.seen.all().into_iter();
     let ended = events.filter_map(|event| match event {
@@ -32,7 +32,7 @@ fn results(desk: &TurnFixture) -> Vec<(ToolCallStatus, String)> {
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_ends_the_turns_that_run() {
+async fn a_lost_store_ends_running_turns() {
     let begun = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
     let model = scripted(json!([
@@ -53,7 +53,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     let mut running = desk.post(&session, "go").await.unwrap().unwrap();
     begun.notified().await;
     fails.store(true, Ordering::Relaxed);
-    // What is said elsewhere fills the memory.
+    // Events of another session fill the memory.
     let other = desk.session();
     let long = "x".repeat(9 << 20);
     let mut said = 0;
@@ -79,7 +79,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     desk.end().await;
 }
 
-/// A provider with a bug.
+/// A provider that panics.
 struct Panics;
 
 impl Provider for Panics {
@@ -93,7 +93,7 @@ impl Provider for Panics {
 }
 
 #[tokio::test]
-async fn a_bug_ends_its_turn_and_nothing_more() {
+async fn a_panicking_provider_ends_only_its_turn() {
     let desk = TurnFixture::with(Mode::Full, Arc::new(Panics), Vec::new(), None, None);
     let session = desk.session();
     for _ in 0..2 {
@@ -112,7 +112,7 @@ async fn a_bug_ends_its_turn_and_nothing_more() {
     desk.end().await;
 }
 
-/// A provider whose answer is counted and breaks off, while the client is far behind.
+/// A provider that reports usage and then breaks off, while the client is slow.
 struct BreaksOff {
     standing: Arc<AccountHealth>,
     pool: OnceLock<Arc<ByteBudget>>,
@@ -161,7 +161,7 @@ impl Provider for BreaksOff {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_cost_is_told_though_a_cancel_comes_before_its_circuit_can_be_told() {
+async fn usage_is_counted_if_a_cancel_precedes_the_circuit_event() {
     let policy = CircuitPolicy {
         failures: 1,
         rest: Duration::from_secs(60),
@@ -233,7 +233,7 @@ impl Tool for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
+async fn the_tool_time_limit_is_paused_while_a_person_is_asked() {
     let call = json!({"tool": {"name": "slow", "input": {"at": "x"}}});
     let exchanges = json!([
         {"when": {"step": 0}, "events": [call]},
@@ -242,7 +242,7 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
     let desk = TurnFixture::new(Mode::Ask, exchanges, vec![Arc::new(Slow)]);
     let session = desk.session();
     let handle = desk.post(&session, "go").await.unwrap().unwrap();
-    // The person takes an hour.
+    // The user takes an hour.
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let asked = desk.seen.all().into_iter().find_map(|event| match event {
         Event::ApprovalRequested(approval) => Some(approval.id),
@@ -265,9 +265,9 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
     desk.end().await;
 }
 
-/// R-PROV: the reason of the choice is shown, in each session once.
+/// R-PROV: the reason of the choice is announced once per session.
 #[tokio::test(start_paused = true)]
-async fn each_session_is_told_once_why_its_model_was_chosen() {
+async fn each_session_announces_once_why_its_model_was_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
     let desk = TurnFixture::new(Mode::Ask, exchanges, Vec::new());
     let told = || {
@@ -283,7 +283,7 @@ async fn each_session_is_told_once_why_its_model_was_chosen() {
         desk.ask(session, "hello").await;
         assert_eq!(told(), times);
     }
-    // Nor again when it is loaded anew.
+    // Nor again after it is reloaded.
     tokio::time::sleep(Duration::from_secs(2_000)).await;
     assert_eq!(desk.sessions.live_session_count(), 0);
     desk.ask(&one, "hello").await;

@@ -1,4 +1,4 @@
-//! Forks and reverts while the disk fails: what only the memory has is in no new session, and nothing is put back.
+//! Forks and reverts while the disk fails: changes that only memory has are neither forked nor reverted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::session::*;
 use crate::store::{FaultHook, StoreHealth, StoredEvent, WriteFault};
 
 #[tokio::test(start_paused = true)]
-async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
+async fn changes_that_are_not_on_disk_are_neither_forked_nor_reverted() {
     let fails = Arc::new(AtomicBool::new(false));
     let disk = fails.clone();
     let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));

@@ -1,4 +1,4 @@
-//! Sessions over a real store, without a model: what is found when one is loaded, and what stays when it goes.
+//! Sessions over a real store, without a model: what loading one finds, and what remains when it is unloaded.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use crate::workspace::{Workspace, WorkspaceShared};
 
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A server's sessions over a store in a folder of its own.
+/// A server's sessions, over a store in a folder of its own.
 struct LoadingFixture {
     sessions: SessionManager,
     passed: Passed,
@@ -33,7 +33,7 @@ struct LoadingFixture {
     folder: tempfile::TempDir,
 }
 
-/// What clients are told.
+/// Collects what clients receive.
 #[derive(Clone, Default)]
 struct Passed(Arc<Mutex<Vec<Event>>>);
 
@@ -93,7 +93,7 @@ impl SettingsSource for Plain {
 }
 
 impl LoadingFixture {
-    /// The session `ses_1` is stored with `events` of `turn_1` and `pending`.
+    /// Stores the session `ses_1` with `events` of `turn_1` and `pending`.
     async fn with(events: Vec<Event>, pending: Vec<PendingEvent>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let passed = Passed::default();
@@ -155,7 +155,7 @@ impl LoadingFixture {
         }
     }
 
-    /// Loads the session; what is open in it, and what was told meanwhile.
+    /// Loads the session. Returns its open approvals and the events that were published meanwhile.
     async fn load(&self) -> (Vec<ApprovalId>, Vec<Event>) {
         let loaded = self
             .sessions
@@ -223,7 +223,7 @@ fn ended(reason: TerminalReason) -> Event {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_question_is_counted_while_its_session_is_live_and_found_after() {
+async fn an_open_approval_is_counted_while_live_and_found_afterwards() {
     let events = vec![
         started(),
         wants_a_tool(),
@@ -243,7 +243,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
     assert_eq!(activity.borrow().approvals, 0, "unloaded");
     assert_eq!(found().await, Some("ses_1".into()));
 
-    // An answer makes the session live again, and is kept until the turn is resumed.
+    // A decision makes the session live again, and is kept until the turn is resumed.
     let decide = |reply| SessionCommand::Decide {
         approval: "appr_1".into(),
         decision: Decision::from_kind(DecisionKind::Deny),
@@ -256,7 +256,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
+async fn a_steer_of_a_lost_turn_is_returned_and_not_sent_to_another_turn() {
     let steer = PendingEvent::Steer {
         key: "s".to_owned(),
         turn: Some("turn_1".into()),
@@ -273,7 +273,7 @@ async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
+async fn a_steer_of_a_crashed_turn_is_returned_by_its_end() {
     let steer = PendingEvent::Steer {
         key: "s".to_owned(),
         turn: Some("turn_1".into()),
@@ -289,7 +289,7 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_of_an_earlier_turn_is_not_put_into_the_one_that_a_crash_has_cut() {
+async fn partial_text_of_an_earlier_turn_does_not_leak_into_a_crashed_turn() {
     let partial = |message: &str, turn: &str| PendingEvent::Partial {
         message: message.into(),
         before: 0,
@@ -323,7 +323,7 @@ async fn a_call_whose_result_was_lost_does_not_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_about_a_call_that_is_not_open_is_closed() {
+async fn an_approval_of_a_finished_call_is_closed() {
     let rig = LoadingFixture::with(
         vec![started(), asked(), ended(TerminalReason::StoreFailed)],
         Vec::new(),
@@ -346,7 +346,7 @@ async fn a_question_about_a_call_that_is_not_open_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
+async fn commands_are_rejected_when_neither_disk_nor_memory_can_store_them() {
     let events = vec![
         started(),
         wants_a_tool(),
@@ -391,7 +391,7 @@ async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
 /// R-SESS-2: what a load answers without the events is what they say.
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "how long it really takes is printed")]
-async fn a_long_session_is_shown_before_its_events_are_folded() {
+async fn a_long_session_loads_before_its_events_are_folded() {
     const EVENTS: usize = 100_000;
     for (end, resumable) in [
         (TerminalReason::Completed, None),
@@ -458,7 +458,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
 
 /// R-SESS-6.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
+async fn idle_sessions_are_unloaded_and_used_ones_stay() {
     const COUNT: usize = 1_000;
     let rig = LoadingFixture::with(vec![started(), ended(TerminalReason::Completed)], Vec::new()).await;
     rig.load().await;
@@ -497,7 +497,7 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     );
     tokio::time::sleep(IDLE).await;
     assert_eq!((rig.sessions.live_session_count(), locks()), (0, 0));
-    // They are there when they are wanted.
+    // They are loaded again on demand.
     rename(&ids[COUNT - 1]).await;
     let inspect = |reply| SessionCommand::Inspect { reply };
     let found = rig.sessions.send_request(&ids[COUNT - 1], inspect).await.unwrap();

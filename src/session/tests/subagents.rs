@@ -1,4 +1,4 @@
-//! Sub-agents as the session tells of them, with tools that no client can bring about.
+//! Sub-agents as the session reports them, with tools that no client can provide.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::domain::*;
 use crate::tool::delegate::Delegate;
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
-/// A tool that may finish on a cancel and never does; it says when it has begun.
+/// A tool that may finish after a cancel but never does. It notifies when it has begun.
 struct Stubborn(Arc<Notify>);
 
 impl Tool for Stubborn {
@@ -36,7 +36,7 @@ impl Tool for Stubborn {
     }
 }
 
-/// A tool that ends when it is told to.
+/// A tool that ends when it is notified.
 struct Until(Arc<Notify>);
 
 impl Tool for Until {
@@ -58,9 +58,9 @@ impl Tool for Until {
     }
 }
 
-/// Of three levels the middle one is cancelled, and both it and what runs below it use up the time to finish.
+/// Cancels the middle of three levels, while it and the level below use up their time to finish.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_cut_with_its_sub_agent_ends_once_and_before_the_call_above_it() {
+async fn nested_calls_of_a_cut_sub_agent_end_once_and_before_their_parent() {
     let begun = Arc::new(Notify::new());
     let call = |name: &str| json!({"tool": {"name": name, "input": {"at": "x"}}});
     let delegate = |input| json!({"tool": {"name": "delegate", "input": input}});

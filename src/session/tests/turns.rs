@@ -1,4 +1,4 @@
-//! Sessions as their callers see them, with a scripted model and tools of their own.
+//! Sessions as their callers see them, with a scripted model and tools of the test's own.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -29,13 +29,13 @@ use crate::workspace::{OnCancel, Workspace, WorkspaceShared};
 pub(super) struct TurnFixture {
     pub(super) sessions: SessionManager,
     pub(super) seen: SeenEvents,
-    /// The room for what is on its way to the client.
+    /// Bounds what is on its way to the client.
     pub(super) pool: Arc<ByteBudget>,
     writer: AbortOnDrop<()>,
     _dir: tempfile::TempDir,
 }
 
-/// What was passed on.
+/// Collects the published events.
 #[derive(Clone, Default)]
 pub(super) struct SeenEvents(Arc<Mutex<Vec<Event>>>);
 
@@ -51,7 +51,7 @@ impl EventSink for SeenEvents {
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {
-        // Of a disk that fails because the test wants it.
+        // The test makes the disk fail.
         assert!(message.contains("the session store"), "{code}: {message}");
     }
 }
@@ -124,12 +124,12 @@ impl SettingsSource for Fixed {
 }
 
 impl TurnFixture {
-    /// Sessions whose model plays `exchanges`, in order.
+    /// Creates sessions whose model plays `exchanges` in order.
     pub(super) fn new(mode: Mode, exchanges: Value, tools: Vec<Arc<dyn DynTool>>) -> Self {
         Self::with(mode, scripted(exchanges), tools, None, None)
     }
 
-    /// The same with any model, a time limit of the tools, and a disk that may fail.
+    /// Creates sessions with any model, a time limit for tools, and a disk that may fail.
     pub(super) fn with(
         mode: Mode,
         model: Arc<dyn Provider>,
@@ -178,7 +178,7 @@ impl TurnFixture {
         self.sessions.create_session(info, ContentChoice::default()).0
     }
 
-    /// Posts a prompt without waiting for anything.
+    /// Posts a prompt without waiting for its result.
     pub(super) fn post(
         &self,
         session: &SessionId,
@@ -205,7 +205,7 @@ impl TurnFixture {
     }
 }
 
-/// A model that plays `exchanges`, in order.
+/// Returns a model that plays `exchanges` in order.
 pub(super) fn scripted(exchanges: Value) -> Arc<dyn Provider> {
     let cassette = json!({"cassette": 1, "exchanges": exchanges}).to_string();
     Arc::new(Script::parse("script", &cassette).unwrap())
@@ -217,7 +217,7 @@ pub(super) struct Place {
     at: String,
 }
 
-/// A tool that has a bug wherever it is told.
+/// A tool that panics at the named place.
 struct Bomb;
 
 fn bomb(input: &Place, here: &str) {
@@ -257,7 +257,7 @@ impl Tool for Bomb {
     }
 }
 
-/// A tool that runs until it is stopped, and says when it has begun.
+/// A tool that runs until it is stopped, and notifies when it has begun.
 pub(super) struct Endless(pub(super) Arc<Notify>);
 
 impl Tool for Endless {
@@ -280,11 +280,11 @@ impl Tool for Endless {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
+async fn a_panicking_tool_fails_only_its_call() {
     let places = ["title", "effect", "preview", "run at once", "run"];
     for mode in [Mode::Full, Mode::Ask] {
         for place in places {
-            // Without a question there is no preview; with one, nobody is there to answer a good one.
+            // Without a question there is no preview; with one, nobody answers a good one.
             let asks_first = mode == Mode::Ask;
             if asks_first != (place == "preview") {
                 continue;
@@ -364,7 +364,7 @@ fn endless() -> (TurnFixture, Arc<Notify>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cost_that_is_not_known_is_not_zero() {
+async fn an_unknown_cost_is_not_zero() {
     let usage = |cost: Option<f64>| match cost {
         Some(cost) => json!({"usage": {"input": 1, "output": 1, "cost": cost}}),
         None => json!({"usage": {"input": 1, "output": 1}}),
@@ -386,7 +386,7 @@ async fn a_cost_that_is_not_known_is_not_zero() {
         ("two", dollars(1.0), dollars(2.0)),
         ("three", None, None),
         ("four", dollars(1.0), None),
-        // Unloaded and loaded again before this.
+        // The session is unloaded and loaded again before this step.
         ("five", dollars(1.0), None),
     ] {
         if prompt == "five" {
@@ -403,7 +403,7 @@ async fn a_cost_that_is_not_known_is_not_zero() {
     desk.end().await;
 }
 
-/// A tool whose preview never comes: a disk that hangs, say.
+/// A tool whose preview never returns, as on a disk that hangs.
 struct Unseen(Arc<Notify>);
 
 impl Tool for Unseen {
@@ -430,7 +430,7 @@ impl Tool for Unseen {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_obeyed_while_a_preview_is_made() {
+async fn a_cancel_interrupts_a_preview() {
     let begun = Arc::new(Notify::new());
     let call = json!({"tool": {"name": "unseen", "input": {"at": "x"}}});
     let exchanges = json!([{"events": [call], "repeat": true}]);
@@ -451,13 +451,13 @@ async fn a_cancel_is_obeyed_while_a_preview_is_made() {
 }
 
 #[tokio::test]
-async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
+async fn a_cancel_takes_effect_with_a_full_mailbox() {
     for named in [false, true] {
         let (desk, begun) = endless();
         let session = desk.session();
         let handle = desk.post(&session, "go").await.unwrap().unwrap();
         begun.notified().await;
-        // This task does not yield: the actor takes none of these meanwhile.
+        // This task does not yield, so the actor takes none of these meanwhile.
         let mut answers = Vec::new();
         loop {
             let (reply, answer) = oneshot::channel();
@@ -481,13 +481,13 @@ async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
+async fn a_model_chosen_while_a_turn_begins_stays_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
     let desk = TurnFixture::new(Mode::Full, exchanges, Vec::new());
     let session = desk.session();
     desk.ask(&session, "one").await;
     let handle = desk.post(&session, "two");
-    // Both are in the mailbox before the turn has told whom it asks.
+    // Both are in the mailbox before the turn has announced its model.
     let (reply, set) = oneshot::channel();
     let model = Some("other/two".to_owned());
     let effort = None;
@@ -505,14 +505,14 @@ async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
         models.collect::<Vec<_>>()
     };
     assert_eq!(told(), ["script/one", "other/two"]);
-    // The next turn asks the one that was chosen, and says which that is.
+    // The next turn calls the chosen model, and announces it.
     desk.ask(&session, "three").await;
     assert_eq!(told(), ["script/one", "other/two", "script/one"]);
     desk.end().await;
 }
 
 #[tokio::test]
-async fn a_cancel_means_the_prompt_before_it_and_not_the_one_after() {
+async fn a_cancel_applies_to_the_prompt_before_it() {
     let (desk, begun) = endless();
     let session = desk.session();
     let first = desk.post(&session, "one");
@@ -521,7 +521,7 @@ async fn a_cancel_means_the_prompt_before_it_and_not_the_one_after() {
     let turn = stale.turn.clone();
     let ended = stale.wait_for_outcome().await.unwrap();
     assert_eq!(ended.end.reason, TerminalReason::AbortedStreaming);
-    // With no turn, and with that of the past, it does nothing.
+    // Without a turn, or with a finished one, it does nothing.
     desk.sessions.cancel_turn(&session, None);
     let second = desk.post(&session, "two");
     desk.sessions.cancel_turn(&session, Some(&turn));

@@ -1,7 +1,7 @@
-//! Whether one tool call may run: the hooks, the rules and the person, in this order.
+//! Whether one tool call may run: hooks, rules and the user, in this order (I9).
 //!
-//! What is allowed is what runs: edited arguments are prepared and judged again, and an effect that has grown since the
-//! question is refused. Running it is `calls`'.
+//! What was allowed is what runs. Edited arguments are prepared and judged again, and an effect that has grown since
+//! the question is refused. Running the call is `calls`'s job.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::workspace::checkpoint;
 pub(super) enum Permission {
     Granted(Box<dyn PreparedCall>),
     Refused(ToolCallStatus, String),
-    /// Edited arguments that do not fit.
+    /// The edited arguments are invalid.
     Invalid(String),
 }
 
@@ -33,8 +33,8 @@ impl Permission {
     }
 }
 
-/// Asks the hooks before the person, so that people approve what runs. What a hook changed is checked like what the
-/// model wrote. A call that an earlier turn has asked about was judged then.
+/// Runs the hooks before the approval, so that people approve what runs. Arguments that a hook changed are checked like
+/// the model's. A carried call was judged by its hooks in the earlier turn.
 pub(super) async fn run_permission_hooks(
     cx: &TurnContext,
     call: &mut ToolRun,
@@ -65,7 +65,7 @@ pub(super) async fn run_permission_hooks(
     Ok((permission, None))
 }
 
-/// Rules first, then a person where they say so.
+/// Judges the call by rules, then asks the user if the rules say so.
 pub(super) async fn request_permission(
     cx: &TurnContext,
     call: &mut ToolRun,
@@ -81,7 +81,7 @@ pub(super) async fn request_permission(
         cx.port.judge_effect(&call.name, effect.clone(), open).await?,
         &unkept,
     ) {
-        // R-ERR-2: without its old content an edit cannot be taken back.
+        // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
         (Judgement::Allow, Some(why)) => Judgement::Ask {
             why: format!("its old content cannot be kept, so the change could not be reverted: {why}"),
             risk: Risk::High,
@@ -95,7 +95,7 @@ pub(super) async fn request_permission(
         Judgement::Ask { why, risk, rule } => {
             let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
-                // What cannot be previewed cannot be done: an edit that does not apply, say.
+                // A change that cannot be previewed cannot be made, such as an edit that does not apply.
                 Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
             };
             let question = ApprovalQuestion {
@@ -117,7 +117,7 @@ pub(super) async fn request_permission(
     }
 }
 
-/// Why what the files hold that a call writes cannot be kept; none where it can.
+/// Returns why the current content of the files that a call writes cannot be stored, or `None` if it is stored.
 async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
     if effect.kind != EffectKind::Write {
         return None;
@@ -126,7 +126,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
     let kept = run_blocking(move || {
         for path in paths {
             path.to_str().ok_or("its name is not UTF-8")?;
-            // What cannot be read is the call's own failure.
+            // An unreadable file is reported by the call itself.
             let found = checkpoint::inspect_file(&path);
             let bytes = found.ok().and_then(|found| found.bytes).unwrap_or_default();
             checkpoints.store_content(&bytes)?;
@@ -136,9 +136,10 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
     kept.await.ok()?.err()
 }
 
-/// What the person who is asked is shown. An error is for the model, and may quote the file or its neighbours:
-/// of what may not be read without asking, the person is asked without a preview, and the call itself says
-/// what is wrong once it is allowed (R-SEC, I9).
+/// Builds the preview for the approval. The error is for the model and may quote the file or its neighbors.
+///
+/// For a file that may not be read without asking, a failed preview is left out instead. The call reports the problem
+/// itself once it is allowed (R-SEC, I9).
 async fn build_preview(
     cx: &TurnContext,
     call: &ToolRun,
@@ -174,14 +175,15 @@ async fn ask_for_approval(
     waiting.diff = preview.diff;
     waiting.locations = preview.locations;
     if call.note.is_some() {
-        // What a hook changed is what the person is asked about.
+        // The user approves the arguments as the hook changed them.
         waiting.input = call.input.as_ref().ok().cloned();
     }
     cx.port.emit_event(Event::ToolCall(waiting)).await?;
     let approved = question.effect.clone();
     match cx.port.request_approval(question).await? {
+        // Resolve again: the file system may have changed while the question was open.
         ApprovalOutcome::Allow { input: None } => match resolve_effect(cx, call, prepared.as_ref()).await {
-            // A link swapped while the person was reading, say: what was approved is no longer what would be.
+            // For example, a link was swapped meanwhile. The call would now do something else than what was approved.
             Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
                 "the files of this call changed while it awaited approval; read them again".to_owned(),
@@ -200,7 +202,7 @@ async fn ask_for_approval(
     }
 }
 
-/// The person changed the arguments: they are checked like the model's, and a rule that denies still does.
+/// Applies arguments that the user edited. They are checked like the model's, and a denying rule still denies.
 async fn apply_edited_arguments(
     cx: &TurnContext,
     call: &mut ToolRun,
@@ -216,12 +218,13 @@ async fn apply_edited_arguments(
         Err(refused) => return Ok(refused),
     };
     match cx.port.judge_effect(&call.name, effect.clone(), None).await? {
+        // The user has just decided about exactly these arguments, so a rule that asks has its answer.
         Judgement::Allow | Judgement::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
     }
 }
 
-/// What runs is held to the paths that were judged.
+/// Grants the call, and binds it to the paths that were judged.
 fn grant_permission(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
     call.judged = Some(effect.paths.into());
     Permission::Granted(prepared)
@@ -238,7 +241,7 @@ async fn resolve_effect(
     {
         let context = tool_context(cx, call, None);
         let found = run_blocking(move || context.workspace.look_up_files(&context.cwd, &files));
-        // Without findings nothing in the line is free.
+        // Without findings, no part of the command runs unasked.
         effect.findings = found.await.ok();
     }
     Ok(effect)
