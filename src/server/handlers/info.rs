@@ -1,4 +1,4 @@
-//! What can be looked at: models, tools, kept content, metrics, configuration.
+//! Read-only methods: models, agents, commands, tools, kept content, metrics; also circuits and the configuration.
 
 use std::collections::BTreeMap;
 
