@@ -19,7 +19,7 @@ pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Shared JSON, stored as what it is.
+/// Shared JSON, stored inline.
 #[derive(Clone, Debug)]
 pub(super) struct Json(pub(super) Arc<Value>);
 
@@ -35,14 +35,13 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Present JSON, `null` included; an absent field is none.
+/// Reads a present field, `null` included; an absent field is `None`.
 pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
-/// Shared text.
 #[derive(Clone, Debug)]
 pub(super) struct SharedText(pub(super) Arc<str>);
 
