@@ -129,6 +129,7 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
             .join("\n"),
         None => loaded.file.text,
     };
+    // A known key in the file must reach no model and no store (I15).
     let redactor = &state.sessions.services().redactor;
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();

@@ -81,6 +81,7 @@ impl ClientEditor {
 
     /// Sets the client; requests can be sent from now on.
     pub(super) fn set_client(&self, client: tower_lsp::Client) {
+        // Set once only: the service is built once.
         let _ = self.requests.set(client);
     }
 
@@ -138,6 +139,7 @@ impl EditorLink for ClientEditor {
             Ok(match failed {
                 Some(failed) => Some(one_line(&failed.reason, 300)),
                 None if answer.saved.contains(&uri) => None,
+                // Fail closed: a document counts as saved only if the client says so.
                 None => Some("the editor did not report whether it saved the file".to_owned()),
             })
         })

@@ -53,6 +53,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let Some(id) = request.id().cloned() else {
+            // An `initialized` before the answer to `initialize` does not open the gate.
             self.open |= request.method() == "initialized" && self.answered.load(Ordering::Relaxed);
             return self.inner.call(request).boxed();
         };

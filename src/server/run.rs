@@ -116,6 +116,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         outbox.clone(),
         configured,
     ));
+    // Like `status`, this task ends when its handle is dropped.
     let signals = spawn(end_on_signal(root.clone()));
     let (service, socket) = service::build(state.clone());
     let (requests, answers) = socket.split();
@@ -128,6 +129,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         outbox,
         root,
         options: transport::ConnectionOptions {
+            // These answer with the result of a turn, which ends by itself once it is cancelled.
             exempt: &[method::PROMPT, method::RESUME_TURN, method::COMPACT],
             ..transport::ConnectionOptions::default()
         },

@@ -122,6 +122,7 @@ pub(super) async fn tell_status(
         }
         let works = health == StoreHealth::Ok;
         tokio::select! { biased;
+            // An error means that the session manager is gone: the server ends.
             changed = activity.changed() => if changed.is_err() { return },
             _ = standing.changed() => {}
             _ = circuits.changed() => {}

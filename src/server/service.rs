@@ -112,6 +112,7 @@ impl LanguageServer for Service {
     }
 
     async fn initialized(&self, _: InitializedParams) {
+        // Trust comes first: it decides which settings of a folder apply.
         for folder in self.state.folders() {
             self.state.learn_trust(&folder).await;
         }
@@ -126,6 +127,7 @@ impl LanguageServer for Service {
     async fn did_open(&self, params: DidOpenTextDocumentParams) {
         let uri = params.text_document.uri.as_str().to_owned();
         documents::did_open(&self.state, params);
+        // Only the disk access waits: the document itself is updated before the first await, in order of arrival.
         documents::compare_with_file(&self.state, uri).await;
     }
 

@@ -254,6 +254,7 @@ impl WriteBatch<'_> {
             tally.effect.spent = Some(spent);
         }
         let id = event_id(num, op.seq);
+        // A number that is taken keeps its first event.
         let stored = self.execute_cached(
             "INSERT OR IGNORE INTO events (id, turn, at_ms, kind, json) VALUES (?, ?, ?, ?, ?)",
             params![

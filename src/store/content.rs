@@ -122,6 +122,7 @@ impl Spool {
     /// # Errors
     /// An I/O error of the file.
     pub fn append_text(&mut self, text: &str) -> Result<(), StoreError> {
+        // The note at the end is not counted, so `bytes` never exceeds `most` here.
         let room = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
         let fits = match self.cut {
             0 => text::prefix_within(text, room),

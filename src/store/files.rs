@@ -55,6 +55,7 @@ impl DataDir {
 /// Returns `name` if it is one plain path component. Session ids and content names also come from clients.
 pub(super) fn validate_name(name: &str) -> Result<&str, StoreError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    // A leading dot would allow `.` and `..`, which leave the folder.
     if name.is_empty() || name.len() > 128 || name.starts_with('.') || !name.chars().all(plain) {
         return Err(StoreError::BadName(crate::base::text::one_line(name, 80)));
     }

@@ -233,6 +233,7 @@ pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(
     let writer = StoreWriter::new(folder, outlet, health).with_checkpoint_thread();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
         runtime.block_on(drive_writer(writer, writes));
+        // The receiver may be gone: waiting for the end is optional.
         let _ = tell.send(());
     })?;
     Ok((handle, StoreThread { ended, thread }))
@@ -282,6 +283,7 @@ async fn drive_writer(mut writer: StoreWriter, mut writes: mpsc::Receiver<StoreW
                 }
             },
         };
+        // Zero means that all handles are dropped.
         if received == 0 {
             break;
         }

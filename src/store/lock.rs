@@ -144,6 +144,7 @@ impl Locks {
             files::private_folder(parent).map_err(failed)?;
         }
         loop {
+            // Not truncated on opening: the file may name another holder.
             let mut file = files::private_file()
                 .read(true)
                 .append(true)

@@ -340,6 +340,7 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn spent_elsewhere(&self, day: i64) -> Result<Vec<(String, Cost, Cost)>, StoreError> {
+        // A running server knows its own share better than the database does.
         let server = self.folder.server_id().to_owned();
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -604,6 +605,7 @@ fn read_page(
     let (sql, from, to) = match window {
         Window::After(seq) => (FORWARD, event_id(num, seq), last),
         Window::Before(seq) => (BACKWARD, event_id(num, seq), first),
+        // One past the last possible id, because the query excludes its bound.
         Window::Tail => (BACKWARD, last + 1, first),
     };
     let mut statement = connection.prepare_cached(sql)?;
@@ -628,6 +630,7 @@ fn read_page(
     page.take(found);
     match window {
         Window::After(seq) => {
+            // An empty page still has two sides: look from the edge that was requested.
             let edge = page.span.map_or(seq.saturating_add(1), |(first, _)| first);
             page.more_before = has_event_beyond(connection, BACKWARD, num, edge)?;
         }

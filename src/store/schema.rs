@@ -148,6 +148,7 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreErro
         Err(error) => return Err(StoreError::from_io("looking for", path, error)),
     }
     let connection = open(path, BUSY)?;
+    // Readers never write, not even by mistake.
     connection.pragma_update(None, "query_only", true)?;
     Ok(Some(connection))
 }

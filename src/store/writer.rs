@@ -418,6 +418,7 @@ impl StoreWriter {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::from_io("removing", content, error));
             }
+            // A session without kept content has no folder.
             Ok(()) | Err(_) => {}
         }
         if let Some(fault) = self.faults.as_mut().and_then(|hook| hook()) {

@@ -144,6 +144,7 @@ fn classify_members(members: Members<Value>) -> ClientMessage {
     if members.result.is_some() || members.error.is_some() {
         return refused("both a request and an answer".into());
     }
+    // An unusable id must not turn a request into a notification: a notification gets no answer (I1).
     if let (Some(given), None) = (&members.id, &id) {
         return refused(given.why_no_id().into());
     }
@@ -286,6 +287,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+        // The library represents numeric ids as `i64`.
         Ok(i64::try_from(number).map_or(Scalar::OtherNumber, Scalar::Int))
     }
 
@@ -438,6 +440,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
                 copied = rest;
             }
             Some(_) => rest = at + 6,
+            // Another escape, such as `\\`: its second character must not start an escape.
             None => rest = (at + 2).min(text.len()),
         }
     }

@@ -111,6 +111,7 @@ impl Outbox {
     pub fn push_response(&self, response: &Response, group: Option<u64>) {
         let body = serde_json::to_vec(response).unwrap_or_else(|error| {
             tracing::error!(%error, "answer cannot be serialised");
+            // The request still gets its one answer (I1).
             let failed = super::message::internal_error("answer cannot be serialised");
             serde_json::to_vec(&Response::from_error(response.id().clone(), failed)).unwrap_or_default()
         });
@@ -135,6 +136,7 @@ impl Outbox {
         let mut state = self.lock();
         if state.phase == OutboxPhase::Running {
             state.phase = OutboxPhase::Finishing;
+            // No later push will release what is held.
             state.queue.release_all();
         }
         self.wake_writer(state, WakeHint::Ready);
@@ -146,6 +148,7 @@ impl Outbox {
         state.phase = OutboxPhase::Closed;
         state.queue.clear();
         self.wake_writer(state, WakeHint::Ready);
+        // A closed outbox always has room, so callers that wait must look again.
         self.shared.room.notify_waiters();
     }
 
@@ -171,6 +174,7 @@ impl Outbox {
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.phase == OutboxPhase::Closed || state.queue.unbounded_bytes() < UNBOUNDED_LIMIT;
+        // Remembered, so that the writer notifies only if a caller waits.
         state.awaited |= !has_room;
         has_room
     }
@@ -186,6 +190,7 @@ impl Outbox {
                 OutboxFrame::Slots => return true,
                 OutboxFrame::End => return false,
                 OutboxFrame::Nothing { until } => {
+                    // Set under the lock that the wait releases, so that no push in between is missed.
                     state.sleeper = Some(Sleeper {
                         until,
                         kind: SleeperKind::Thread,
@@ -261,6 +266,7 @@ impl Outbox {
             self.shared.room.notify_waiters();
         }
         match state.phase {
+            // Frames from before the end still leave.
             _ if !batch.is_empty() => OutboxFrame::Slots,
             OutboxPhase::Running => OutboxFrame::Nothing {
                 until: state.queue.next_due(),
@@ -284,6 +290,7 @@ impl Outbox {
         }
         // Cleared here, so that further pushes do not wake the writer again.
         state.sleeper = None;
+        // Unlocked before the notification, so that the writer does not wake up to a held lock.
         drop(state);
         match sleeper.kind {
             SleeperKind::Thread => self.shared.thread.notify_one(),

@@ -53,6 +53,7 @@ impl Parent {
                 if fd.readable().await.is_ok() {
                     return;
                 }
+                // An error of the reactor does not mean that the process has ended.
                 self.poll_exit().await;
             }
             ParentWatch::Looking => self.poll_exit().await,

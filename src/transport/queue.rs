@@ -181,6 +181,7 @@ impl OutboundQueue {
         }
         match item {
             Outgoing::Response { body, group } => {
+                // Held deltas were pushed earlier, so they leave first (R-WIRE-1).
                 match group {
                     Some(group) => self.release_group(group),
                     None => self.release_all(),
@@ -189,6 +190,7 @@ impl OutboundQueue {
                 WakeHint::Ready
             }
             Outgoing::Notification { body, group, permit } => {
+                // Held deltas of the group were pushed earlier, so they leave first.
                 group.into_iter().for_each(|group| self.release_group(group));
                 self.enqueue_frame(new_whole_frame(body, permit), group);
                 WakeHint::Ready
@@ -258,6 +260,7 @@ impl OutboundQueue {
         text: &[u8],
         now: Instant,
     ) -> WakeHint {
+        // Sweeps only before a group is added: known groups pay nothing.
         if self.groups.len() >= self.sweep_at && !self.groups.contains_key(&group) {
             self.sweep_groups(now);
         }
@@ -267,10 +270,12 @@ impl OutboundQueue {
                 entry.held[at].1.merge_text(text, slot.permit);
                 return WakeHint::Nothing;
             }
+            // The held slot is full, so it leaves first; the new text gets a slot of its own.
             self.release_one(group, at);
         }
         let entry = self.groups.entry(group).or_default();
         if let Some(newest) = entry.newest
+            // A newest slot that has left is below `first`, and takes no more text.
             && let Some(at) = newest.checked_sub(self.first)
             && let Some(waiting) = usize::try_from(at).ok().and_then(|at| self.ready.get_mut(at))
             && waiting.can_merge(stream, text)

@@ -297,6 +297,7 @@ where
         };
         tokio::select! {
             biased;
+            // In order of priority: the end, then finished answers, then new work.
             () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { End::PipeBroken } else { End::Cancelled }),
             () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
@@ -308,6 +309,7 @@ where
         let body = match input {
             Ok(Some(FrameItem::Frame(body))) => body,
             Ok(Some(FrameItem::Bad(bad))) => {
+                // A bad frame has no readable id, so the answer carries null.
                 let code = match bad {
                     BadFrame::Header(_) => ErrorCode::ParseError,
                     BadFrame::TooLarge { .. } => ErrorCode::InvalidRequest,
@@ -325,6 +327,7 @@ where
             }
         };
         let verdict = classify_message(&body);
+        // The request owns its data: free the body, up to 32 MiB, before the handler runs.
         drop(body);
         match verdict {
             ClientMessage::Call(request) => return self.handle_request(request).await,
@@ -396,6 +399,7 @@ where
 
     async fn dispatch_request(&mut self, id: Id, request: Request) {
         let method = request.method();
+        // Two live requests with one id could not be told apart, neither by answers nor by cancels.
         if self.live.contains_key(&id) {
             let why = invalid_request_error("id is that of a running request");
             return self.send_response(Response::from_error(id, why));
@@ -407,6 +411,7 @@ where
         // Set on arrival, not on success: the client may send `exit` before the answer is ready.
         self.after_shutdown |= method == "shutdown";
         let initialize = method == "initialize";
+        // Only the first `initialize` names the process to watch.
         if initialize && self.parent.is_none() {
             let pid = request
                 .params()
@@ -455,6 +460,7 @@ where
             id.map(|id| Response::from_error(id, internal_error(why)))
         };
         let service = &mut self.service;
+        // Both the call itself and its future can panic.
         let called = CANCEL.sync_scope(token.clone(), || {
             catch_unwind(AssertUnwindSafe(|| service.call(request)))
         });
@@ -497,6 +503,7 @@ where
 
     /// Sends what a handler passed to the library's client before it answered, so that it leaves before the answer.
     fn pass_on_requests(&mut self) {
+        // Bounded: a service that always has another request must not hold back the answer.
         for _ in 0..TO_CLIENT {
             match next_of(&mut self.requests).now_or_never() {
                 Some(request) => self.send_to_client(request),
@@ -526,6 +533,7 @@ where
 
     fn open(&mut self) {
         if self.handshake.answered && self.handshake.said {
+            // Cleared, so that later answers do not open the outbox again.
             self.handshake.said = false;
             self.outbox.open();
         }
@@ -533,6 +541,7 @@ where
 
     /// Waits until `deadline` for `on_end`, and then for the last answers of handlers.
     async fn drain_handlers(&mut self, on_end: impl Future<Output = ()>, deadline: Instant) {
+        // Exempt handlers keep running: `on_end` interrupts them, so that they can answer with a result.
         for call in self.live.values().filter(|call| !call.exempt) {
             call.token.cancel();
         }
@@ -632,6 +641,7 @@ async fn run_with_grace(
     };
     tokio::select! {
         biased;
+        // An answer that is ready takes precedence over the end of the grace period.
         response = &mut handler => response,
         () = over => Some(Response::from_error(id, cancelled_error())),
     }

@@ -93,6 +93,7 @@ pub fn raise_open_files() -> Option<u64> {
     };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => wanted,
+        // Not fatal: the server then works with the old limit.
         Err(error) => {
             tracing::warn!(%error, "limit of open files cannot be raised");
             limit.current
@@ -115,6 +116,7 @@ impl StdinReader {
     /// # Errors
     /// The OS error if the stop pipe or the thread cannot be created.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        // Close-on-exec: a child with a copy of the write end would keep the thread alive.
         let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (sender, chunks) = mpsc::channel(READS_AHEAD);
         std::thread::Builder::new()
@@ -152,6 +154,7 @@ fn read_all(fd: &OwnedFd, stopped: &OwnedFd, sender: &mpsc::Sender<io::Result<By
     let mut buffer = vec![0; READ];
     while wait_for_input(fd, stopped) {
         let read = match rustix::io::read(fd, &mut buffer) {
+            // Returning drops the sender, which tells the receiver about the end of input.
             Ok(0) => return,
             Ok(length) => Ok(Bytes::copy_from_slice(&buffer[..length])),
             // Another process that shares the descriptor may have made it non-blocking: poll again.
@@ -159,6 +162,7 @@ fn read_all(fd: &OwnedFd, stopped: &OwnedFd, sender: &mpsc::Sender<io::Result<By
             Err(error) => Err(error.into()),
         };
         let failed = read.is_err();
+        // Blocks while `READS_AHEAD` chunks wait, which presses back on the client.
         if sender.blocking_send(read).is_err() || failed {
             return;
         }
@@ -207,6 +211,7 @@ impl Write for StdoutWriter {
         }
     }
 
+    // Writes go straight to the descriptor, so there is nothing to flush.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -71,12 +71,14 @@ struct WriterGuard {
     outbox: Outbox,
     root: CancellationToken,
     clean: bool,
+    // Dropping it completes the [`FrameWriter`] future.
     _end: oneshot::Sender<()>,
 }
 
 impl Drop for WriterGuard {
     fn drop(&mut self) {
         if !self.clean {
+            // Releases all bytes, so that no sender waits for a writer that is gone.
             self.outbox.close();
             self.root.cancel();
         }

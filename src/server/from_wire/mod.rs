@@ -147,6 +147,7 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Inqu
         }
         (Some(by), false) => InquiryAnswer::RaiseBy(by),
         (None, true) => InquiryAnswer::Reply(InquiryReply::Stop),
+        // Only the session knows the limit, so it decides whether this answer fits.
         (None, false) => InquiryAnswer::Reply(InquiryReply::Accept),
     };
     Ok((InquiryId::from(limit_id), answer))

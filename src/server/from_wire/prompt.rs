@@ -120,6 +120,7 @@ fn empty_prompt_error() -> RequestError {
 }
 
 fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
+    // Only the form is checked: an unsaved document has a URI like `untitled:1`.
     match Url::parse(&uri) {
         Ok(_) => Ok(uri),
         Err(_) => Err(RequestError::invalid_param(

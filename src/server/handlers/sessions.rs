@@ -64,11 +64,13 @@ impl Service {
         if let Some(model) = &chosen.model {
             self.check_model(&info, model).await?;
         }
+        // A remembered model is checked there, and causes a warning instead of an error.
         let choice = if params.remembered {
             self.with_last_choice(&info, chosen.clone()).await
         } else {
             chosen.clone()
         };
+        // Only the user's own choice is remembered, not the values filled in from the last one.
         self.state.sessions.remember_choice(&info, chosen);
         let (model, effort) = (choice.model.clone(), choice.effort.clone());
         let (id, mode) = self.state.sessions.create_session(info, choice);
@@ -166,6 +168,7 @@ impl Service {
         let id = session_param(&params.session_id);
         let store = &self.state.sessions.services().store;
         if let Some(row) = store.reader.read_session(&id).await.map_err(store_failed)? {
+            // Trust comes first: it decides which settings the session loads.
             self.state.learn_trust(row.folder.as_ref()).await;
         }
         let read_only = params.read_only;
@@ -243,6 +246,7 @@ impl Service {
     pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
         let params: ExportSessionParams = self.parse_params(params)?;
         let id = session_param(&params.session_id);
+        // Read-only needs no lock, so it also exports a session that another server has open.
         let load = |reply| SessionCommand::Load {
             read_only: true,
             reply,

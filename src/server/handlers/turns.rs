@@ -20,6 +20,7 @@ impl Service {
     pub(in crate::server) async fn run_prompt(&self, params: Value) -> Result<PromptResult> {
         let params: PromptParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
+        // Before the first await, so that prompts keep their order.
         let content = documents::load_prompt_content(&self.state, params.prompt)?;
         let handle = self
             .ask_session(&session, |reply| SessionCommand::Prompt { content, reply })
@@ -108,6 +109,7 @@ impl Service {
         let cancelled = cancel_token();
         let mut outcome = std::pin::pin!(handle.wait_for_outcome());
         tokio::select! { biased;
+            // A turn that has ended gets its normal answer, even if a cancel arrives at the same time.
             ended = &mut outcome => return Ok(to_prompt_result(ended)?),
             () = cancelled.cancelled() => {}
         }

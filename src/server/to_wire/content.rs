@@ -155,6 +155,7 @@ pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
 pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
     let at_end = offset + raw.len() as u64 >= bytes;
     let mut used = raw.len();
+    // A character that the end of the piece cuts is left for the next piece.
     if !at_end && let Some(open) = open_character(raw) {
         used -= open;
     }

@@ -32,6 +32,7 @@ impl Export {
                 Self::Json(told, Vec::new())
             }
             ExportFormat::Markdown => {
+                // Results of `write!` are ignored below: writing into a `String` cannot fail.
                 let title = state.title.as_deref().unwrap_or("(no prompt yet)");
                 let mut out = format!("# {}\n\n", one_line(title, 200));
                 let _ = writeln!(out, "- session: `{session}`\n- folder: `{}`", state.cwd);
@@ -59,7 +60,9 @@ impl Export {
                 in_page: false,
             }))),
             Self::Markdown(out) => match &stored.event {
+                // Hidden messages are for the model only.
                 Event::Message(said) if !said.hidden => write_message(out, said),
+                // Earlier updates of the call have no output.
                 Event::ToolCall(update) if update.status.is_final() => tool_call(out, update),
                 Event::TurnEnded(end) => turn_ended(out, end),
                 _ => {}

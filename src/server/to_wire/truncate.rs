@@ -67,6 +67,7 @@ impl FieldBudget {
     pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
         let text = content::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
+        // The tail comes from the rest, so that it never overlaps with the head.
         let rest = &text[head.len()..];
         let tail = self.take_suffix(rest);
         let mut cut = (!rest.is_empty()).then(|| self.build_reference("output", text.len()));
@@ -106,6 +107,7 @@ impl FieldBudget {
             name.to_owned(),
             self.build_reference(&content::path(parent, name), whole.len()),
         );
+        // Shortens in steps, so that as much as possible of the strings stays.
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
             .into_iter()
             .filter(|longest| *longest < room)
@@ -122,6 +124,7 @@ impl FieldBudget {
 
     /// Fits a line for the user. A line that is too long is cut without a reference.
     pub(super) fn fit_line(&mut self, text: &str) -> String {
+        // Bounds the work on a huge text; the exact cut follows.
         let begin = prefix_within(text, 2 * LINE);
         let clean = strip_control_characters(begin);
         let head = fitting_prefix(&clean, LINE, self.left);

@@ -22,6 +22,7 @@ const ERROR_TEXT: usize = 2 * 1024;
 
 /// Converts an error for clients.
 pub fn error_data(error: &AgentError) -> wire::ErrorData {
+    // Destructured, so that a new field does not compile until its wire form is decided.
     let AgentError {
         code,
         class,
