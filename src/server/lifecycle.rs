@@ -70,7 +70,7 @@ where
         } else {
             request
         };
-        // The library gives `InvalidRequest` for a second `initialize` and for anything after `shutdown`.
+        // The library answers `InvalidRequest` to a second `initialize` and to anything after `shutdown`.
         let again = initialize && !self.shut;
         let answered = self.answered.clone();
         let answering = self.inner.call(request);

@@ -163,7 +163,7 @@ impl Spool {
     }
 }
 
-/// Gives all files below `from` a second name below `to`. A missing `from` is not an error.
+/// Creates a second name below `to` for all files below `from`. A missing `from` is not an error.
 fn link_all(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
     let entries = match fs::read_dir(from) {
         Ok(entries) => entries,

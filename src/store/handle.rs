@@ -144,7 +144,6 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::Closed`] if the writer has ended.
-    /// [`StoreError::Closed`].
     pub fn reserve(&self) -> impl Future<Output = Result<WritePermit, StoreError>> + Send + 'static {
         let queue = self.queue.clone();
         async move {

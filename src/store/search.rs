@@ -98,7 +98,7 @@ fn split_words(query: &str) -> Vec<String> {
         .collect()
 }
 
-/// Builds an expression that matches the words as a phrase. The last word may be incomplete, as it is while the user
+/// Builds an expression that requires all words in one text. The last word may be incomplete, as it is while the user
 /// types.
 fn build_match_expression(words: &[String]) -> String {
     // Quoted, so that no word acts as an operator of the query language.

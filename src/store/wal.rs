@@ -50,13 +50,13 @@ impl WalCheckpointer {
             self.next = self.next.min(size + STEP);
             return;
         }
-        // One checkpoint at a time: a second one would only wait for the first.
+        // SQLite runs one checkpoint at a time; a second one would fail as busy.
         if self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
         self.next = size + STEP;
         if size > MOST {
-            // TRUNCATE blocks the writer until the log is empty.
+            // On the writer's own connection: it waits here, so the log cannot grow meanwhile.
             let _ = checkpoint_wal(writer, "TRUNCATE");
         } else if !self.threaded {
             let _ = checkpoint_wal(writer, "PASSIVE");

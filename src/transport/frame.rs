@@ -552,12 +552,12 @@ mod tests {
                 text("Content-Length: 2Content-Length: 2\r\n\r\nhi"),
                 vec!["H", "Fhi"],
             ),
-            // Each bad header has its answer.
+            // Each bad header is reported.
             (
                 text("Content-Length: x\r\n\r\nContent-Length: y\r\n\r\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "H", "Fhi"],
             ),
-            // Garbage: one answer, then on.
+            // Garbage: reported once, then skipped.
             (
                 text("hello\nworld\n\n\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "Fhi"],
@@ -580,7 +580,7 @@ mod tests {
                 b"\xef\xbb\xbfContent-Length: 2\r\n\r\nhi".to_vec(),
                 vec!["H", "Fhi"],
             ),
-            // A body shorter or longer than its header says.
+            // A body shorter or longer than its header claims.
             (
                 text("Content-Length: 2\r\n\r\nhixContent-Length: 2\r\n\r\nho"),
                 vec!["Fhi", "H", "Fho"],
@@ -589,7 +589,7 @@ mod tests {
                 text("Content-Length: 4\r\n\r\nhiContent-Length: 2\r\n\r\nhoContent-Length: 2\r\n\r\nha"),
                 vec!["FhiCo", "H", "Fha"],
             ),
-            // A bad line behind the length: the body can be skipped.
+            // A bad line after the length: the body can be skipped.
             (
                 text("Content-Length: 2\r\nrubbish\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
                 vec!["H", "Fho"],

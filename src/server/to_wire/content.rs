@@ -30,7 +30,7 @@ pub enum ContentPointer {
         /// Path of the field.
         path: String,
     },
-    /// Content kept in a file of this name; [`kept_piece`] shows it.
+    /// Content kept in a file of this name, which the store reads.
     Kept(String),
 }
 

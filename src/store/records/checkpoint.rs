@@ -1,4 +1,4 @@
-//! Disk shapes of what turns changed: the kept states of files, and what was told of them.
+//! Records of file changes by turns: the states of the files, and the notification about them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Disk shapes of the durable events, one per variant, and the exhaustive way there and back.
+//! Records of the durable events, one per variant, with exhaustive conversions in both directions.
 
 use std::sync::Arc;
 

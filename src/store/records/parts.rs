@@ -1,7 +1,7 @@
-//! Disk shapes of what events are made of: approvals, errors, usage, places, and shared JSON and text.
+//! Records of the parts of events: approvals, errors, usage, locations, and shared JSON and text.
 //!
 //! Every converter takes its source apart field by field, so that a new field or variant in `domain` does
-//! not compile until its place on disk is decided.
+//! not compile until its form on disk is decided.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Disk shapes of what was accepted or shown but is not settled by an event yet.
+//! Records of values that were accepted or shown, but are not settled by an event yet.
 
 use serde::{Deserialize, Serialize};
 
