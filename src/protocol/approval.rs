@@ -1,4 +1,4 @@
-//! Approvals: the question about an effect, its decision, and what was allowed for longer.
+//! Approvals: the request, its decision, and grants for longer than one call.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,56 +10,56 @@ use super::{EventHeader, LimitRequestedNotification, MoreFields, QuestionRequest
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// Read only.
+    /// The agent only reads.
     Plan,
-    /// Reads are free; commands, writes and the network ask.
+    /// Reading is free; commands, writes and network access need approval.
     Ask,
     /// Edits inside the workspace are free too.
     AutoEdit,
-    /// All is free.
+    /// Everything is free.
     Full,
 }
 
-/// How much harm an effect could do, by what it touches.
+/// The possible harm of an effect, judged by what it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Risk {
-    /// Only reads, inside the workspace.
+    /// It only reads, inside the workspace.
     Low,
-    /// Changes files inside the workspace, or runs a program that shows no sign of more.
+    /// It changes files inside the workspace, or runs a program without signs of more.
     Medium,
-    /// Network, secrets, files outside the workspace or that make programs run, recursive deletion, privileges, or a
-    /// command that cannot be fully read.
+    /// It uses the network, secrets, privileges, files outside the workspace or files that make programs run. Also a
+    /// recursive deletion, or a command that cannot be fully parsed.
     High,
 }
 
-/// What a person decides.
+/// The user's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Decision {
-    /// This once.
+    /// Allows this call.
     Allow,
-    /// For the rest of the session.
+    /// Allows it for the rest of the session.
     AllowSession,
-    /// From now on in this workspace.
+    /// Allows it from now on in this workspace.
     AllowAlways,
-    /// No.
+    /// Denies this call.
     Deny,
 }
 
-/// By what an approval was settled.
+/// What settled an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SettledBy {
-    /// The person answered.
+    /// The user answered.
     Person,
-    /// A rule or a grant that came meanwhile.
+    /// A rule or a grant was added in the meantime.
     Rule,
     /// A cancel denied it.
     Cancel,
-    /// Its time ran out.
+    /// It timed out.
     Timeout,
-    /// A new prompt was sent instead.
+    /// The user sent a new prompt instead.
     NewPrompt,
 }
 
@@ -67,40 +67,39 @@ pub enum SettledBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequestedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Its id; the same when it is asked again after a restart.
+    /// Its id; it stays the same if the request is repeated after a restart.
     pub approval_id: String,
-    /// The call that waits.
+    /// The waiting call.
     pub tool_call_id: String,
     /// The tool's name.
     pub name: String,
-    /// The call's arguments; long strings in it may be cut.
+    /// The arguments of the call; long strings in them may be cut.
     pub input: Value,
-    /// A line for people.
+    /// One line for the user.
     pub title: String,
     /// The folder in which it would run.
     pub cwd: String,
-    /// The command line or address as a person should read it, in full: characters that are invisible or change the
-    /// reading order are written out (`<U+202E>`). Show this, not `input`. Absent for tools that have neither.
+    /// The full command line or URL as the user should read it. Characters that are invisible or change the reading
+    /// order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
-    /// Options of the call that change what it does, as short phrases: `keeps running in the background`.
+    /// Options of the call that change its effect, as short phrases: `keeps running in the background`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// What it would change, as a unified diff.
+    /// The planned changes, as a unified diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// How much harm it could do.
+    /// The possible harm.
     pub risk: Risk,
-    /// Why it is asked, for people.
+    /// The reason for the request, for the user.
     pub why: String,
-    /// The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those
-    /// two are not offered.
+    /// The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -109,27 +108,27 @@ pub struct ApprovalRequestedNotification {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalResolvedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The question.
+    /// The approval.
     pub approval_id: String,
-    /// The call it was about.
+    /// The call that it was about.
     pub tool_call_id: String,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// By what.
+    /// What settled it.
     pub by: SettledBy,
-    /// What the model is told about a denial.
+    /// What the model reads about a denial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// The arguments as the person edited them; long strings in it may be cut.
+    /// The arguments as the user edited them; long strings in them may be cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The rule that is kept.
+    /// The rule that was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -138,17 +137,17 @@ pub struct ApprovalResolvedNotification {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRespondParams {
-    /// The question.
+    /// The approval.
     pub approval_id: String,
-    /// What the person decides.
+    /// The user's decision.
     pub decision: Decision,
-    /// What the model is told; only with `deny`.
+    /// What the model reads; only with `deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// Edited arguments, whole; not with `deny`.
+    /// The full edited arguments; not with `deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The rule to keep instead of the offered one; only with `allowSession` and `allowAlways`.
+    /// The rule to add instead of the offered one; only with `allowSession` and `allowAlways`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
@@ -157,7 +156,7 @@ pub struct ApprovalRespondParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListApprovalsParams {
-    /// Only those of this session; absent: of every session that no other server has open.
+    /// Only those of this session; absent for all sessions that no other server has open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -166,7 +165,7 @@ pub struct ListApprovalsParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListApprovalsResult {
-    /// The open approvals, oldest first, as they were asked.
+    /// The open approvals, oldest first, as they were requested.
     pub approvals: Vec<ApprovalRequestedNotification>,
     /// The limits that wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +175,7 @@ pub struct ListApprovalsResult {
     pub questions: Vec<QuestionRequestedNotification>,
 }
 
-/// How far a grant reaches.
+/// The reach of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GrantScope {
@@ -186,17 +185,17 @@ pub enum GrantScope {
     Workspace,
 }
 
-/// Something that a person has allowed beyond one call.
+/// A permission of the user beyond one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Its id, to revoke it.
+    /// Its id, for `agent/revokeGrant`.
     pub grant_id: String,
     /// The rule, as in the configuration: `bash(git status *)`.
     pub rule: String,
-    /// How far it reaches.
+    /// Its reach.
     pub scope: GrantScope,
-    /// The workspace folder it was given for.
+    /// The workspace folder that it was given for.
     pub folder: String,
     /// When it was given, in ms since the Unix epoch.
     pub granted_at: i64,
@@ -206,7 +205,7 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListGrantsParams {
-    /// What holds in this session; absent: all that is kept for workspace folders.
+    /// The session whose grants are listed; absent for all grants of workspace folders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }

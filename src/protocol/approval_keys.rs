@@ -1,12 +1,14 @@
-//! The one table of keys that answer an approval. `chat` reads it directly; the tables of the Neovim plugin, the VS Code
-//! extension and protocol.md are generated from it. Knows nothing of terminals or editors.
+//! The one table of keys that answer an approval.
+//!
+//! `chat` reads it directly. The tables of the Neovim plugin, the VS Code extension and protocol.md are generated from
+//! it. Knows nothing of terminals or editors.
 
 use super::Decision;
 
-/// What a key does at an open approval.
+/// The effect of a key at an open approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalAction {
-    /// Answers with this decision. A client may ask for the reason of a denial first.
+    /// Answers with this decision. A client may first ask for the reason of a denial.
     Decide(Decision),
     /// Opens the arguments for editing.
     Edit,
@@ -15,7 +17,7 @@ pub enum ApprovalAction {
 }
 
 impl ApprovalAction {
-    /// Its name in the generated tables: the wire name of a decision, or `edit`, `diff`.
+    /// Returns the name in the generated tables: the wire name of a decision, or `edit` or `diff`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decide(Decision::Allow) => "allow",
@@ -28,18 +30,18 @@ impl ApprovalAction {
     }
 }
 
-/// A key and what it does.
+/// A key and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApprovalKey {
-    /// The letter, lowercase. Uppercase means the same.
+    /// The letter in lowercase. Uppercase has the same effect.
     pub key: char,
-    /// What it does.
+    /// The effect of the key.
     pub action: ApprovalAction,
     /// A label for a button or a menu.
     pub label: &'static str,
 }
 
-/// All keys, in the order in which clients list them. Enter alone never answers (R-APPR-1).
+/// All keys, in the order that clients list them. Enter alone never answers (R-APPR-1).
 pub const APPROVAL_KEYS: [ApprovalKey; 6] = [
     ApprovalKey {
         key: 'y',
@@ -73,7 +75,7 @@ pub const APPROVAL_KEYS: [ApprovalKey; 6] = [
     },
 ];
 
-/// What a letter does; none for a letter that answers nothing.
+/// Returns the effect of a letter, or `None` if it has none.
 pub fn approval_action(letter: char) -> Option<ApprovalAction> {
     let letter = letter.to_ascii_lowercase();
     APPROVAL_KEYS

@@ -1,4 +1,4 @@
-//! What turns changed of files, and taking that back.
+//! File changes of turns, and their revert.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 use super::EventHeader;
 use super::common::is_false;
 
-/// What became of a file.
+/// The kind of a file's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ChangeKind {
-    /// It is new.
+    /// The file is new.
     Created,
-    /// Its content or its mode is another.
+    /// Its content or its mode changed.
     Modified,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
 }
 
-/// How a turn's changes stand.
+/// The state of a turn's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Standing {
     /// The turn made them.
     Made,
-    /// `agent/revert` took them back.
+    /// `agent/revert` reverted them.
     Reverted,
     /// `agent/revert` with `redo` made them again.
     Redone,
@@ -34,19 +34,19 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnDiffNotification {
-    /// Session, number, turn (none when they were taken back or made again), time.
+    /// Session, event number, turn (absent after a revert or a redo) and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The turn whose changes they are; taken back are also those of later turns.
+    /// The turn whose changes these are. A revert includes the changes of later turns.
     pub of_turn_id: String,
-    /// How they stand.
+    /// The state of the changes.
     pub standing: Standing,
-    /// The files: with `reverted` and `redone` what was done to them now.
+    /// The files. With `reverted` and `redone`: what has just been done to them.
     pub files: Vec<FileDiff>,
-    /// So many more files are not listed.
+    /// Number of further files that are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<u64>,
-    /// Commands may have changed more: the workspace has more files than are looked at.
+    /// Whether commands may have changed more: the workspace has more files than the server scans.
     #[serde(default, skip_serializing_if = "is_false")]
     pub partial: bool,
 }
@@ -55,18 +55,18 @@ pub struct TurnDiffNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileDiff {
-    /// The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+    /// The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere.
     pub path: String,
-    /// What became of it.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// Lines that came.
+    /// Number of added lines.
     pub added: u64,
-    /// Lines that went.
+    /// Number of removed lines.
     pub removed: u64,
-    /// A unified diff; absent of what is no text, and where the diffs together grew too long.
+    /// A unified diff; absent for files that are not text, and if all diffs together grew too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// It cannot be taken back: a command changed it, and its content before is not known.
+    /// Whether it cannot be reverted: a command changed the file, and its previous content is unknown.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unrestorable: bool,
 }
@@ -77,12 +77,12 @@ pub struct FileDiff {
 pub struct RevertParams {
     /// The session.
     pub session_id: String,
-    /// The turn; all later ones are taken back with it.
+    /// The turn. All later turns are reverted with it.
     pub turn_id: String,
-    /// Only say what would be done.
+    /// Whether to only report what would be done.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
-    /// Make again what the last revert of that turn took back.
+    /// Whether to make the changes again that the last revert of that turn undid.
     #[serde(default, skip_serializing_if = "is_false")]
     pub redo: bool,
 }
@@ -91,34 +91,34 @@ pub struct RevertParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevertResult {
-    /// The turns whose changes it concerned, the first one first.
+    /// The turns whose changes are affected, the first one first.
     pub turn_ids: Vec<String>,
-    /// The files that were put back (with `dryRun`: would be). Those that are so already are not among them.
+    /// The files that were restored, or would be with `dryRun`. Files that already match are not listed.
     pub files: Vec<RevertedFile>,
-    /// The files that were left as they are.
+    /// The files that were left unchanged.
     pub conflicts: Vec<RevertConflict>,
 }
 
-/// A file that was put back.
+/// A file that was restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevertedFile {
     /// The file's path, as in `agent/turnDiff`.
     pub path: String,
-    /// The file.
+    /// The file's URI.
     pub uri: String,
-    /// What was done to it now.
+    /// What was done to it.
     pub kind: ChangeKind,
 }
 
-/// A file that was left as it is.
+/// A file that was left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevertConflict {
     /// The file's path, as in `agent/turnDiff`.
     pub path: String,
-    /// The file.
+    /// The file's URI.
     pub uri: String,
-    /// Why, for people.
+    /// The reason, for the user.
     pub why: String,
 }

@@ -1,47 +1,47 @@
-//! What many messages share: the head of a durable event, cut fields, positions.
+//! Types that many messages share: the header of a durable event, cut fields, positions.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The answer to a request that has nothing to tell but that it was done.
+/// The answer to a request that returns no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmptyResult {}
 
-/// What every durable notification begins with.
+/// The header of every durable notification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventHeader {
-    /// The session it belongs to.
+    /// The session that it belongs to.
     pub session_id: String,
-    /// Its number in the session: from 1, no gap, no repeat.
+    /// Its number in the session. Numbers start at 1, without gaps or repeats.
     pub seq: u64,
-    /// The turn that caused it; absent when none did.
+    /// The turn that caused it; absent if no turn did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// When it happened, in ms since the Unix epoch.
     pub at: i64,
 }
 
-/// Where the whole of a field is that was cut.
+/// A reference to the full text of a cut field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct More {
-    /// What `agent/readContent` takes as its `ref`.
+    /// The `ref` for `agent/readContent`.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The length of the whole, in UTF-8 bytes.
+    /// Length of the full text, in UTF-8 bytes.
     pub bytes: u64,
-    /// The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
+    /// The end of the full text, at most 64 KiB; only for output. It never overlaps with the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<String>,
 }
 
-/// For each field of an object that was cut: its name, and where the whole is.
+/// The cut fields of an object: the name of each, and the reference to its full text.
 pub type MoreFields = BTreeMap<String, More>;
 
-/// A place in a document, as in LSP.
+/// A position in a document, as in LSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// The line, from 0.
@@ -50,12 +50,12 @@ pub struct Position {
     pub character: u32,
 }
 
-/// A part of a document, as in LSP: the end is not in it.
+/// A range in a document, as in LSP: the end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
-    /// Where it begins.
+    /// The start of the range.
     pub start: Position,
-    /// The place after its last character.
+    /// The position after its last character.
     pub end: Position,
 }
 
@@ -73,7 +73,7 @@ pub struct TokenUsage {
     pub cache_write_tokens: u64,
 }
 
-/// For `skip_serializing_if`.
+/// Whether a flag is unset, for `skip_serializing_if`.
 pub(super) fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -13,13 +13,13 @@ pub struct SetTrustParams {
     pub folder: String,
     /// Whether the folder's own settings may loosen approvals, start anything, or change addresses and keys.
     pub trusted: bool,
-    /// Redirects that the person accepted, each after a question of its own. Trusting alone accepts none; one that was
-    /// accepted stays so until the folder names another address or is trusted no more.
+    /// Redirects that the user accepted, each after a separate question. Trust alone accepts none. An accepted redirect
+    /// stays so until the folder names another address or loses its trust.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept_redirects: Vec<AcceptedRedirect>,
 }
 
-/// A redirect that the person accepts.
+/// A redirect that the user accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AcceptedRedirect {
@@ -37,7 +37,7 @@ pub struct DescribeTrustParams {
     pub folder: String,
 }
 
-/// Result of `agent/describeTrust`. Control characters and invisible characters are written out in all texts.
+/// Result of `agent/describeTrust`. All texts show control and invisible characters as visible escapes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DescribeTrustResult {
@@ -45,53 +45,54 @@ pub struct DescribeTrustResult {
     pub folder: String,
     /// Whether it is trusted now.
     pub trusted: bool,
-    /// What its own files activate where it is trusted.
+    /// What its own files activate once it is trusted.
     pub activates: Vec<TrustItem>,
-    /// Where its own files send keys of the person's. Each needs a question of its own.
+    /// Where its own files send the user's keys. Each redirect needs a separate question.
     pub redirects: Vec<ProviderRedirect>,
 }
 
-/// Something that a folder's own files activate where the folder is trusted.
+/// Something that a folder's own files activate once the folder is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustItem {
-    /// What it is.
+    /// Its kind.
     pub kind: TrustItemKind,
-    /// The hook's or tool's name, or the setting's key.
+    /// The name of the hook or tool, or the key of the setting.
     pub name: String,
-    /// When it runs, or what is set; and the file and line.
+    /// When it runs, or the value that it sets; and the file and line.
     pub detail: String,
     /// The command that it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What a folder's files activate. Later versions add kinds: show an unknown one by its `name` and `detail`.
+/// The kind of a thing that a folder's files activate. Later versions add kinds: show an unknown one by `name` and
+/// `detail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TrustItemKind {
-    /// A command that runs at a moment of every turn.
+    /// A command that runs at a fixed point of every turn.
     Hook,
     /// A tool whose call runs a command.
     Tool,
-    /// Any other setting that an untrusted folder may not set.
+    /// Another setting that an untrusted folder may not set.
     Setting,
 }
 
-/// A folder's wish to send a key of the person's to another address.
+/// A folder's attempt to send one of the user's keys to another address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderRedirect {
-    /// The provider; `*` where a proxy or certificates concern all of them.
+    /// The provider; `*` if a proxy or certificates affect all of them.
     pub provider: String,
-    /// Where the person's own configuration sends requests; absent where only the folder names this provider.
+    /// Where the user's own configuration sends requests; absent if only the folder names this provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Where the folder sends them. Show it whole; send it back exactly to accept it.
+    /// Where the folder sends them. Show it in full, and send it back exactly to accept it.
     pub to: String,
-    /// What of the person's would go there, each as a short phrase.
+    /// The user's data that would go there, each as a short phrase.
     pub sends: Vec<String>,
-    /// Whether the person accepted it. Until then it is ignored, with a warning.
+    /// Whether the user accepted it. Until then it is ignored, with a warning.
     pub accepted: bool,
 }
 
@@ -103,21 +104,21 @@ pub struct ReloadConfigParams {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReloadConfigResult {
-    /// What is wrong in the files; the rest is in force.
+    /// Problems in the files; everything else applies.
     pub problems: Vec<ConfigProblem>,
 }
 
-/// Something wrong in a configuration file.
+/// A problem in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigProblem {
-    /// The file, or what else the setting came from: a variable, `initializationOptions`.
+    /// The file, or another source of the setting: an environment variable, `initializationOptions`.
     pub file: String,
-    /// The line, from 1; absent when it is not known.
+    /// The line, from 1; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What is wrong and what would be right, for people.
+    /// The problem and the remedy, for the user.
     pub message: String,
 }

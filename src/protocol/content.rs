@@ -1,4 +1,4 @@
-//! Reading on where a notification was cut.
+//! Reading the rest of fields that a notification cut.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ pub struct ReadContentParams {
     /// The `ref` of a cut field.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// Where to begin, in bytes; 0 when absent.
+    /// First byte to read; 0 by default.
     #[serde(default)]
     pub offset: u64,
-    /// How many bytes at most; 65,536 when absent, at most 1,048,576.
+    /// Largest number of bytes: 65,536 by default, at most 1,048,576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -24,11 +24,11 @@ pub struct ReadContentParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadContentResult {
-    /// The piece. It begins and ends on whole characters, so it may be a few bytes shorter than `limit`.
+    /// The piece. It consists of whole characters, so it may be a few bytes shorter than `limit`.
     pub text: String,
-    /// Where to read on; absent at the end.
+    /// The `offset` of the next piece; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// The length of the whole, in bytes.
+    /// Length of the full content, in bytes.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What the server asks of the client beyond LSP's own requests.
+//! Requests to the client beyond LSP's own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,17 @@ use super::{Range, Severity};
 /// Params of `agent/saveDocuments`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaveDocumentsParams {
-    /// The documents, by the URIs that the client opened them with.
+    /// The documents, by the URIs with which the client opened them.
     pub uris: Vec<String>,
 }
 
 /// Result of `agent/saveDocuments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaveDocumentsResult {
-    /// Those that are on the disk now as the editor shows them.
+    /// The documents that are now on disk as the editor shows them.
     #[serde(default)]
     pub saved: Vec<String>,
-    /// Those that are not.
+    /// The documents that are not.
     #[serde(default)]
     pub failed: Vec<NotSaved>,
 }
@@ -26,7 +26,7 @@ pub struct SaveDocumentsResult {
 /// Params of `agent/getCredential`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetCredentialParams {
-    /// The provider, by its name in the configuration.
+    /// The provider's name in the configuration.
     pub provider: String,
 }
 
@@ -34,13 +34,14 @@ pub struct GetCredentialParams {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetCredentialResult {
-    /// The key; absent when the client has none for that provider.
+    /// The key; absent if the client has none for that provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
 }
 
 impl std::fmt::Debug for GetCredentialResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The key itself must not reach a log (I15).
         f.debug_struct("GetCredentialResult")
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
             .finish()
@@ -50,7 +51,7 @@ impl std::fmt::Debug for GetCredentialResult {
 /// Params of `agent/getDiagnostics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetDiagnosticsParams {
-    /// The document, by the URI that the client opened it with where it is open; absent: all that the client knows of.
+    /// The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
 }
@@ -58,24 +59,24 @@ pub struct GetDiagnosticsParams {
 /// Result of `agent/getDiagnostics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetDiagnosticsResult {
-    /// What the client's compilers and linters say now, in any order.
+    /// The current reports of the client's compilers and linters, in any order.
     #[serde(default)]
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A diagnostic of the client.
+/// A diagnostic from the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     /// The document's URI.
     pub uri: String,
-    /// The part that it is about.
+    /// The part of the document that it is about.
     pub range: Range,
-    /// How grave it is; absent: it is an error.
+    /// Its severity; absent means an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
-    /// What it says.
+    /// The text of the diagnostic.
     pub message: String,
-    /// Who says it: a compiler, a linter.
+    /// Its source: a compiler or a linter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -85,6 +86,6 @@ pub struct Diagnostic {
 pub struct NotSaved {
     /// The document.
     pub uri: String,
-    /// Why, for the model: `it is read-only in the editor`.
+    /// The reason, for the model: `it is read-only in the editor`.
     pub reason: String,
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, as a stable word.
+/// A stable error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -11,71 +11,71 @@ pub enum ErrorCode {
     MaxIterations,
     /// The provider's API failed.
     ProviderError,
-    /// A tool failed, and the policy ends the turn then.
+    /// A tool failed, and the policy ends the turn in that case.
     ToolExecution,
     /// The prompt does not fit the model's window.
     ContextLimit,
     /// A money limit was reached.
     BudgetExceeded,
-    /// The person cancelled.
+    /// The user cancelled.
     Cancelled,
     /// The provider's circuit breaker is open.
     CircuitOpen,
     /// The provider's quota or credit is used up.
     QuotaExhausted,
-    /// The model said nothing.
+    /// The model's answer was empty.
     EmptyResponse,
     /// The limit of tool calls was reached.
     ToolCallsExceeded,
     /// The time limit was reached.
     WallTimeExceeded,
-    /// The configuration lacks something or is wrong.
+    /// The configuration is incomplete or wrong.
     Config,
     /// The session's state does not allow it.
     Session,
-    /// The request is not what the protocol asks for.
+    /// The request violates the protocol.
     Protocol,
     /// The store could not be read or written.
     Store,
-    /// A bug of the server.
+    /// The server has a bug.
     Internal,
 }
 
-/// What can be done about an error.
+/// The possible reaction to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// The same again may succeed.
+    /// The same request may succeed later.
     Retryable,
-    /// It will not mend by itself.
+    /// It does not resolve by itself.
     Terminal,
-    /// The turn went on.
+    /// The turn continued.
     NonFatal,
 }
 
-/// Why a request was not accepted, as a stable word that programs may test.
+/// The reason why a request was not accepted, as a stable value for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Refusal {
-    /// `initialize` and `initialized` come first.
+    /// `initialize` and `initialized` must come first.
     NotInitialized,
-    /// The server is ending.
+    /// The server is shutting down.
     ShuttingDown,
     /// A parameter is missing or wrong; `field` names it.
     BadParams,
     /// There is no such session.
     UnknownSession,
-    /// The session is live in another server; `holder` says which.
+    /// The session is open in another server; `holder` names it.
     SessionLocked,
     /// The session was loaded with `readOnly`.
     SessionReadOnly,
-    /// A turn is running; `agent/steer` talks to it.
+    /// A turn is running; use `agent/steer` to talk to it.
     TurnRunning,
     /// No turn is running.
     NoTurn,
-    /// Another turn is running than the request expects.
+    /// The request expects another turn than the running one.
     StaleTurn,
-    /// The last turn has nothing to go on with.
+    /// The last turn cannot be continued.
     NothingToResume,
     /// There is no such open approval: it is unknown or settled.
     UnknownApproval,
@@ -95,26 +95,26 @@ pub enum Refusal {
     UnknownTurn,
     /// The turn was not reverted.
     NothingToRedo,
-    /// No turn of the session has ended yet.
+    /// No turn of the session has ended.
     NothingToFork,
-    /// No prompt of that id waits: it was sent or taken out.
+    /// No prompt with that id is waiting: it was sent or removed.
     UnknownPrompt,
-    /// As many prompts wait as may.
+    /// The queue is full.
     QueueFull,
 }
 
-/// An error with all that a client needs to show it and to say what to do. It is the `data` of a JSON-RPC
+/// An error with everything that a client needs to show it and to suggest a remedy. It is the `data` of a JSON-RPC
 /// error and the `error` of a turn's end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorData {
-    /// What went wrong, as a stable word.
+    /// The error as a stable code.
     pub code: ErrorCode,
-    /// What went wrong, for people.
+    /// The error, for the user.
     pub message: String,
-    /// What can be done about it.
+    /// The possible reaction.
     pub class: ErrorClass,
-    /// What lies behind it.
+    /// The underlying cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The provider's name in the configuration.
@@ -123,31 +123,31 @@ pub struct ErrorData {
     /// The model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The HTTP status that the provider answered with.
+    /// HTTP status of the provider's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The provider's id of the request, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How long the provider asks to wait, in ms.
+    /// The wait that the provider requests, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// When a used-up quota is filled again, in ms since the Unix epoch.
+    /// When a used-up quota resets, in ms since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<i64>,
-    /// What the person can do; several ways stand on separate lines.
+    /// What the user can do; alternatives are on separate lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_action: Option<String>,
-    /// How many tries were made.
+    /// The number of attempts made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// Why the request was not accepted; only in the `data` of a JSON-RPC error.
+    /// The reason why the request was not accepted; only in the `data` of a JSON-RPC error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// The parameter that is wrong, with `badParams`.
+    /// The wrong parameter, with `badParams`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Who holds the session, with `sessionLocked`.
+    /// The holder of the session, with `sessionLocked`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }

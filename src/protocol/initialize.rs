@@ -6,55 +6,55 @@ use serde_json::{Map, Value};
 
 use super::table;
 
-/// The version of the protocol. Another `major` cannot be talked to; another `minor` can.
+/// The version of the protocol. Versions with different `major` are incompatible; a different `minor` is compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProtocolVersion {
-    /// Grows when something that clients rely on goes or changes.
+    /// Increases when something that clients rely on is removed or changed.
     pub major: u32,
-    /// Grows when something is added.
+    /// Increases when something is added.
     pub minor: u32,
 }
 
-/// The version that this server speaks.
+/// The version of this server.
 pub const PROTOCOL_VERSION: ProtocolVersion = ProtocolVersion { major: 1, minor: 0 };
 
-/// What the server announces in `capabilities.experimental.agent` of its answer to `initialize`.
+/// The server's announcement, in `capabilities.experimental.agent` of its answer to `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCapability {
     /// The version of the protocol.
     pub protocol_version: ProtocolVersion,
-    /// The requests and notifications that the server takes.
+    /// The requests and notifications that the server accepts.
     pub methods: Vec<String>,
     /// The notifications that the server sends.
     pub notifications: Vec<String>,
-    /// What else the server can do.
+    /// Further abilities of the server.
     pub features: Vec<Feature>,
 }
 
-/// Something that the lists of methods do not tell. Clients ignore words that they do not know.
+/// An ability that the lists of methods do not show. Clients ignore unknown values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Feature {
     /// Prompts may contain images.
     Images,
-    /// Unsaved text of open documents is what the agent reads.
+    /// The agent reads the unsaved text of open documents.
     UnsavedText,
-    /// Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+    /// Files open in the editor are changed through `workspace/applyEdit`, if the client supports it.
     ApplyEdit,
-    /// Prompts may wait for the turn's end (`agent/queue`).
+    /// Prompts may wait for the end of a turn (`agent/queue`).
     Queue,
-    /// What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+    /// File changes of turns are reported (`agent/turnDiff`) and can be reverted (`agent/revert`).
     Checkpoints,
     /// The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
     SubAgents,
-    /// API keys are asked for by `agent/getCredential`, where the client can.
+    /// The server requests API keys by `agent/getCredential`, if the client supports it.
     Credentials,
-    /// What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
+    /// The server requests the editor's diagnostics by `agent/getDiagnostics`, if the client supports it.
     Diagnostics,
 }
 
-/// What a client may announce in `capabilities.experimental.agent` of `initialize`.
+/// A client's announcement, in `capabilities.experimental.agent` of `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientCapability {
     /// What the client does for the server.
@@ -62,44 +62,45 @@ pub struct ClientCapability {
     pub client: ClientFlags,
 }
 
-/// What the client does for the server beyond what LSP has words for. Unknown flags are ignored.
+/// What the client does for the server beyond LSP. Unknown flags are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientFlags {
-    /// The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers them. Without it
-    /// nothing is asked but approvals: a limit that is reached ends the turn.
+    /// The client shows `agent/limitRequested` and `agent/questionRequested` to the user and answers them. Without it,
+    /// the server requests approvals only: reaching a limit ends the turn.
     #[serde(default)]
     pub questions: bool,
     /// The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and
-    /// `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there; without, on the
-    /// disk where the editor holds no unsaved change, else not at all.
+    /// `workspace.workspaceEdit.documentChanges`, the editor changes the files that it has open. Without it, they are
+    /// changed on disk, unless the editor holds unsaved changes.
     #[serde(default)]
     pub save_documents: bool,
-    /// The client answers `agent/getCredential`, from a store that keeps secrets.
+    /// The client answers `agent/getCredential` from a secret store.
     #[serde(default)]
     pub get_credential: bool,
-    /// The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`.
+    /// The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
     #[serde(default)]
     pub get_diagnostics: bool,
 }
 
-/// `initializationOptions` of `initialize`: settings as in the configuration file, over the files' ones,
-/// and what only the editor knows.
+/// `initializationOptions` of `initialize`: settings as in the configuration files, which they override, and facts that
+/// only the editor knows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InitializationOptions {
-    /// Whether the editor trusts its workspace folders. What was said of a folder with `agent/setTrust` goes
-    /// before this; of other folders than the workspace's it says nothing.
+    /// Whether the editor trusts its workspace folders. A decision made with `agent/setTrust` takes precedence. Other
+    /// folders are not affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// Settings, by the names of the configuration file.
+    /// Settings, by their names in the configuration file.
     #[serde(flatten)]
     pub settings: Map<String, Value>,
 }
 
 impl InitializationOptions {
-    /// Reads what a client sent. Nothing is refused: what is no object (Lua encodes an empty table as `[]`)
-    /// is as good as nothing, and a `trusted` that is no yes or no stays among the settings, whose check
-    /// complains of it.
+    /// Reads what a client sent; never fails.
+    ///
+    /// A value that is not an object counts as empty, because Lua encodes an empty table as `[]`. A `trusted` that is
+    /// not a boolean stays among the settings, whose validation reports it.
     pub fn read(given: Option<Value>) -> Self {
         let Some(Value::Object(mut settings)) = given else {
             return Self::default();
@@ -116,8 +117,7 @@ impl InitializationOptions {
 }
 
 impl ClientCapability {
-    /// Reads what a client sent under `capabilities.experimental`. Nothing is refused: what cannot be read is as good as
-    /// not sent.
+    /// Reads what a client sent under `capabilities.experimental`; never fails. Unreadable parts count as absent.
     pub fn read(experimental: Option<&Value>) -> Self {
         let agent = experimental.and_then(|experimental| experimental.get("agent"));
         let flag = |name: &str| agent.and_then(|agent| agent.get("client")?.get(name)?.as_bool());
@@ -133,7 +133,7 @@ impl ClientCapability {
 }
 
 impl ServerCapability {
-    /// All of the table, and `features`.
+    /// Announces everything in the table, and `features`.
     pub fn new(features: Vec<Feature>) -> Self {
         let names = |entries: &[table::Entry]| entries.iter().map(|entry| entry.method.to_owned()).collect();
         let mut methods: Vec<String> = names(table::REQUESTS);

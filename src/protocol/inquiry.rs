@@ -1,4 +1,4 @@
-//! What a person is asked besides approvals: limits that were reached, and questions of the agent.
+//! Requests to the user besides approvals: limits that were reached, and questions of the agent.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub enum LimitName {
     MaxProviderDayCost,
     /// Seconds of the turn.
     MaxWallTimeS,
-    /// A limit in money is set, and nobody knows what the model costs.
+    /// A money limit is set, and the model's price is unknown.
     UnknownPrice,
 }
 
@@ -34,39 +34,39 @@ pub enum LimitName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitRequestedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Its id; the same when it is asked again after a restart.
+    /// Its id; it stays the same if the request is repeated after a restart.
     pub limit_id: String,
-    /// Which limit.
+    /// The limit.
     pub limit: LimitName,
-    /// What is used, with the estimate of a call that was not made: US dollars, steps, calls or seconds.
+    /// The amount used, with the estimate of a call that was not made: US dollars, steps, calls or seconds.
     pub used: f64,
-    /// What may be used; 0 for `unknown_price`.
+    /// The allowed amount; 0 for `unknown_price`.
     pub max: f64,
-    /// The provider that it concerns.
+    /// The provider that is affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The model that it concerns, as `provider/model`.
+    /// The model that is affected, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// A line for people.
+    /// One line for the user.
     pub message: String,
-    /// The call that delegated to the sub-agent which asks; absent: the turn itself asks.
+    /// The call that delegated to the sub-agent that asks; absent if the turn itself asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// What became of a limit.
+/// The outcome of a limit request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LimitOutcome {
-    /// It was raised; `raisedBy` says by how much.
+    /// The limit was raised by `raisedBy`.
     Raised,
-    /// The turn goes on although the price is not known.
+    /// The turn continues although the price is unknown.
     Accepted,
-    /// It holds, and the turn ends.
+    /// The limit stays, and the turn ends.
     Stopped,
 }
 
@@ -74,33 +74,32 @@ pub enum LimitOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitResolvedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The question.
+    /// The limit request.
     pub limit_id: String,
-    /// Which limit.
+    /// The limit.
     pub limit: LimitName,
-    /// What became of it.
+    /// The outcome.
     pub outcome: LimitOutcome,
-    /// By how much it was raised: US dollars, steps, calls or seconds.
+    /// The increase: US dollars, steps, calls or seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised_by: Option<f64>,
-    /// By what.
+    /// What settled it.
     pub by: SettledBy,
 }
 
-/// Params of `agent/limitRespond`: one of `raiseBy` and `stop`. For `unknown_price` neither means to go on.
+/// Params of `agent/limitRespond`: one of `raiseBy` and `stop`. For `unknown_price`, neither means to continue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitRespondParams {
-    /// The question.
+    /// The limit request.
     pub limit_id: String,
-    /// By how much the limit is raised: US dollars, steps, calls or seconds. It holds for the turn, the session or the
-    /// day that the limit is of.
+    /// The increase: US dollars, steps, calls or seconds. It lasts for the turn, session or day that the limit covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raise_by: Option<f64>,
-    /// The limit holds: the turn ends.
+    /// Whether the limit stays and the turn ends.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stop: bool,
 }
@@ -109,25 +108,25 @@ pub struct LimitRespondParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionRequestedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Its id; the same when it is asked again after a restart.
+    /// Its id; it stays the same if the request is repeated after a restart.
     pub question_id: String,
     /// The call that waits for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The call that delegated to the sub-agent which asks; absent: the turn itself asks.
+    /// The call that delegated to the sub-agent that asks; absent if the turn itself asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
     /// The question.
     pub text: String,
-    /// More about it.
+    /// More detail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What is to be answered.
+    /// The fields to answer.
     pub fields: Vec<QuestionField>,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -138,30 +137,30 @@ pub struct QuestionRequestedNotification {
 pub struct QuestionField {
     /// The key of its answer.
     pub name: String,
-    /// For people; empty where the question says it all.
+    /// The label for the user; empty if the question needs none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// What can be chosen; empty: any text.
+    /// The choices; empty for free text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<QuestionChoice>,
-    /// Several may be chosen.
+    /// Whether several choices are allowed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub several: bool,
-    /// Any text may be given instead of a choice.
+    /// Whether free text is allowed instead of a choice.
     #[serde(default, skip_serializing_if = "is_false")]
     pub free: bool,
-    /// It must be answered.
+    /// Whether an answer is required.
     #[serde(default, skip_serializing_if = "is_false")]
     pub required: bool,
 }
 
-/// One thing that can be chosen.
+/// A choice of a question's field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionChoice {
-    /// What the answer says.
+    /// The value for the answer.
     pub value: String,
-    /// For people.
+    /// The label for the user.
     pub label: String,
 }
 
@@ -169,17 +168,17 @@ pub struct QuestionChoice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionResolvedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
     /// The question.
     pub question_id: String,
-    /// The answers by the names of the fields; absent when it was not answered.
+    /// The answers by field name; absent if the question was not answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Vec<String>>>,
-    /// By what.
+    /// What settled it.
     pub by: SettledBy,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -190,10 +189,10 @@ pub struct QuestionResolvedNotification {
 pub struct QuestionRespondParams {
     /// The question.
     pub question_id: String,
-    /// The answers by the names of the fields; each is a list, of one unless several may be chosen.
+    /// The answers by field name. Each is a list, with one entry unless several choices are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Vec<String>>>,
-    /// The person will not answer.
+    /// Whether the user declines to answer.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dismissed: bool,
 }

@@ -1,4 +1,4 @@
-//! Messages: completed, retracted, and the deltas of one in progress.
+//! Messages: completed and retracted ones, and the deltas of one in progress.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,27 @@ use serde_json::Value;
 use super::common::is_false;
 use super::{EventHeader, MoreFields};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// Results of the tool calls that the message before asked for.
+    /// The results of the tool calls that the previous message requested.
     Tool,
 }
 
-/// What a reference points at.
+/// The kind of a reference's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ReferenceKind {
     /// A file or a range of it.
     File,
-    /// What the person had selected.
+    /// The user's selection.
     Selection,
-    /// A diagnostic of the editor.
+    /// A diagnostic from the editor.
     Diagnostic,
 }
 
@@ -35,73 +35,73 @@ pub enum ReferenceKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum MessageBlock {
-    /// Text: Markdown when the model speaks.
+    /// Text; the model writes Markdown.
     Text {
         /// The text.
         text: String,
-        /// Where the whole of a cut field is.
+        /// References to the full text of cut fields.
         #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
         more: MoreFields,
     },
-    /// The model's reasoning, as far as its provider shows it.
+    /// The model's reasoning, as far as its provider reveals it.
     Reasoning {
-        /// The text; empty when the provider hides it.
+        /// The text; empty if the provider hides it.
         text: String,
-        /// Where the whole of a cut field is.
+        /// References to the full text of cut fields.
         #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
         more: MoreFields,
     },
-    /// The model asks for a tool. How that goes is told by `agent/toolCall`.
+    /// The model requests a tool. `agent/toolCall` reports the progress.
     ToolUse {
         /// The call.
         tool_call_id: String,
         /// The tool's name.
         name: String,
-        /// Its arguments; long strings in it may be cut.
+        /// The arguments; long strings in them may be cut.
         input: Value,
-        /// Where the whole of a cut field is.
+        /// References to the full text of cut fields.
         #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
         more: MoreFields,
     },
-    /// A tool call has its result; what it is stands in that call's `agent/toolCall`.
+    /// A tool call has its result, which is in that call's `agent/toolCall`.
     ToolResult {
-        /// The call.
+        /// The tool call.
         tool_call_id: String,
         /// Whether the result is an error to the model.
         is_error: bool,
     },
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// Something in a file that the person points at, with the text it had then.
+    /// A place in a file that the user points at, with its text at that time.
     Reference {
-        /// What it is.
+        /// The kind of the target.
         kind: ReferenceKind,
-        /// The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+        /// The file's path: relative to the session's folder, `rootName/path` in another root, absolute elsewhere.
         path: String,
-        /// The first line, from 1; absent: the whole file.
+        /// The first line, from 1; absent for the whole file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_line: Option<u32>,
         /// The last line, from 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         end_line: Option<u32>,
-        /// The text, or the diagnostic's message.
+        /// The text, or the message of a diagnostic.
         text: String,
-        /// Where the whole of a cut field is.
+        /// References to the full text of cut fields.
         #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
         more: MoreFields,
     },
 }
 
-/// A picture.
+/// An image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
     /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
     pub media_type: String,
-    /// The bytes in Base64; absent when they are too long, then `more.data` says where they are.
+    /// The bytes in Base64. Absent if they are too long; then `more.data` refers to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -110,22 +110,22 @@ pub struct Image {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
     /// The message.
     pub message_id: String,
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub content: Vec<MessageBlock>,
-    /// Cut by a cancel, a crash or an error.
+    /// Whether a cancel, a crash or an error cut the message.
     #[serde(default, skip_serializing_if = "is_false")]
     pub incomplete: bool,
-    /// Meant for the model only (continuation prompts, nudges): not shown in the chat.
+    /// Whether it is for the model only (continuation prompts, nudges). Do not show it in the chat.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hidden: bool,
-    /// Where the whole of `content` is, as a JSON array, when there were too many blocks.
+    /// Reference to the whole `content` as a JSON array, if there were too many blocks.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -134,12 +134,12 @@ pub struct MessageNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageRetractedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The message that is void.
+    /// The retracted message.
     pub message_id: String,
-    /// The tool calls that it had begun to ask for.
+    /// The tool calls that it had started to request.
     pub tool_call_ids: Vec<String>,
 }
 
@@ -153,7 +153,7 @@ pub struct TextDeltaNotification {
     pub turn_id: String,
     /// The message.
     pub message_id: String,
-    /// UTF-8 bytes of this message's text before this piece.
+    /// Length of this message's text before this piece, in UTF-8 bytes.
     pub offset: u64,
     /// The piece.
     pub text: String,
@@ -169,7 +169,7 @@ pub struct ReasoningDeltaNotification {
     pub turn_id: String,
     /// The message.
     pub message_id: String,
-    /// UTF-8 bytes of this message's reasoning before this piece; counted apart from its text.
+    /// Length of this message's reasoning before this piece, in UTF-8 bytes. The text is counted separately.
     pub offset: u64,
     /// The piece.
     pub text: String,

@@ -1,4 +1,4 @@
-//! What the server has counted since it started.
+//! The server's counters since its start.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::CircuitInfo;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsParams {
-    /// A session whose counts are wanted too.
+    /// A session whose counts are included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -20,19 +20,19 @@ pub struct MetricsParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsResult {
-    /// Counts of the server as a whole.
+    /// Counts of the whole server.
     pub totals: Counts,
-    /// How long things took.
+    /// Durations.
     pub latencies: Latencies,
-    /// The circuits of all providers that were in use, and those of the session's tools that are not closed.
+    /// The circuits of all providers in use, and those of the session's tools that are not closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circuits: Vec<CircuitInfo>,
-    /// Counts of the session that was asked for.
+    /// Counts of the requested session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionMetrics>,
 }
 
-/// Counts.
+/// Counters of activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
@@ -52,15 +52,15 @@ pub struct Counts {
     pub compactions: u64,
     /// Turns cancelled.
     pub cancels: u64,
-    /// Prompts that were to wait for a turn's end.
+    /// Prompts that were queued for the end of a turn.
     #[serde(default)]
     pub queued_prompts: u64,
-    /// Times that files of turns were taken back, or made again.
+    /// Reverts and redos of file changes.
     #[serde(default)]
     pub reverts: u64,
 }
 
-/// How long things took.
+/// Durations of calls, steps and cancels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Latencies {
@@ -68,39 +68,39 @@ pub struct Latencies {
     pub first_token: Histogram,
     /// One step of the loop.
     pub step: Histogram,
-    /// One tool call, without the wait for a person.
+    /// One tool call, without the wait for the user.
     pub tool: Histogram,
     /// From a cancel to the turn's end.
     pub cancel: Histogram,
 }
 
-/// Latencies in buckets.
+/// Durations in buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Histogram {
     /// Upper bounds of the buckets, in microseconds.
     pub bounds_us: Vec<u64>,
-    /// Observations per bucket; one more than `boundsUs`, for what lies above the last.
+    /// Observations per bucket; one entry more than `boundsUs`, for values above the last bound.
     pub counts: Vec<u64>,
     /// The sum of all observations, in microseconds.
     pub sum_us: u64,
-    /// How many observations there are.
+    /// Number of observations.
     pub count: u64,
 }
 
-/// Counts of one session since it was made; `queuedPrompts` and `reverts` since it was loaded.
+/// Counts of one session since it was created; `queuedPrompts` and `reverts` since it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMetrics {
     /// The session.
     pub session_id: String,
-    /// When the session was made, in ms since the Unix epoch.
+    /// When the session was created, in ms since the Unix epoch.
     pub started_at: i64,
-    /// Counts.
+    /// The counts.
     #[serde(flatten)]
     pub counts: Counts,
     /// Tool calls run, by the tool's name.
     pub tool_calls_by_name: BTreeMap<String, u64>,
-    /// Errors by code, those that ended no turn included.
+    /// Errors by code, including those that ended no turn.
     pub errors_by_code: BTreeMap<String, u64>,
 }

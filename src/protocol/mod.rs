@@ -1,14 +1,13 @@
-//! Wire types: what client and server say to each other, as Rust types with serde and a schema.
+//! Wire types: the messages between client and server, as Rust types with serde and a schema.
 //!
-//! This module owns the shapes, the table of all methods and notifications, and the generator of what
-//! is published from them (protocol.md's reference, JSON Schema, TypeScript and Lua types). It knows no
-//! other module, not even `domain`: converters live at the edge, in `server::to_wire` and `from_wire`.
+//! This module owns the shapes, the table of all methods and notifications, and the generator of everything published
+//! from them: protocol.md's reference, JSON Schema, TypeScript and Lua types. It knows no other module, not even
+//! `domain`: the converters live in `server::to_wire` and `server::from_wire`.
 //!
-//! Rules for the types (R-WIRE): fields are camelCase; an optional field is left out when there is
-//! nothing to say; unknown fields are ignored by both sides; every field has a doc comment, because
-//! that comment is the reference. A method is `agent/<name>` with `<Name>Params` and `<Name>Result` (or
-//! [`EmptyResult`], [`PromptResult`]), a notification has `<Name>Notification`. Adding one is one type,
-//! one line in [`table`] and one example in `examples.json`.
+//! Rules for the types (R-WIRE): fields are camelCase. An optional field without a value is omitted. Both sides ignore
+//! unknown fields. Every field has a doc comment, because that comment is the reference. A method is `agent/<name>`
+//! with `<Name>Params` and `<Name>Result` (or [`EmptyResult`], [`PromptResult`]); a notification has
+//! `<Name>Notification`. A new one needs a type, a line in [`table`] and an example in `examples.json`.
 
 mod approval;
 mod approval_keys;
@@ -53,8 +52,8 @@ pub use table::ServerNotification;
 pub use tool_call::*;
 pub use turn::*;
 
-/// No notification is longer than this, in bytes of JSON (R-WIRE-3).
+/// Longest notification, in bytes of JSON (R-WIRE-3).
 pub const MAX_NOTIFICATION: usize = 256 * 1024;
 
-/// How much of a long field is carried, in bytes of text; of output the same again from its end.
+/// Longest part of a field that a notification carries, in bytes of text. Output carries the same again from its end.
 pub const LONG_FIELD: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Models, providers and their health; the choice of a model and a mode.
+//! Models, agents, commands, and providers with their health; the choice of a model and a mode.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::common::is_false;
 use super::{CircuitInfo, Mode};
 
-/// How hard a model shall think.
+/// The reasoning effort of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Effort {
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// As needed.
+    /// As much reasoning as needed.
     Medium,
-    /// Long.
+    /// Long reasoning.
     High,
 }
 
@@ -24,7 +24,7 @@ pub enum Effort {
 pub struct SetModeParams {
     /// The session.
     pub session_id: String,
-    /// The mode; it holds from the next tool call on.
+    /// The mode; it applies from the next tool call.
     pub mode: Mode,
 }
 
@@ -34,9 +34,9 @@ pub struct SetModeParams {
 pub struct SetModelParams {
     /// The session.
     pub session_id: String,
-    /// The model, as `provider/model`; it holds from the next model call on.
+    /// The model, as `provider/model`; it applies from the next model call.
     pub model: String,
-    /// How hard it shall think; absent: as the provider has it by default.
+    /// The reasoning effort; absent for the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
 }
@@ -45,15 +45,15 @@ pub struct SetModelParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListModelsParams {
-    /// With this session's configuration, and its model marked; absent: the user's configuration.
+    /// The session whose configuration applies, with its model marked; absent for the user's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Tries the address and the key of this provider before answering, by one request that costs nothing; its `health`
-    /// and `message` tell what came of it. Takes at most 15 s.
+    /// The provider whose address and key are tested first, by one request that costs nothing. Its `health` and
+    /// `message` report the result. Takes at most 15 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// Asks every provider that has a key for its own list first. Takes at most 5 s; a provider that does not answer is
-    /// listed as without it.
+    /// Whether to first request the list of every provider that has a key. Takes at most 5 s. A provider that does not
+    /// answer counts as having no list.
     #[serde(default, skip_serializing_if = "is_false")]
     pub live: bool,
 }
@@ -62,51 +62,51 @@ pub struct ListModelsParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListModelsResult {
-    /// The models that can be chosen.
+    /// The models to choose from.
     pub models: Vec<ModelInfo>,
-    /// The providers that are configured.
+    /// The configured providers.
     pub providers: Vec<ProviderInfo>,
 }
 
-/// A model that can be chosen.
+/// A model to choose from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelInfo {
-    /// What `agent/setModel` takes: `provider/model`.
+    /// The name for `agent/setModel`: `provider/model`.
     pub model: String,
     /// The provider's name in the configuration.
     pub provider: String,
-    /// Whether it is the session's (or the default) model.
+    /// Whether it is the session's model, or the default one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub current: bool,
     /// Whether the provider's own list contains it; absent while that list is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<bool>,
-    /// Its window, in tokens.
+    /// Size of its context window, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
     /// Its output limit, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// What its tokens cost; absent when it is not known.
+    /// The price of its tokens; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Where its price comes from; absent from older servers.
+    /// The source of its price; absent from older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pricing: Option<Pricing>,
 }
 
-/// Where a model's price comes from.
+/// The source of a model's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Pricing {
-    /// The vendor's list price, wherever it is served.
+    /// The vendor's list price, regardless of who serves the model.
     List,
     /// The configuration.
     Configured,
-    /// It is free: a local engine runs it.
+    /// The model is free: a local engine runs it.
     Free,
-    /// Nobody knows it.
+    /// The price is unknown.
     Unknown,
 }
 
@@ -114,7 +114,7 @@ pub enum Pricing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ListAgentsParams {
-    /// The agents of this session's folder, with its own marked; the first workspace folder's when absent.
+    /// The session whose folder's agents are listed, with its own marked; absent for the first workspace folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -127,24 +127,24 @@ pub struct ListAgentsResult {
     pub agents: Vec<AgentInfo>,
 }
 
-/// An agent of the configuration.
+/// A configured agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentInfo {
-    /// Its name, as `agent/newSession` takes it.
+    /// Its name, for `agent/newSession`.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The provider that it names.
+    /// The provider that it sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The model that it names.
+    /// The model that it sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The mode in which its sessions begin.
+    /// The initial mode of its sessions.
     pub mode: Mode,
-    /// The tools that it has.
+    /// Its tools.
     pub tools: Vec<String>,
     /// Whether it is the session's agent.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -155,7 +155,7 @@ pub struct AgentInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ListCommandsParams {
-    /// The commands of this session; the first workspace folder's when absent.
+    /// The session whose commands are listed; absent for the first workspace folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -168,32 +168,32 @@ pub struct ListCommandsResult {
     pub commands: Vec<CommandInfo>,
 }
 
-/// A prompt that a person has written down: a prompt that begins with `/` and its name stands for it.
+/// A prompt stored as a slash command. A prompt that starts with `/` and its name expands to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandInfo {
     /// Its name, without the `/`.
     pub name: String,
-    /// What it does.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What its arguments are.
+    /// A hint at its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
     /// The absolute path of its file.
     pub path: String,
-    /// Whether it is the person's own, or lies in a folder that the person trusts.
+    /// Whether it belongs to the user, or lies in a folder that the user trusts.
     pub trusted: bool,
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What a model's tokens cost, in US dollars per million.
+/// Prices of a model's tokens, in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Price {
-    /// Plain input.
+    /// Input without a cache.
     pub input: f64,
     /// Output.
     pub output: f64,
@@ -203,29 +203,29 @@ pub struct Price {
     pub cache_write: f64,
 }
 
-/// A provider that is configured.
+/// A configured provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderInfo {
     /// Its name in the configuration.
     pub provider: String,
-    /// Its kind: which API it speaks.
+    /// The kind of its API.
     pub kind: String,
-    /// How it fares.
+    /// Its health.
     pub health: ProviderHealth,
-    /// How the circuit of its account stands, while it is not closed.
+    /// The state of its account's circuit breaker, while it is not closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit: Option<CircuitInfo>,
-    /// More, for people: what fails, or what is missing.
+    /// More detail for the user: what fails, or what is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// How a provider fares.
+/// The health of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ProviderHealth {
-    /// It was not called yet.
+    /// It has not been called.
     Unknown,
     /// Its last call succeeded.
     Ok,

@@ -1,4 +1,4 @@
-//! What a person says: `agent/prompt`, `agent/steer`, `agent/resumeTurn`, `agent/compact` and the cancel.
+//! The user's input: `agent/prompt`, `agent/steer`, `agent/resumeTurn`, `agent/compact`, and the cancel.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ErrorData, Range, TerminalReason, TokenUsage, TurnState};
 
-/// What a person says: plain text, or a list of blocks.
+/// The user's input: plain text, or a list of blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PromptContent {
@@ -19,7 +19,7 @@ pub enum PromptContent {
     Blocks(Vec<PromptBlock>),
 }
 
-// By hand, because a derived untagged enum says of every mistake only that nothing matched.
+// Written by hand: a derived untagged enum reports each mistake only as "no variant matched".
 impl<'de> Deserialize<'de> for PromptContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Content;
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for PromptContent {
     }
 }
 
-/// A part of what a person says.
+/// A part of the user's input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PromptBlock {
@@ -55,21 +55,21 @@ pub enum PromptBlock {
         /// The text.
         text: String,
     },
-    /// A file or a part of it; the server reads it, with the editor's unsaved text.
+    /// A file or a part of it. The server reads it, including the editor's unsaved text.
     Reference {
         /// The file's URI.
         uri: String,
-        /// The part; absent: the whole file. It is widened to whole lines.
+        /// The part, extended to whole lines; absent for the whole file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         range: Option<Range>,
     },
-    /// What the person has selected in the editor.
+    /// The user's selection in the editor.
     Selection {
         /// The file's URI.
         uri: String,
-        /// The selected part.
+        /// The selected range.
         range: Range,
-        /// The selected text; absent: the server reads the lines of `range`.
+        /// The selected text; if absent, the server reads the lines of `range`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
@@ -77,18 +77,18 @@ pub enum PromptBlock {
     Diagnostic {
         /// The file's URI.
         uri: String,
-        /// The part that it is about.
+        /// The range that it is about.
         range: Range,
         /// Its message.
         message: String,
-        /// How grave it is.
+        /// Its severity.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         severity: Option<Severity>,
-        /// Who found it: a compiler, a linter.
+        /// Its source: a compiler or a linter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
         media_type: String,
@@ -97,7 +97,7 @@ pub enum PromptBlock {
     },
 }
 
-/// How grave a diagnostic or a problem is.
+/// The severity of a diagnostic or a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
@@ -117,35 +117,35 @@ pub enum Severity {
 pub struct PromptParams {
     /// The session.
     pub session_id: String,
-    /// What the person says.
+    /// The user's input.
     pub prompt: PromptContent,
 }
 
-/// How a turn ended; the answer to `agent/prompt`, `agent/resumeTurn` and `agent/compact`, and the `data` of the
-/// error that answers them after `$/cancelRequest`.
+/// The end of a turn. It answers `agent/prompt`, `agent/resumeTurn` and `agent/compact`, and is the `data` of the error
+/// that answers them after `$/cancelRequest`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptResult {
     /// The turn.
     pub turn_id: String,
-    /// Why it ended.
+    /// The reason why it ended.
     pub reason: TerminalReason,
-    /// How it ended, in one word.
+    /// The outcome in one word.
     pub state: TurnState,
-    /// The text of the final answer, whole; empty when there is none.
+    /// The full text of the final answer; empty if there is none.
     pub text: String,
-    /// The turn's tokens.
+    /// Tokens of the turn.
     pub usage: TokenUsage,
-    /// What the turn cost, in US dollars; absent when the model's price is not known.
+    /// Cost of the turn in US dollars; absent if the model's price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// What went wrong.
+    /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorData>,
-    /// Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
+    /// Only for `agent/compact`: estimated tokens of the conversation before; absent if nothing was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_before: Option<u64>,
-    /// And after.
+    /// Only for `agent/compact`: estimated tokens of the conversation after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_after: Option<u64>,
 }
@@ -156,10 +156,9 @@ pub struct PromptResult {
 pub struct SteerParams {
     /// The session.
     pub session_id: String,
-    /// What the person adds.
+    /// The user's addition.
     pub prompt: PromptContent,
-    /// The turn that it is meant for; when another or none is running, it is refused. Absent: whichever
-    /// is running.
+    /// The turn that it is meant for; the request fails if that turn is not running. Absent for any running turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_turn_id: Option<String>,
 }
@@ -178,7 +177,7 @@ pub struct SteerResult {
 pub struct CompactParams {
     /// The session.
     pub session_id: String,
-    /// What the summary shall keep, for the model that writes it.
+    /// What the summary should keep, for the model that writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
@@ -197,7 +196,7 @@ pub struct ResumeTurnParams {
 pub struct CancelNotification {
     /// The session.
     pub session_id: String,
-    /// The turn that is meant; when another is running, nothing happens. Absent: whichever is running.
+    /// The turn to cancel; nothing happens if another one is running. Absent for any running turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
 }

@@ -1,24 +1,24 @@
-//! Prompts that wait for the turn's end.
+//! Prompts that wait for the end of the running turn.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MessageBlock, PromptContent};
 
-/// What is done with the queue.
+/// An action on the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum QueueAction {
-    /// Nothing: it is only told.
+    /// Changes nothing and returns the queue.
     List,
-    /// `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts at once.
+    /// Appends `prompt`. It starts immediately if no turn is running, nothing else waits and the queue is not paused.
     Add,
-    /// `prompt` takes the place of the one named by `promptId`.
+    /// Replaces the prompt named by `promptId` with `prompt`.
     Edit,
-    /// The one named by `promptId` is taken out.
+    /// Removes the prompt named by `promptId`.
     Remove,
-    /// The one named by `promptId`, else the next one, is sent now, and the queue goes on from there: while a turn is
-    /// running as a steer of it, else as a turn of its own. A turn that is being cancelled is waited for.
+    /// Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running turn gets it as a
+    /// steer; otherwise it starts a turn of its own. If a turn is being cancelled, the prompt waits for its end.
     SendNow,
 }
 
@@ -28,24 +28,24 @@ pub enum QueueAction {
 pub struct QueueParams {
     /// The session.
     pub session_id: String,
-    /// What to do.
+    /// The action.
     pub action: QueueAction,
-    /// Which prompt: needed by `edit` and `remove`.
+    /// The prompt; required by `edit` and `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_id: Option<String>,
-    /// What the person says: needed by `add` and `edit`.
+    /// The user's prompt; required by `add` and `edit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptContent>,
 }
 
-/// Result of `agent/queue`: what waits after it.
+/// Result of `agent/queue`: the queue after the action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueResult {
-    /// Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted. `sendNow`, or a
-    /// later turn that completes, sets it going again.
+    /// Whether the queue waits for `sendNow`, because the last turn was cancelled, failed or was interrupted. A later
+    /// turn that completes also resumes it.
     pub paused: bool,
-    /// What waits, the next one first.
+    /// The waiting prompts, the next one first.
     pub prompts: Vec<QueuedContent>,
     /// The prompt that was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,31 +55,31 @@ pub struct QueueResult {
     pub turn_id: Option<String>,
 }
 
-/// A prompt that waits, whole.
+/// A waiting prompt with its full content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedContent {
-    /// What it is edited, removed and sent by.
+    /// The id to edit, remove or send it by.
     pub prompt_id: String,
-    /// What the person said.
+    /// The user's prompt.
     pub content: Vec<MessageBlock>,
 }
 
-/// The queue as it is shown.
+/// The queue as clients show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueState {
-    /// Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+    /// Whether it starts nothing by itself, because the last turn was cancelled, failed or was interrupted.
     pub paused: bool,
-    /// What waits, the next one first.
+    /// The waiting prompts, the next one first.
     pub prompts: Vec<QueuedPrompt>,
 }
 
-/// A prompt that waits, as it is shown. `agent/queue` tells the whole of it.
+/// A waiting prompt as clients show it. `agent/queue` returns its full content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedPrompt {
-    /// What it is edited, removed and sent by.
+    /// The id to edit, remove or send it by.
     pub prompt_id: String,
     /// The start of its text, on one line.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Sessions: new, listed, loaded, renamed, deleted.
+//! Sessions: new, list, load, rename, fork, export, delete.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,23 +14,23 @@ use super::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewSessionParams {
-    /// The folder to work in: a URI or an absolute path; absent: the first workspace folder.
+    /// The folder to work in: a URI or an absolute path; absent for the first workspace folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// An agent of the configuration; absent: `default`.
+    /// A configured agent; absent for `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// A model, as `provider/model`; absent: the agent's.
+    /// A model, as `provider/model`; absent for the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How freely the agent may act; absent: as configured.
+    /// How freely the agent may act; absent for the configured mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// How hard the model thinks; absent: the provider's default.
+    /// The reasoning effort; absent for the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// Where model, effort or mode is absent, takes what the person chose last in this workspace. The mode `full` is not
-    /// remembered.
+    /// Whether absent values of model, effort and mode come from the user's last choice in this workspace. The mode
+    /// `full` is not remembered.
     #[serde(default, skip_serializing_if = "is_false")]
     pub remembered: bool,
 }
@@ -41,15 +41,15 @@ pub struct NewSessionParams {
 pub struct NewSessionResult {
     /// The session.
     pub session_id: String,
-    /// The model; absent until it is known, then `agent/sessionUpdated` tells it.
+    /// The model; absent until it is known, when `agent/sessionUpdated` reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How freely the agent may act.
     pub mode: Mode,
-    /// How hard the model thinks; absent: the provider's default.
+    /// The reasoning effort; absent for the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// The number of the session's last event; 0 when there is none. Notifications go on from there.
+    /// Number of the session's last event; 0 if there is none. Notifications continue from there.
     pub seq: u64,
 }
 
@@ -57,16 +57,16 @@ pub struct NewSessionResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListSessionsParams {
-    /// Only those that work in this folder: a URI or an absolute path.
+    /// Only sessions that work in this folder: a URI or an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Words to look for in titles, prompts and final answers.
+    /// Words to search for in titles, prompts and final answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// `nextCursor` of the answer before; absent: from the newest.
+    /// `nextCursor` of the previous page; absent for the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at most; 50 when absent, at most 200.
+    /// Largest number of sessions: 50 by default, at most 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
@@ -75,9 +75,9 @@ pub struct ListSessionsParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListSessionsResult {
-    /// The sessions, those used last first.
+    /// The sessions, the most recently used first.
     pub sessions: Vec<SessionInfo>,
-    /// The `cursor` of the next page; absent on the last.
+    /// The `cursor` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -91,38 +91,38 @@ pub struct SessionInfo {
     /// Its title; absent before the first prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The folder it works in.
+    /// The folder that it works in.
     pub cwd: String,
-    /// When it was made, in ms since the Unix epoch.
+    /// When it was created, in ms since the Unix epoch.
     pub created_at: i64,
-    /// When something last happened in it, in ms since the Unix epoch.
+    /// The time of its last event, in ms since the Unix epoch.
     pub updated_at: i64,
-    /// Whether a turn is running, in this server.
+    /// Whether a turn is running in this server.
     #[serde(default, skip_serializing_if = "is_false")]
     pub running: bool,
-    /// The place where `query` was found, for people.
+    /// The text around the match of `query`, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
 }
 
-/// Params of `agent/loadSession`. The page is the last `tail` of the events after `afterSeq` and before
-/// `beforeSeq`.
+/// Params of `agent/loadSession`. The page consists of the last `tail` events after `afterSeq` and before `beforeSeq`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadSessionParams {
     /// The session.
     pub session_id: String,
-    /// Only events after this number: what the client has already. When more than `tail` came since, the
-    /// page does not join on, and the client starts over with it.
+    /// Only events after this number, which the client already has. If more than `tail` followed, the page leaves a
+    /// gap, and the client starts over with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<u64>,
-    /// Only events before this number: an earlier page.
+    /// Only events before this number, for an earlier page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_seq: Option<u64>,
-    /// How many events at most: 200 when absent (1,000 with `afterSeq`), at most 1,000; 0 for none.
+    /// Largest number of events: 200 by default (1,000 with `afterSeq`), at most 1,000; 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<u32>,
-    /// Only look: needs no lock, so it works while another server has the session; nothing is sent later.
+    /// Whether to only look. This needs no lock, so it works while another server has the session. No notifications
+    /// follow.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_only: bool,
 }
@@ -131,11 +131,11 @@ pub struct LoadSessionParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadSessionResult {
-    /// A page of the durable events, oldest first; they are not sent again as notifications.
+    /// A page of the durable events, oldest first. They are not sent again as notifications.
     pub events: Vec<EventRecord>,
-    /// Whether there are earlier events than the page's.
+    /// Whether there are events before the page.
     pub has_earlier: bool,
-    /// Approvals that wait for a person, as they were asked; also those asked before the page.
+    /// Approvals that wait for the user, as they were requested, including those from before the page.
     pub open_approvals: Vec<ApprovalRequestedNotification>,
     /// Limits that wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -146,17 +146,17 @@ pub struct LoadSessionResult {
     /// The message in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<PartialMessage>,
-    /// The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the
-    /// page. Absent also while nobody has gone on with the session in this server: then all its events are not read yet.
+    /// The files behind the last turn's instructions, as in `agent/instructions`, which may precede the page. Also
+    /// absent until a turn runs in this server, because until then the server has not read all events of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<InstructionFile>,
-    /// The number of the session's last event. Notifications go on from there.
+    /// Number of the session's last event. Notifications continue from there.
     pub seq: u64,
     /// The session as it is now.
     pub state: SessionState,
 }
 
-/// A durable event: the notification that it was.
+/// A durable event, as its notification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventRecord {
@@ -166,50 +166,50 @@ pub struct EventRecord {
     pub params: Value,
 }
 
-/// A message in progress. Deltas that follow go on where it ends.
+/// A message in progress. The following deltas continue where it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialMessage {
     /// The message.
     pub message_id: String,
-    /// Its text from `offset` on.
+    /// Its text, from `offset`.
     pub text: String,
-    /// UTF-8 bytes of the message's text before `text`; 0 when it is all there.
+    /// UTF-8 bytes of the message's text before `text`; 0 if `text` is complete.
     pub offset: u64,
     /// Its reasoning so far.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
 }
 
-/// A session as it is now.
+/// The current state of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionState {
     /// Its title; absent before the first prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The folder it works in.
+    /// The folder that it works in.
     pub cwd: String,
     /// How freely the agent may act.
     pub mode: Mode,
     /// The model, as `provider/model`; absent until it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How hard the model shall think; absent: as the provider has it by default.
+    /// The reasoning effort; absent for the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_turn_id: Option<String>,
-    /// The last turn, when `agent/resumeTurn` can go on with it.
+    /// The last turn, if `agent/resumeTurn` can continue it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumable_turn_id: Option<String>,
-    /// The prompts that wait for the turn's end; absent when there are none.
+    /// The prompts that wait for the end of the turn; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueState>,
-    /// Tokens used in all.
+    /// Tokens used in total.
     pub usage: TokenUsage,
-    /// What they cost, in US dollars; absent when the cost of one of the calls is not known.
+    /// Their cost in US dollars; absent if the cost of any call is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
@@ -238,7 +238,7 @@ pub struct DeleteSessionParams {
 pub struct ForkSessionParams {
     /// The session.
     pub session_id: String,
-    /// The last turn that the new session has; absent: the last one that has ended.
+    /// The last turn of the new session; absent for the last turn that has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
 }
@@ -247,21 +247,21 @@ pub struct ForkSessionParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkSessionResult {
-    /// The new session: load it with `agent/loadSession`.
+    /// The new session; load it with `agent/loadSession`.
     pub session_id: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// What a session is exported as.
+/// The format of an exported session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ExportFormat {
-    /// For people: what was said and done.
+    /// For people: the conversation and the tool calls.
     #[default]
     Markdown,
-    /// For programs: the session and all its events, as notifications, uncut.
+    /// For programs: the session and all its events, as uncut notifications.
     Json,
 }
 
@@ -271,7 +271,7 @@ pub enum ExportFormat {
 pub struct ExportSessionParams {
     /// The session.
     pub session_id: String,
-    /// As what; Markdown when absent.
+    /// The format; Markdown by default.
     #[serde(default)]
     pub format: ExportFormat,
 }
@@ -280,6 +280,6 @@ pub struct ExportSessionParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportSessionResult {
-    /// The session, whole.
+    /// The exported session.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What concerns the session or the server as a whole: warnings, the session's own data, a status line.
+//! The state of the session or the server: warnings, the session's own data, a status line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,32 +9,32 @@ use super::{CircuitInfo, Effort, EventHeader, Mode, QueueState};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WarningNotification {
-    /// The session; absent when it concerns the server as a whole.
+    /// The session; absent if it concerns the whole server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Its number in the session; absent without a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// The turn that caused it; absent when none did.
+    /// The turn that caused it; absent if no turn did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// When it happened, in ms since the Unix epoch; absent without a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<i64>,
-    /// What it is about, as a stable word.
+    /// Its subject, as a stable code.
     pub code: String,
-    /// What a person should know.
+    /// The text for the user.
     pub message: String,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// Params of `agent/sessionUpdated`: what changed, and only that.
+/// Params of `agent/sessionUpdated`: only what changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionUpdatedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
     /// The title.
@@ -46,19 +46,19 @@ pub struct SessionUpdatedNotification {
     /// The model, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How hard the model shall think.
+    /// The reasoning effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// The prompts that wait for the turn's end, all of them.
+    /// All prompts that wait for the end of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueState>,
 }
 
-/// What a file of instructions is for.
+/// The purpose of an instruction file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum InstructionKind {
-    /// The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+    /// The `prompt_file` of a named agent, which replaces the built-in instructions.
     Prompt,
     /// `SOUL.md`: who the agent is.
     Soul,
@@ -70,41 +70,41 @@ pub enum InstructionKind {
     Skill,
 }
 
-/// A file of instructions, as it was read.
+/// An instruction file, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstructionFile {
     /// Its absolute path.
     pub path: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: InstructionKind,
     /// The name of a skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Bytes of it that were taken; 0 where it was left out.
+    /// Bytes of it that are used; 0 if it was left out.
     pub bytes: u64,
-    /// Whether it is the person's own, or lies in a folder that the person trusts.
+    /// Whether it belongs to the user, or lies in a folder that the user trusts.
     pub trusted: bool,
-    /// Why it was cut or left out.
+    /// The reason why it was cut or left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+/// Params of `agent/instructions`: all files behind the agent's instructions from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstructionsNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The files, in the order in which the agent reads them: of each kind the nearest last.
+    /// The files, in the order that the agent reads them. Of each kind, the nearest file comes last.
     pub files: Vec<InstructionFile>,
-    /// How many more there are that this list has no room for.
+    /// Number of further files that did not fit into this list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
 }
 
-/// Whether the server works.
+/// Whether the server is working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ServerState {
@@ -114,33 +114,33 @@ pub enum ServerState {
     Busy,
 }
 
-/// Params of `agent/status`: the server as a whole, for a status bar.
+/// Params of `agent/status`: the state of the whole server, for a status bar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusNotification {
-    /// Whether the server works.
+    /// Whether the server is working.
     pub state: ServerState,
-    /// How many turns are running.
+    /// Number of running turns.
     pub running_turns: u32,
-    /// How many approvals, limits and questions wait for a person.
+    /// Number of approvals, limits and questions that wait for the user.
     pub open_approvals: u32,
-    /// A line for people.
+    /// One line for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
     /// Circuits that are not closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circuits: Vec<CircuitInfo>,
-    /// Warnings that concern the server as a whole and still hold.
+    /// Warnings that concern the whole server and still apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<ServerWarning>,
 }
 
-/// A warning that concerns the server as a whole.
+/// A warning that concerns the whole server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerWarning {
-    /// What it is about, as a stable word.
+    /// Its subject, as a stable code.
     pub code: String,
-    /// What a person should know.
+    /// The text for the user.
     pub message: String,
 }

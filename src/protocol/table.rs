@@ -1,7 +1,7 @@
 //! The one table of all methods and notifications.
 //!
-//! What the server announces, the generated references and the tests all follow from it. The `///`
-//! line of an entry is its description in the reference; its example stands in `examples.json`.
+//! The server's announcement, the generated references and the tests follow from it. The `///` line of an entry is its
+//! description in the reference; its example is in `examples.json`. Knows no handlers.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -10,46 +10,46 @@ use serde_json::Value;
 
 use super::*;
 
-/// Who sends it, and what for.
+/// The sender of a message, and its guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageKind {
-    /// Client to server, answered.
+    /// From client to server, with an answer.
     Request,
-    /// Client to server, not answered.
+    /// From client to server, without an answer.
     ClientNotification,
-    /// Server to client, answered; only where the client announced it.
+    /// From server to client, with an answer; only if the client announced it.
     ServerRequest,
-    /// Server to client: numbered, stored, and told again by `agent/loadSession`.
+    /// From server to client: numbered, stored, and repeated by `agent/loadSession`.
     Durable,
-    /// Server to client: never the only carrier of a fact.
+    /// From server to client: never the only carrier of a fact.
     Transient,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Debug)]
 pub struct Entry {
-    /// The name of its constant in [`method`].
+    /// Name of its constant in [`method`].
     pub constant: &'static str,
-    /// Its name on the wire.
+    /// Name on the wire.
     pub method: &'static str,
-    /// Who sends it.
+    /// Sender and guarantees.
     pub kind: MessageKind,
-    /// What it is for.
+    /// Description for the reference.
     pub doc: &'static str,
-    /// The type of its params.
+    /// Type of its params.
     pub params: TypeRef,
-    /// The type of its result; only of requests.
+    /// Type of its result; only for requests.
     pub result: Option<TypeRef>,
 }
 
-/// A wire type, for the generator and the tests.
+/// A wire type, as the generator and the tests see it.
 #[derive(Debug)]
 pub struct TypeRef {
-    /// Its name.
+    /// Name of the Rust type.
     pub name: &'static str,
-    /// Adds its schema, and those of all that it uses, to the generator's definitions.
+    /// Adds its schema, and those of all types it uses, to the generator's definitions.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Reads a value as this type and writes it again.
+    /// Parses a value as this type and serializes it again.
     pub round_trip: fn(&Value) -> serde_json::Result<Value>,
 }
 
@@ -68,7 +68,7 @@ macro_rules! table {
         server_requests { $(#[doc = $qdoc:literal] $qconst:ident $qname:literal: $qparams:ident => $qresult:ident;)* }
         server_notifications { $(#[doc = $sdoc:literal] $sconst:ident $skind:ident $svariant:ident $sname:literal: $sparams:ident;)* }
     ) => {
-        /// Names on the wire.
+        /// The names of all methods on the wire.
         #[expect(missing_docs, reason = "the table above documents them")]
         pub mod method {
             $(pub const $rconst: &str = $rname;)*
@@ -77,7 +77,7 @@ macro_rules! table {
             $(pub const $sconst: &str = $sname;)*
         }
 
-        /// Requests, client to server.
+        /// Requests from client to server.
         pub static REQUESTS: &[Entry] = &[$(Entry {
             constant: stringify!($rconst),
             method: $rname,
@@ -87,7 +87,7 @@ macro_rules! table {
             result: Some(type_ref::<$rresult>(stringify!($rresult))),
         },)*];
 
-        /// Notifications, client to server.
+        /// Notifications from client to server.
         pub static CLIENT_NOTIFICATIONS: &[Entry] = &[$(Entry {
             constant: stringify!($cconst),
             method: $cname,
@@ -97,7 +97,7 @@ macro_rules! table {
             result: None,
         },)*];
 
-        /// Requests, server to client.
+        /// Requests from server to client.
         pub static SERVER_REQUESTS: &[Entry] = &[$(Entry {
             constant: stringify!($qconst),
             method: $qname,
@@ -107,7 +107,7 @@ macro_rules! table {
             result: Some(type_ref::<$qresult>(stringify!($qresult))),
         },)*];
 
-        /// Notifications, server to client.
+        /// Notifications from server to client.
         pub static SERVER_NOTIFICATIONS: &[Entry] = &[$(Entry {
             constant: stringify!($sconst),
             method: $sname,
@@ -117,7 +117,7 @@ macro_rules! table {
             result: None,
         },)*];
 
-        /// Any notification of the server. Serialises as its params.
+        /// Any notification of the server. It serializes as its params.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum ServerNotification {
@@ -125,12 +125,12 @@ macro_rules! table {
         }
 
         impl ServerNotification {
-            /// Its name on the wire.
+            /// Returns the name on the wire.
             pub fn method(&self) -> &'static str {
                 match self { $(Self::$svariant(_) => $sname,)* }
             }
 
-            /// Reads a notification; none when the method is not one of ours, which clients ignore.
+            /// Parses a notification. Returns `None` for an unknown method, which clients must ignore.
             pub fn parse(method: &str, params: Value) -> Option<serde_json::Result<Self>> {
                 match method {
                     $($sname => Some(serde_json::from_value(params).map(Self::$svariant)),)*
@@ -149,93 +149,93 @@ macro_rules! table {
 
 table! {
     requests {
-        /// Starts a session. Waits for no network.
+        /// Starts a session. Does not wait for the network.
         NEW_SESSION "agent/newSession": NewSessionParams => NewSessionResult;
-        /// Starts a turn. Answered when the turn has ended.
+        /// Starts a turn. The answer comes when the turn has ended.
         PROMPT "agent/prompt": PromptParams => PromptResult;
-        /// Talks to the running turn: joins the history before the next model call, and keeps the turn going.
+        /// Sends a message to the running turn. It joins the history before the next model call and keeps the turn going.
         STEER "agent/steer": SteerParams => SteerResult;
-        /// Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100 wait; they outlive the server.
+        /// Manages the prompts that wait for the end of the turn: list, add, edit, remove, send now. At most 100 wait; they survive a restart of the server.
         QUEUE "agent/queue": QueueParams => QueueResult;
-        /// Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals, limits and questions are asked again under their ids. Answered like `agent/prompt`.
+        /// Starts a new turn that continues an interrupted or cancelled one. Open approvals, limits and questions are requested again under the same ids. Answered like `agent/prompt`.
         RESUME_TURN "agent/resumeTurn": ResumeTurnParams => PromptResult;
-        /// Starts a turn that does nothing but make smaller what the model is sent: a summary takes the place of old messages. Answered like `agent/prompt`.
+        /// Starts a turn that only compacts what the model receives: a summary replaces old messages. Answered like `agent/prompt`.
         COMPACT "agent/compact": CompactParams => PromptResult;
         /// Decides an approval. The first answer wins; an unknown or settled id is an error.
         APPROVAL_RESPOND "agent/approvalRespond": ApprovalRespondParams => EmptyResult;
-        /// Says what becomes of a limit. The first answer wins; an unknown or settled id is an error.
+        /// Answers a limit request. The first answer wins; an unknown or settled id is an error.
         LIMIT_RESPOND "agent/limitRespond": LimitRespondParams => EmptyResult;
         /// Answers a question of the agent. The first answer wins; an unknown or settled id is an error.
         QUESTION_RESPOND "agent/questionRespond": QuestionRespondParams => EmptyResult;
-        /// Lists what waits for a person: approvals, limits, questions.
+        /// Lists the approvals, limits and questions that wait for the user.
         LIST_APPROVALS "agent/listApprovals": ListApprovalsParams => ListApprovalsResult;
-        /// Lists what was allowed beyond one call.
+        /// Lists the grants: permissions beyond one call.
         LIST_GRANTS "agent/listGrants": ListGrantsParams => ListGrantsResult;
-        /// Takes back what was allowed.
+        /// Revokes a grant.
         REVOKE_GRANT "agent/revokeGrant": RevokeGrantParams => EmptyResult;
-        /// Lists or searches sessions, those used last first.
+        /// Lists or searches sessions, the most recently used first.
         LIST_SESSIONS "agent/listSessions": ListSessionsParams => ListSessionsResult;
-        /// Opens a session: a page of its events, and what is open in it. Its notifications follow from then on.
+        /// Opens a session: returns a page of its events and its open requests. Its notifications follow from then on.
         LOAD_SESSION "agent/loadSession": LoadSessionParams => LoadSessionResult;
-        /// Gives a session another title.
+        /// Changes the title of a session.
         RENAME_SESSION "agent/renameSession": RenameSessionParams => EmptyResult;
-        /// Makes a new session of what a session has up to the end of a turn. What was allowed for the session alone is not taken along.
+        /// Creates a new session from the events of another one, up to the end of a turn. Grants for that session alone are not copied.
         FORK_SESSION "agent/forkSession": ForkSessionParams => ForkSessionResult;
-        /// Tells all of a session as one text.
+        /// Exports a whole session as one text.
         EXPORT_SESSION "agent/exportSession": ExportSessionParams => ExportSessionResult;
-        /// Deletes a session for good.
+        /// Deletes a session permanently.
         DELETE_SESSION "agent/deleteSession": DeleteSessionParams => EmptyResult;
-        /// Puts the files of a turn and of all later ones back as they were before it, but none that people changed since; or takes such a revert back. An error while a turn runs.
+        /// Restores the files of a turn and of all later ones to their state before it, except files that the user changed since. Can also undo such a revert. Fails while a turn runs.
         REVERT "agent/revert": RevertParams => RevertResult;
         /// Sets how freely the agent may act.
         SET_MODE "agent/setMode": SetModeParams => EmptyResult;
-        /// Sets the model and how hard it thinks. A name that cannot be a model is an error that names the nearest ones.
+        /// Sets the model and its reasoning effort. A name that cannot be a model is an error that suggests the nearest names.
         SET_MODEL "agent/setModel": SetModelParams => EmptyResult;
-        /// Lists what a folder's own files would activate, and where they would send keys of the person's. Reads only: it starts and changes nothing.
+        /// Lists what a folder's own files would activate, and where they would send the user's keys. It only reads: it starts and changes nothing.
         DESCRIBE_TRUST "agent/describeTrust": DescribeTrustParams => DescribeTrustResult;
-        /// Says whether a workspace folder is trusted, and which redirects of its are accepted.
+        /// Sets whether a workspace folder is trusted, and which of its redirects are accepted.
         SET_TRUST "agent/setTrust": SetTrustParams => EmptyResult;
-        /// Lists the models that can be chosen, and the providers with their health.
+        /// Lists the models to choose from, and the providers with their health.
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
-        /// Lists the named agents of the configuration.
+        /// Lists the configured agents.
         LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
-        /// Lists the slash commands: prompts from the person's and the workspace's files.
+        /// Lists the slash commands: prompts from the user's and the workspace's files.
         LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
-        /// Reads on where a field was cut.
+        /// Reads the rest of a cut field.
         READ_CONTENT "agent/readContent": ReadContentParams => ReadContentResult;
-        /// Tells what the server has counted since it started.
+        /// Returns the server's counters since its start.
         METRICS "agent/metrics": MetricsParams => MetricsResult;
-        /// Closes a circuit by hand: the provider or the tool is called again at once.
+        /// Closes a circuit breaker by hand, so that the provider or the tool is called again immediately.
         RESET_CIRCUIT "agent/resetCircuit": ResetCircuitParams => ResetCircuitResult;
         /// Reads the configuration files again.
         RELOAD_CONFIG "agent/reloadConfig": ReloadConfigParams => ReloadConfigResult;
     }
     client_notifications {
-        /// Cancels the running turn. Without one, or with another `turnId`, it does nothing.
+        /// Cancels the running turn. Has no effect if no turn is running, or another one than `turnId`.
         CANCEL "agent/cancel": CancelNotification;
     }
     server_requests {
-        /// Asks for documents to be saved, after an edit of one that had no unsaved change, so that commands see it. Only where the client announced `saveDocuments`. Unanswered after 10 s it counts as failed.
+        /// Requests to save documents after an edit of one without unsaved changes, so that commands see the edit. Only sent if the client announced `saveDocuments`. Counts as failed after 10 s without an answer.
         SAVE_DOCUMENTS "agent/saveDocuments": SaveDocumentsParams => SaveDocumentsResult;
-        /// Asks for the API key of a provider that has none in the configuration and the environment. Only where the client announced `getCredential`. Unanswered after 10 s there is none. The key is kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it; that there is none is remembered until `agent/reloadConfig`.
+        /// Requests the API key of a provider that has none in the configuration or the environment. Only sent if the client announced `getCredential`. After 10 s without an answer, there is no key. The key stays in memory. It is requested again after `agent/reloadConfig`, or if the provider refused it. A missing key is remembered until `agent/reloadConfig`.
         GET_CREDENTIAL "agent/getCredential": GetCredentialParams => GetCredentialResult;
-        /// Asks what the client's compilers and linters say, of one document or of all. Only where the client announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+        /// Requests the reports of the client's compilers and linters, for one document or for all. Only sent if the client announced `getDiagnostics`. The tool call fails after 10 s without an answer.
         GET_DIAGNOSTICS "agent/getDiagnostics": GetDiagnosticsParams => GetDiagnosticsResult;
     }
     server_notifications {
-        /// A turn began.
+        /// A turn started.
         TURN_STARTED Durable TurnStarted "agent/turnStarted": TurnStartedNotification;
-        /// A turn ended: exactly one per turn, and the last of its turn.
+        /// A turn ended. There is exactly one per turn, and nothing of the turn follows it.
         TURN_ENDED Durable TurnEnded "agent/turnEnded": TurnEndedNotification;
         /// Text of a message in progress.
         TEXT_DELTA Transient TextDelta "agent/textDelta": TextDeltaNotification;
         /// Reasoning of a message in progress.
         REASONING_DELTA Transient ReasoningDelta "agent/reasoningDelta": ReasoningDeltaNotification;
-        /// A message of the history, completed or cut.
+        /// A message of the history, complete or cut.
         MESSAGE Durable Message "agent/message": MessageNotification;
-        /// What was shown of a broken attempt is void: clients take it off the screen. The next attempt has a new `messageId`. Unknown ids are ignored.
+        /// The shown part of a failed attempt was discarded; remove it from the screen. The next attempt has a new `messageId`. Ignore unknown ids.
         MESSAGE_RETRACTED Durable MessageRetracted "agent/messageRetracted": MessageRetractedNotification;
         /// A tool call's input as the model writes it.
         TOOL_INPUT_DELTA Transient ToolInputDelta "agent/toolInputDelta": ToolInputDeltaNotification;
@@ -243,51 +243,51 @@ table! {
         TOOL_OUTPUT_DELTA Transient ToolOutputDelta "agent/toolOutputDelta": ToolOutputDeltaNotification;
         /// A tool call changed.
         TOOL_CALL Durable ToolCall "agent/toolCall": ToolCallNotification;
-        /// A person is asked about an effect.
+        /// An effect needs the user's approval.
         APPROVAL_REQUESTED Durable ApprovalRequested "agent/approvalRequested": ApprovalRequestedNotification;
-        /// The question is settled.
+        /// An approval was settled.
         APPROVAL_RESOLVED Durable ApprovalResolved "agent/approvalResolved": ApprovalResolvedNotification;
-        /// A limit was reached, or a limit in money meets an unknown price: it may be raised. Only where the client announced `questions`.
+        /// A limit was reached, or a money limit meets an unknown price; the user may raise it. Only sent if the client announced `questions`.
         LIMIT_REQUESTED Durable LimitRequested "agent/limitRequested": LimitRequestedNotification;
-        /// What became of it.
+        /// A limit request was settled.
         LIMIT_RESOLVED Durable LimitResolved "agent/limitResolved": LimitResolvedNotification;
-        /// A question of the agent. Only where the client announced `questions`.
+        /// A question of the agent. Only sent if the client announced `questions`.
         QUESTION_REQUESTED Durable QuestionRequested "agent/questionRequested": QuestionRequestedNotification;
-        /// The question is settled.
+        /// A question was settled.
         QUESTION_RESOLVED Durable QuestionResolved "agent/questionResolved": QuestionResolvedNotification;
-        /// The plan, whole.
+        /// The whole plan.
         PLAN Durable Plan "agent/plan": PlanNotification;
-        /// What a turn has changed, file by file: at its end, and when that was taken back or made again.
+        /// The file changes of a turn: at its end, and after a revert or a redo.
         TURN_DIFF Durable TurnDiff "agent/turnDiff": TurnDiffNotification;
         /// A decision of the loop.
         TRANSITION Durable Transition "agent/transition": TransitionNotification;
-        /// A provider call failed and will be made again.
+        /// A provider call failed and will be repeated.
         RETRY Durable Retry "agent/retry": RetryNotification;
         /// The turn waits for something that is not an error.
         WAIT Durable Wait "agent/wait": WaitNotification;
-        /// What the model is sent became smaller; what is kept did not.
+        /// The part of the history that the model receives became smaller; the stored history did not.
         COMPACTED Durable Compacted "agent/compacted": CompactedNotification;
-        /// Another model answers from now on: the next of the route took over, or the first is asked again.
+        /// Another model answers from now on: the next one of the route took over, or the first one is used again.
         MODEL_SWITCHED Durable ModelSwitched "agent/modelSwitched": ModelSwitchedNotification;
-        /// The turn met a circuit that is open, on trial, or closed again.
+        /// The turn met a circuit breaker that is open, on trial, or closed again.
         CIRCUIT Durable Circuit "agent/circuit": CircuitNotification;
         /// Tokens and cost after a step.
         USAGE Durable Usage "agent/usage": UsageNotification;
-        /// Something that a person should know. One that concerns the server as a whole has no session, is not numbered, and stands in `agent/status` too.
+        /// A warning for the user. A warning about the whole server has no session and no number, and also appears in `agent/status`.
         WARNING Durable Warning "agent/warning": WarningNotification;
         /// The session's own data changed; only what changed is set.
         SESSION_UPDATED Durable SessionUpdated "agent/sessionUpdated": SessionUpdatedNotification;
-        /// Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a session's first turn that has any, and whenever one of them has changed.
+        /// The instruction files (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) that the agent received: at the first turn of a session that has any, and whenever one of them has changed.
         INSTRUCTIONS Durable Instructions "agent/instructions": InstructionsNotification;
-        /// The server as a whole, for a status bar.
+        /// The state of the whole server, for a status bar.
         STATUS Transient Status "agent/status": StatusNotification;
     }
 }
 
-/// For each method an example of its params and result, as a JSON object.
+/// An example of params and result for each method, as a JSON object.
 pub static EXAMPLES: &str = include_str!("examples.json");
 
-/// Types that belong to no method of ours: the handshake's, and the `data` of errors.
+/// Types without a method of ours: those of the handshake, and the `data` of errors.
 pub static OTHER_TYPES: &[TypeRef] = &[
     type_ref::<ServerCapability>("ServerCapability"),
     type_ref::<ClientCapability>("ClientCapability"),
@@ -295,7 +295,7 @@ pub static OTHER_TYPES: &[TypeRef] = &[
     type_ref::<ErrorData>("ErrorData"),
 ];
 
-/// All lines of the table.
+/// Returns all lines of the table.
 pub fn iter_entries() -> impl Iterator<Item = &'static Entry> {
     REQUESTS
         .iter()
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_read_and_written_again_unchanged() {
+    fn every_example_round_trips_unchanged() {
         let mut examples = examples();
         for entry in iter_entries() {
             let example = examples
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_the_law() {
+    fn names_follow_the_naming_rules() {
         let mut seen = BTreeSet::new();
         for entry in iter_entries() {
             assert!(seen.insert(entry.method), "{} stands twice", entry.method);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn durable_ones_are_numbered_and_transient_ones_are_not() {
+    fn only_durable_notifications_are_numbered() {
         let examples = examples();
         for entry in SERVER_NOTIFICATIONS {
             let params = &examples[entry.method]["params"];
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_ignored_and_unknown_methods_too() {
+    fn unknown_fields_and_methods_are_ignored() {
         let params = serde_json::json!({"sessionId": "s", "prompt": "hi", "later": 1});
         assert!(serde_json::from_value::<PromptParams>(params).is_ok());
         assert!(ServerNotification::parse("agent/later", Value::Null).is_none());
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_prompt_is_explained() {
+    fn the_error_for_a_wrong_prompt_names_the_mistake() {
         for (prompt, says) in [
             (
                 serde_json::json!(7),

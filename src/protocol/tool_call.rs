@@ -1,4 +1,4 @@
-//! Tool calls: their course, live input and output, and the list of tools.
+//! Tool calls: their progress, live input and output, and the list of tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::{EventHeader, Image, MoreFields};
 
-/// Where a tool call stands. The last four are final.
+/// The state of a tool call. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ToolCallStatus {
     /// Its input is complete.
     Pending,
-    /// A person is asked.
+    /// It waits for the user's approval.
     AwaitingApproval,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It gave a result.
+    /// It returned a result.
     Completed,
-    /// It gave an error result.
+    /// It returned an error.
     Failed,
-    /// A person or a policy said no.
+    /// The user or a policy denied it.
     Denied,
     /// A cancel, a crash or the end of the server came first.
     Cancelled,
@@ -32,52 +32,52 @@ pub enum ToolCallStatus {
 pub struct Location {
     /// The file's URI.
     pub uri: String,
-    /// The line, from 1; absent: the whole file.
+    /// The line, from 1; absent for the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
-/// Params of `agent/toolCall`: the status, and what changed since the last one.
+/// Params of `agent/toolCall`: the status, and what changed since the previous one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
     /// The call.
     pub tool_call_id: String,
     /// The tool's name.
     pub name: String,
-    /// A line for people.
+    /// One line for the user.
     pub title: String,
-    /// Where it stands now.
+    /// Its state now.
     pub status: ToolCallStatus,
-    /// Its arguments, when they are new or were edited by the person; long strings in it may be cut.
+    /// Its arguments, if they are new or the user edited them; long strings in them may be cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// What it gave, safe to show; present exactly when the status is final.
+    /// Its output, safe to show; present exactly if the status is final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Pictures it gave.
+    /// Images in its result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// What it would change or has changed, as a unified diff.
+    /// Its planned or finished changes, as a unified diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Files it concerns; at most 100 are told.
+    /// The files it affects; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Location>,
-    /// How long it ran, in ms, without the wait for a person.
+    /// Its duration in ms, without the wait for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How a command ended: its exit code, or 128 plus the number of the signal that killed it. Anything but 0 makes the
-    /// status `failed`.
+    /// Exit code of a command, or 128 plus the number of the signal that killed it. Any value but 0 makes the status
+    /// `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The call that delegated to the sub-agent which made this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
-    /// Where the whole of a cut field is.
+    /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -90,7 +90,7 @@ pub struct ToolInputDeltaNotification {
     pub session_id: String,
     /// The turn.
     pub turn_id: String,
-    /// The message that asks. Once it has come, a call that it does not hold is void.
+    /// The message that requests it. Once it is complete, a call that it does not contain is void.
     pub message_id: String,
     /// The call.
     pub tool_call_id: String,
@@ -118,7 +118,7 @@ pub struct ToolOutputDeltaNotification {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListToolsParams {
-    /// The tools that this session's agent has; absent: all.
+    /// The session whose agent's tools are listed; absent for all tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -131,13 +131,13 @@ pub struct ListToolsResult {
     pub tools: Vec<ToolInfo>,
 }
 
-/// A tool as the model is told of it.
+/// A tool as the model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolInfo {
     /// Its name.
     pub name: String,
-    /// What it does and when it is used.
+    /// What it does and when to use it.
     pub description: String,
     /// JSON Schema of its arguments.
     pub input_schema: Value,

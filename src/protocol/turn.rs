@@ -1,43 +1,43 @@
-//! A turn's course: its start and end, what the loop decides, waits and retries, usage, the plan.
+//! The course of a turn: start and end, decisions of the loop, waits and retries, usage, and the plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorData, EventHeader, MessageBlock, MoreFields, TokenUsage};
 
-/// How a turn has ended, in one word.
+/// The outcome of a turn, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnState {
-    /// As asked.
+    /// It did what was requested.
     Completed,
-    /// It could not.
+    /// It failed.
     Failed,
-    /// There is an answer, but less than was asked for.
+    /// There is an answer, but it does less than requested.
     Degraded,
-    /// Stopped by a limit, by a person's choice at a question, or by the server's end.
+    /// A limit, the user's choice at a question, or the end of the server stopped it.
     Interrupted,
-    /// Stopped by the person.
+    /// The user cancelled it.
     Cancelled,
 }
 
-/// Why the loop calls the model again.
+/// The reason why the loop calls the model again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContinueReason {
-    /// Tool calls were run, or a steer waits.
+    /// Tool calls ran, or a steer is waiting.
     NextTurn,
-    /// The output was cut for the first time: the same request with a larger limit.
+    /// The output was cut for the first time: the same request follows with a larger limit.
     MaxOutputTokensEscalate,
-    /// The output was cut again: what came is kept, and the model is asked to go on.
+    /// The output was cut again: the partial text stays, and the model is asked to continue.
     MaxOutputTokensRecovery,
-    /// The prompt was too long: old tool results became stubs.
+    /// The prompt was too long: stubs replaced old tool results.
     CollapseDrainRetry,
-    /// The prompt was still too long: the history was summarised.
+    /// The prompt was still too long: the history was summarized.
     ReactiveCompactRetry,
-    /// The API refused an image: it was shrunk or taken out.
+    /// The API refused an image: it was shrunk or removed.
     ImageRetry,
-    /// Nothing came: asked again.
+    /// The answer was empty: the same request follows.
     EmptyResponseRetry,
     /// The provider paused a long turn.
     PauseTurn,
@@ -49,65 +49,65 @@ pub enum ContinueReason {
     TokenBudgetContinuation,
     /// The session's first prompt: the model is asked for a plan before it acts.
     Planning,
-    /// Tool calls were run, and the model is asked to judge its progress.
+    /// Tool calls ran, and the model is asked to judge its progress.
     Reflection,
 }
 
-/// Why a turn has ended.
+/// The reason why a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalReason {
-    /// Nothing more to do.
+    /// There was nothing more to do.
     Completed,
     /// The prompt does not fit the window.
     PromptTooLong,
-    /// The answer was cut at the output limit; what came is kept.
+    /// The answer was cut at the output limit; the partial text is kept.
     MaxOutputTokens,
-    /// The provider failed for good.
+    /// The provider failed permanently.
     ModelError,
-    /// The model said nothing.
+    /// The answer was empty.
     EmptyResponse,
-    /// The image is still refused.
+    /// The API still refuses the image.
     ImageError,
-    /// The model or a filter declined.
+    /// The model or a filter declined to answer.
     Refused,
-    /// The person cancelled while the model streamed, or before.
+    /// The user cancelled while the model streamed, or before.
     AbortedStreaming,
-    /// The person cancelled while tools ran.
+    /// The user cancelled while tools ran.
     AbortedTools,
     /// A stop hook ended the turn.
     StopHookPrevented,
     /// A hook ended the turn.
     HookStopped,
-    /// A tool failed, and the policy ends the turn then.
+    /// A tool failed, and the policy ends the turn in that case.
     ToolFailed,
-    /// A sub-agent failed, and the policy ends the turn then.
+    /// A sub-agent failed, and the policy ends the turn in that case.
     SubagentFailed,
     /// Too few sub-agents succeeded.
     JoinViolated,
-    /// The window is full, and nothing may be summarised.
+    /// The window is full, and automatic compaction is off.
     BlockingLimit,
-    /// The limit of steps.
+    /// The limit of steps was reached.
     MaxTurns,
-    /// A money limit.
+    /// A money limit was reached.
     BudgetExceeded,
-    /// The limit of tool calls.
+    /// The limit of tool calls was reached.
     MaxToolCalls,
-    /// The time limit.
+    /// The time limit was reached.
     WallTime,
-    /// The person chose to stop at a question.
+    /// The user chose to stop at a question.
     StoppedByUser,
-    /// There is no provider to ask.
+    /// No provider is configured.
     NotConfigured,
-    /// The store is gone.
+    /// The store is gone and keeps no more events.
     StoreFailed,
     /// The server ended or crashed.
     ServerStopped,
-    /// A bug of the server.
+    /// The server has a bug.
     InternalError,
 }
 
-/// What a step's outcome does to the turn.
+/// The effect of a step's outcome on the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TransitionKind {
@@ -117,17 +117,17 @@ pub enum TransitionKind {
     Terminal,
 }
 
-/// The reason of a transition; the two lists have no word in common.
+/// The reason of a transition. The two lists share no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TransitionReason {
-    /// Why it goes on.
+    /// The reason why it continues.
     Continue(ContinueReason),
-    /// Why it ends.
+    /// The reason why it ends.
     Terminal(TerminalReason),
 }
 
-/// By what a turn was asked for. Later versions may know more words.
+/// The request that started a turn. Later versions may add values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnAsker {
@@ -137,7 +137,7 @@ pub enum TurnAsker {
     Resume,
     /// `agent/compact`.
     Compact,
-    /// A prompt of `agent/queue`, whose turn had come.
+    /// A prompt of `agent/queue` that was next.
     Queue,
 }
 
@@ -145,13 +145,13 @@ pub enum TurnAsker {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStartedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// By what it was asked for; absent from servers that do not tell.
+    /// The request that started it; absent from servers that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<TurnAsker>,
-    /// The turn that it goes on with, after `agent/resumeTurn`.
+    /// The turn that it continues, after `agent/resumeTurn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,
 }
@@ -160,26 +160,26 @@ pub struct TurnStartedNotification {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnEndedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Why it ended.
+    /// The reason why it ended.
     pub reason: TerminalReason,
-    /// How it ended, in one word.
+    /// The outcome in one word.
     pub state: TurnState,
-    /// The turn's tokens.
+    /// Tokens of the turn.
     pub usage: TokenUsage,
-    /// What the turn cost, in US dollars; absent when the model's price is not known.
+    /// Cost of the turn in US dollars; absent if the model's price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// What went wrong.
+    /// The error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorData>,
-    /// What was said and no model has seen, to be given back to the person: steers of a turn that was cut, failed or
-    /// compacted, and prompts and steers that a hook held back.
+    /// Prompts and steers that no model has seen, to be returned to the user's input. They come from a turn that was
+    /// cut, failed or compacted, or from a hook that held them back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused_steers: Vec<Vec<MessageBlock>>,
-    /// Where the whole of `unusedSteers` is, when it had to be cut.
+    /// Reference to the whole `unusedSteers`, if it had to be cut.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -188,17 +188,17 @@ pub struct TurnEndedNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TransitionNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Whether the turn goes on.
+    /// Whether the turn continues.
     pub kind: TransitionKind,
-    /// Why.
+    /// The reason.
     pub reason: TransitionReason,
-    /// More, for people.
+    /// More detail, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
@@ -207,7 +207,7 @@ pub struct TransitionNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
     /// The provider's name in the configuration.
@@ -216,32 +216,32 @@ pub struct RetryNotification {
     pub model: String,
     /// The attempt that failed, from 1.
     pub attempt: u32,
-    /// How many retries there are in all, of failures like this one.
+    /// Total number of retries for failures of this kind.
     pub max_retries: u32,
-    /// The wait before the next attempt, in ms.
+    /// Wait before the next attempt, in ms.
     pub delay_ms: u64,
-    /// When the wait ends, in ms since the Unix epoch.
+    /// End of the wait, in ms since the Unix epoch.
     pub resume_at: i64,
-    /// What failed.
+    /// The error of the failed attempt.
     pub error: ErrorData,
-    /// What happens if the next attempt fails too, for people.
+    /// What happens if the next attempt also fails, for the user.
     pub next: String,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// Why a history was made smaller for the model.
+/// The reason why the history was reduced for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CompactTrigger {
     /// The estimate passed the threshold.
     Threshold,
-    /// The provider said that the prompt is too long.
+    /// The provider reported that the prompt is too long.
     Overflow,
-    /// The provider refused a picture.
+    /// The provider refused an image.
     Picture,
-    /// A person asked for it.
+    /// The user requested it.
     Manual,
 }
 
@@ -249,30 +249,30 @@ pub enum CompactTrigger {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompactedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// Why.
+    /// The reason.
     pub trigger: CompactTrigger,
     /// Estimated tokens of the whole request before.
     pub tokens_before: u64,
-    /// The same after.
+    /// Estimated tokens of the whole request after.
     pub tokens_after: u64,
-    /// Messages before.
+    /// Number of messages before.
     pub messages_before: u32,
-    /// Messages after.
+    /// Number of messages after.
     pub messages_after: u32,
-    /// What the model is told of the messages that it is no longer sent; absent when only large results or
-    /// pictures became stubs.
+    /// The text that replaces the removed messages for the model; absent if stubs only replaced large results or
+    /// images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// No model wrote the summary: its call failed, and a digest made by rules stands in.
+    /// Whether the summary is a digest made by rules, because the model's call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub digest: bool,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
-    /// Where the whole of `summary` is, when it had to be cut.
+    /// Reference to the whole `summary`, if it had to be cut.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -281,15 +281,15 @@ pub struct CompactedNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// What is waited for, for people.
+    /// What the turn waits for, for the user.
     pub why: String,
-    /// Until when, in ms since the Unix epoch; absent when it is not known.
+    /// End of the wait, in ms since the Unix epoch; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
@@ -298,16 +298,16 @@ pub struct WaitNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelSwitchedNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The model that was asked until now, as `provider/model`.
+    /// The previous model, as `provider/model`.
     pub from: String,
-    /// The model that is asked from now on, as `provider/model`.
+    /// The model from now on, as `provider/model`.
     pub to: String,
-    /// Why, for people.
+    /// The reason, for the user.
     pub why: String,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
@@ -316,34 +316,34 @@ pub struct ModelSwitchedNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// What the circuit guards.
+    /// The kind of the guarded thing.
     pub subject: CircuitSubject,
     /// The name of the provider or the tool.
     pub name: String,
-    /// How it stands.
+    /// Its state.
     pub state: CircuitState,
-    /// When an open one lets a trial through, in ms since the Unix epoch.
+    /// When an open circuit lets a trial call through, in ms since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
-    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    /// The call that delegated to the sub-agent this is about; absent for the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// A circuit.
+/// The state of a circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitInfo {
-    /// What it guards.
+    /// The kind of the guarded thing.
     pub subject: CircuitSubject,
     /// The name of the provider or the tool.
     pub name: String,
-    /// How it stands.
+    /// Its state.
     pub state: CircuitState,
-    /// When an open one lets a trial through, in ms since the Unix epoch.
+    /// When an open circuit lets a trial call through, in ms since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
 }
@@ -352,11 +352,11 @@ pub struct CircuitInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResetCircuitParams {
-    /// What the circuit guards.
+    /// The kind of the guarded thing.
     pub subject: CircuitSubject,
     /// The name of the provider or the tool.
     pub name: String,
-    /// For a tool: the session whose circuit is meant; absent: that of every loaded session.
+    /// For a tool: the session with the circuit; absent for that of every loaded session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
@@ -365,11 +365,11 @@ pub struct ResetCircuitParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResetCircuitResult {
-    /// Whether it was not closed before.
+    /// Whether it was open or on trial before.
     pub was_open: bool,
 }
 
-/// What a circuit guards.
+/// The kind of thing that a circuit breaker guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CircuitSubject {
@@ -379,15 +379,15 @@ pub enum CircuitSubject {
     Tool,
 }
 
-/// How a circuit stands.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CircuitState {
     /// Calls pass.
     Closed,
-    /// No call passes; the provider or the tool failed too often in a row.
+    /// No call passes, because the provider or the tool failed too often in a row.
     Open,
-    /// One call passes as a trial: its outcome closes the circuit or opens it again.
+    /// One call passes as a trial. Its outcome closes the circuit or opens it again.
     HalfOpen,
 }
 
@@ -395,32 +395,32 @@ pub enum CircuitState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The step's tokens and cost.
+    /// Tokens and cost of the step.
     pub step: Spent,
-    /// The turn's so far.
+    /// Tokens and cost of the turn so far.
     pub turn: Spent,
-    /// The session's so far.
+    /// Tokens and cost of the session so far.
     pub session: Spent,
-    /// Tokens of context used.
+    /// Tokens of the context in use.
     pub context_used: u64,
     /// The model's window, in tokens.
     pub context_window: u64,
-    /// The provider that was asked; absent in sessions of the first days.
+    /// The provider that was called; absent in sessions from early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
 
-/// Tokens, and what they cost.
+/// Tokens and their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Spent {
-    /// Tokens.
+    /// The tokens.
     #[serde(flatten)]
     pub tokens: TokenUsage,
-    /// What they cost, in US dollars; absent when the cost of one of the calls is not known.
+    /// Their cost in US dollars; absent if the cost of any call is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
@@ -429,12 +429,12 @@ pub struct Spent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanNotification {
-    /// Session, number, turn, time.
+    /// Session, event number, turn and time.
     #[serde(flatten)]
     pub header: EventHeader,
-    /// The plan, whole.
+    /// The whole plan.
     pub items: Vec<PlanItem>,
-    /// Where the whole of `items` is, when there were too many.
+    /// Reference to the whole `items`, if there were too many.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
 }
@@ -443,19 +443,19 @@ pub struct PlanNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanItem {
-    /// What is to be done.
+    /// The task.
     pub text: String,
-    /// How far it is.
+    /// Its progress.
     pub status: PlanStatus,
 }
 
-/// How far a line of the plan is.
+/// The progress of a line of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PlanStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Being done.
+    /// In progress.
     InProgress,
     /// Done.
     Completed,

@@ -1,4 +1,6 @@
-//! The editor's documents: kept in step with it, and read where a prompt refers to them.
+//! The editor's documents: kept in sync, and read where a prompt refers to them.
+//!
+//! Converts LSP's document notifications for the overlay, which owns the texts. Judges no paths.
 
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::ls_types::{
@@ -15,7 +17,7 @@ use crate::protocol::PromptContent;
 use crate::workspace::load::load_file;
 use crate::workspace::reference::follow_reference;
 
-/// How much of a file a reference takes along, in bytes; the model can read on by itself.
+/// Bytes of a file that a reference includes at most. The model can read the rest by itself.
 const MAX_REFERENCE: usize = 64 << 10;
 
 pub(super) fn did_open(state: &ServerState, params: DidOpenTextDocumentParams) {
@@ -72,8 +74,9 @@ pub(super) async fn compare_with_file(state: &ServerState, uri: String) {
     }
 }
 
-/// A prompt's content, with the text of what it refers to. Reads files: short, and before the first await,
-/// so that prompts keep their order.
+/// Converts a prompt's content and adds the text of its references.
+///
+/// Reads files without an await, briefly, so that prompts keep their order.
 pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for piece in from_wire::parse_prompt(prompt)? {
@@ -81,7 +84,7 @@ pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) ->
             PromptPart::Block(block) => block,
             PromptPart::Reference(pending) => {
                 let mut reference = read(state, pending)?;
-                // What only a model would read is written out.
+                // Characters that only a model would read become visible escapes.
                 reference.text = text::escape_hidden_characters(&reference.text).into_owned();
                 Block::Reference(reference)
             }
@@ -99,10 +102,11 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
     } = pending;
     let path = uri::path_of(&uri).map_err(|error| invalid_param("prompt", error.to_string()))?;
     let lines = span.map(|span| (span.first, span.last));
-    // Documents are known by where their links lead: the path may be another way to the same file.
+    // Documents are known by their resolved paths: this path may be another way to the same file.
     let real = follow_reference(&state.build_roots(), &path);
-    // Absolute: the session, which knows its folder, tells it from there.
+    // Absolute here: the session knows its folder and makes the path relative.
     let told = real.as_deref().unwrap_or(&path).display().to_string();
+    // With its text at hand, a reference need not lead to a readable file.
     if let Some(text) = text {
         return Ok(Reference {
             kind,
@@ -125,6 +129,7 @@ fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
             .join("\n"),
         None => loaded.file.text,
     };
+    // A known key in the file must reach no model and no store (I15).
     let redactor = &state.sessions.services().redactor;
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();

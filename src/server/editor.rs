@@ -1,7 +1,6 @@
-//! The client's editor: requests to the client, each with its time. Edits and saving for tools (R-TOOL-3), API keys
-//! (R-SEC).
+//! Requests to the client's editor, each with a timeout: edits and saving for tools (R-TOOL-3), API keys (R-SEC).
 //!
-//! What the client says is passed on, not judged: whether an edit was made is for the document's text to show.
+//! Passes the client's answers on without judging them: only the document's text shows whether an edit was made.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -24,19 +23,19 @@ use crate::protocol::{
 use crate::store::StoreHandle;
 use crate::tool::{self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink};
 
-/// A request that the client has not answered after this time has failed.
+/// Time after which an unanswered request counts as failed.
 const TIME: Duration = Duration::from_secs(10);
 
-/// The way to the client's editor.
+/// Sends requests to the client's editor.
 pub(super) struct ClientEditor {
-    /// What the client said of itself.
+    /// Facts that the client reported about itself.
     said: Arc<Mutex<ClientInfo>>,
-    /// Passes events on; requests go another way, and must not overtake what came before them.
+    /// Flushed before each request: requests use a channel of their own and must not overtake earlier events.
     events: StoreHandle,
     requests: OnceLock<tower_lsp::Client>,
 }
 
-/// `workspace/applyEdit`, with the document's URI as the client wrote it: the library's own type would write it anew.
+/// `workspace/applyEdit` with the URI as the client wrote it. The library's own type would change its spelling.
 enum Apply {}
 
 impl Request for Apply {
@@ -53,7 +52,7 @@ impl Request for Save {
     const METHOD: &'static str = method::SAVE_DOCUMENTS;
 }
 
-/// Its result is read here: the library's error would say what it could not read, and that may be a key.
+/// Its result stays a [`Value`]: the library's error would quote what it cannot parse, and that may be a key.
 enum Credential {}
 
 impl Request for Credential {
@@ -71,7 +70,7 @@ impl Request for GetDiagnostics {
 }
 
 impl ClientEditor {
-    /// The editor of the client that says this of itself.
+    /// Creates the link to the editor of the client with these abilities. Requests fail until [`Self::set_client`].
     pub(super) fn new(said: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
         Self {
             said,
@@ -80,8 +79,9 @@ impl ClientEditor {
         }
     }
 
-    /// From now on requests can be sent.
+    /// Sets the client; requests can be sent from now on.
     pub(super) fn set_client(&self, client: tower_lsp::Client) {
+        // Set once only: the service is built once.
         let _ = self.requests.set(client);
     }
 
@@ -95,8 +95,8 @@ impl ClientEditor {
         let events = self.events.clone();
         Box::pin(async move {
             let asked = async {
-                // A client joins the edits of a turn, so it has to know of the turn's start. A store that has ended
-                // passes nothing on.
+                // A client joins the edits of a turn, so it must know the start of the turn first. The error of a
+                // store that has ended is ignored: it passes no events on.
                 let _ = events.flush_writes().await;
                 client.send_request::<R>(params).await
             };
@@ -139,6 +139,7 @@ impl EditorLink for ClientEditor {
             Ok(match failed {
                 Some(failed) => Some(one_line(&failed.reason, 300)),
                 None if answer.saved.contains(&uri) => None,
+                // Fail closed: a document counts as saved only if the client says so.
                 None => Some("the editor did not report whether it saved the file".to_owned()),
             })
         })
@@ -165,7 +166,7 @@ impl EditorLink for ClientEditor {
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
         let asked = self.send_request::<Credential>(GetCredentialParams { provider });
         Box::pin(async move {
-            // An editor that has no key may also answer nothing.
+            // An editor without a key may also answer `null`.
             match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
                 Ok(answer) => Ok(answer.and_then(|answer| answer.api_key).map(SecretString::from)),
                 Err(_) => Err(EditorError::Failed("its answer is malformed".to_owned())),

@@ -1,7 +1,7 @@
-//! The one table from what goes wrong to JSON-RPC codes and `data` (R-WIRE-6).
+//! The one table from refusals to JSON-RPC codes and `data` (R-WIRE-6).
 //!
-//! A JSON-RPC error means that a request was not accepted; what fails later is told by `agent/turnEnded`.
-//! The one exception is -32800, whose `data` is the result of the cancelled turn.
+//! A JSON-RPC error means that a request was not accepted. Later failures are reported by `agent/turnEnded`. The one
+//! exception is -32800, whose `data` is the result of the cancelled turn.
 
 use tower_lsp::jsonrpc;
 
@@ -9,117 +9,84 @@ use super::to_wire::error_data;
 use crate::domain::{AgentError, ApprovalId, ErrorClass, ErrorCode, InquiryId, SessionId, TurnId};
 use crate::protocol::{ErrorData, PromptResult, Refusal};
 
-/// LSP's `ServerNotInitialized`.
+/// LSP's code `ServerNotInitialized`.
 pub(super) const NOT_INITIALIZED: i64 = -32002;
 
-/// LSP's `RequestFailed`: well formed, but the state does not allow it.
+/// LSP's code `RequestFailed`: the request is well formed, but the state does not allow it.
 const REQUEST_FAILED: i64 = -32803;
 
-/// Why a request was not accepted.
+/// The reason why a request was not accepted. The messages are the user-visible texts.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// `initialize` and `initialized` come first.
     #[error("the server is not initialized; send `initialize` and `initialized` first")]
     NotInitialized,
-    /// `initialize` came a second time.
     #[error("the server is already initialized; send `initialize` only once, first")]
     AlreadyInitialized,
-    /// `shutdown` was asked for.
     #[error("the server is shutting down; send `exit` and start a new one")]
     ShuttingDown,
-    /// A parameter is missing or wrong.
     #[error("{field}: {problem}")]
     BadParams {
-        /// The parameter, as a path: `prompt[2].mediaType`.
+        /// Path of the parameter, such as `prompt[2].mediaType`.
         field: String,
-        /// What is wrong and what would be right.
+        /// What is wrong and what is expected.
         problem: String,
     },
-    /// There is no such session.
     #[error("unknown session {0}; see agent/listSessions")]
     UnknownSession(SessionId),
-    /// The session is live in another server.
+    /// The session is open in another server process.
     #[error(
         "session {session} is open in another server ({holder}); close it there, or load it with readOnly"
     )]
-    SessionLocked {
-        /// The session.
-        session: SessionId,
-        /// Who has it.
-        holder: String,
-    },
-    /// The session was loaded to look only.
+    SessionLocked { session: SessionId, holder: String },
+    /// The session was loaded with `readOnly`.
     #[error("session {0} is read-only; reload it without `readOnly`")]
     SessionReadOnly(SessionId),
-    /// A turn is running.
     #[error(
         "turn {turn} is running in session {session}; use agent/steer or agent/queue, or cancel it first"
     )]
-    TurnRunning {
-        /// The session.
-        session: SessionId,
-        /// The turn.
-        turn: TurnId,
-    },
-    /// No turn is running.
+    TurnRunning { session: SessionId, turn: TurnId },
     #[error("no turn is running in session {0}; start one with agent/prompt")]
     NoTurn(SessionId),
-    /// Another turn is running than the request expects.
+    /// The request expects another turn than the running one.
     #[error("turn {expected} is not running; turn {running} is")]
-    StaleTurn {
-        /// What the request expects.
-        expected: String,
-        /// What is running.
-        running: TurnId,
-    },
-    /// The last turn has nothing to go on with.
+    StaleTurn { expected: String, running: TurnId },
+    /// The last turn ended on its own.
     #[error("the last turn of session {0} was not interrupted or cancelled; start one with agent/prompt")]
     NothingToResume(SessionId),
-    /// There is no such open approval.
     #[error("approval {0} is unknown or settled; see agent/listApprovals")]
     UnknownApproval(ApprovalId),
-    /// There is no such open limit or question.
     #[error("{0} is unknown or settled; see agent/listApprovals")]
     UnknownQuestion(InquiryId),
-    /// There is no such grant.
     #[error("unknown grant {0}; see agent/listGrants")]
     UnknownGrant(String),
-    /// There is no such model.
     #[error("{0}")]
     UnknownModel(String),
-    /// There is no such agent.
     #[error("unknown agent {0}; the configuration has no [agent.{0}]")]
     UnknownAgent(String),
-    /// There is no circuit of that name.
     #[error("unknown circuit {0}; see agent/metrics")]
     UnknownCircuit(String),
-    /// There is no content of that name.
     #[error("unknown ref {0}; use one from `more` in a notification of this session")]
     UnknownContent(String),
-    /// The session has no such turn.
     #[error("turn {0} does not belong to this session")]
     UnknownTurn(TurnId),
-    /// The turn was not reverted.
     #[error("turn {0} was not reverted, or was already redone")]
     NothingToRedo(TurnId),
-    /// No turn of the session has ended yet.
+    /// No turn of the session has ended.
     #[error("session {0} has no finished turn to fork")]
     NothingToFork(SessionId),
-    /// No such prompt waits.
     #[error("no queued prompt {prompt} in session {session}; list them with agent/queue")]
     UnknownPrompt {
-        /// The session.
         session: SessionId,
-        /// The prompt; empty when the next one was meant.
+        /// Empty if the request meant the next prompt.
         prompt: String,
     },
-    /// As many prompts wait as may.
+    /// The queue holds this many prompts, its maximum.
     #[error("the queue is full with {0} prompts; remove one, or wait until one was sent")]
     QueueFull(usize),
-    /// The client cancelled the request; the turn has ended so.
+    /// The client cancelled the request. Contains the turn's result.
     #[error("the request was cancelled")]
     Cancelled(Box<PromptResult>),
-    /// Something that has its own words: the store, the configuration.
+    /// An error of the store or the configuration, with its own message.
     #[error(transparent)]
     Agent(Box<AgentError>),
 }
@@ -131,7 +98,7 @@ impl From<AgentError> for RequestError {
 }
 
 impl RequestError {
-    /// A parameter that is wrong.
+    /// Builds the error for a wrong parameter.
     pub fn invalid_param(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::BadParams {
             field: field.into(),
@@ -139,7 +106,7 @@ impl RequestError {
         }
     }
 
-    /// The JSON-RPC code, and the word for programs.
+    /// Returns the JSON-RPC code, the error code and the machine-readable refusal.
     fn to_refusal(&self) -> (i64, ErrorCode, Option<Refusal>) {
         use jsonrpc::ErrorCode as Rpc;
         let params = Rpc::InvalidParams.code();
@@ -183,7 +150,7 @@ impl RequestError {
     fn class(&self) -> ErrorClass {
         match self {
             Self::Agent(error) => error.class,
-            // They go as soon as the other turn or server is done.
+            // These pass once the other turn or server is done, or the queue has room.
             Self::SessionLocked { .. } | Self::TurnRunning { .. } | Self::QueueFull(_) => {
                 ErrorClass::Retryable
             }
@@ -235,7 +202,7 @@ impl RequestError {
     }
 }
 
-/// The JSON-RPC code of an error with its own words.
+/// Returns the JSON-RPC code of an error with its own message.
 fn rpc_code(code: ErrorCode) -> i64 {
     match code {
         ErrorCode::Protocol => jsonrpc::ErrorCode::InvalidRequest.code(),
@@ -278,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_name_the_thing_and_say_what_to_do() {
+    fn refusals_name_the_object_and_the_next_step() {
         let session = || SessionId::from("ses_1");
         for (error, code, refusal, says) in [
             (
@@ -335,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errors_own_words_are_kept() {
+    fn an_agent_error_keeps_its_message_and_cause() {
         let error =
             AgentError::new(ErrorCode::Store, "the store cannot be read").with_cause("disk I/O error");
         let error = jsonrpc::Error::from(RequestError::from(error));

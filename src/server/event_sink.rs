@@ -1,4 +1,6 @@
-//! Where stored events go: converted, and pushed into the outbox in order. Called by the store's writer.
+//! Where stored events go: converted, then pushed into the outbox in order. The store's writer calls it.
+//!
+//! Keeps I7: an event reaches the client only after the store or a warning has it. Knows no session state.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,12 +17,12 @@ pub(super) struct WireOutlet {
     notices: ServerWarnings,
 }
 
-/// Names sessions and streams by numbers, for the outbox; the same name always gives the same number.
+/// Maps names of sessions and streams to numbers for the outbox. Equal names get equal numbers.
 #[derive(Clone, Default)]
 pub(super) struct KeyHasher(RandomState);
 
 impl KeyHasher {
-    /// The number of a session or a stream.
+    /// Returns the number of a session or a stream.
     pub(super) fn hash_name(&self, name: &str) -> u64 {
         self.0.hash_one(name)
     }
@@ -45,6 +47,7 @@ impl EventSink for WireOutlet {
         let group = self.groups.hash_name(envelope.session.as_str());
         let mut permit = envelope.permit.take();
         if envelope.in_page {
+            // The client reads this event in the page of `agent/loadSession`; sending it too would duplicate it.
             return;
         }
         if let Event::Delta(piece) = &envelope.event {
@@ -54,6 +57,7 @@ impl EventSink for WireOutlet {
                     head: frame.head,
                     text: frame.text,
                     tail: delta::TAIL,
+                    // The first frame carries the permit for all of them.
                     permit: permit.take(),
                 });
             }
@@ -68,7 +72,7 @@ impl EventSink for WireOutlet {
     }
 
     fn publish_warning(&mut self, code: &str, message: &str) {
-        // What concerns one session does not stand for the server as a whole.
+        // A warning of another code concerns one session, so it is not a status of the server.
         if code == "store" {
             self.notices.set_store(Some(message));
         }

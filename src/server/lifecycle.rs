@@ -1,8 +1,8 @@
-//! Before the library's service: what it leaves open of LSP's life cycle, and its refusals in our words.
+//! Sits in front of the library's service: the parts of LSP's life cycle that it leaves open, in our error texts.
 //!
-//! `agent/*` begins with `initialized`, which an LSP client sends before any other request: a prompt's answer
-//! would otherwise overtake its notifications, of which none may leave before (R-WIRE). Takes a `shutdown`
-//! with params. The words come from the one table of errors.
+//! `agent/*` starts with `initialized`, which an LSP client sends before any other request. No notification may leave
+//! before it, so an earlier prompt's answer would overtake its notifications (R-WIRE). Also accepts a `shutdown` with
+//! params. The texts come from the one table in [`super::error`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use tower_service::Service;
 
 use super::error::{NOT_INITIALIZED, RequestError};
 
-/// A service behind the gate.
+/// A service that enforces the life cycle.
 #[derive(Debug)]
 pub(super) struct LifecycleGate<S> {
     inner: S,
-    /// `initialize` was answered well.
+    /// Whether `initialize` succeeded.
     answered: Arc<AtomicBool>,
-    /// The client said `initialized` after that.
+    /// Whether the client sent `initialized` after that.
     open: bool,
-    /// The client asked for `shutdown`.
+    /// Whether the client requested `shutdown` after that.
     shut: bool,
 }
 
@@ -53,11 +53,13 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let Some(id) = request.id().cloned() else {
+            // An `initialized` before the answer to `initialize` does not open the gate.
             self.open |= request.method() == "initialized" && self.answered.load(Ordering::Relaxed);
             return self.inner.call(request).boxed();
         };
         let initialize = request.method() == "initialize";
         let shutdown = request.method() == "shutdown";
+        // After `shutdown` the library refuses by itself.
         if request.method().starts_with("agent/") && !self.open && !self.shut {
             let refused = Response::from_error(id, RequestError::NotInitialized.into());
             return futures::future::ready(Ok(Some(refused))).boxed();
@@ -68,6 +70,7 @@ where
         } else {
             request
         };
+        // The library answers `InvalidRequest` to a second `initialize` and to anything after `shutdown`.
         let again = initialize && !self.shut;
         let answered = self.answered.clone();
         let answering = self.inner.call(request);
@@ -83,7 +86,7 @@ where
     }
 }
 
-/// The library refuses without `data`, in one of two ways.
+/// Replaces the library's two kinds of refusals, which carry no `data`, by ours.
 fn in_our_words(response: Response, again: bool) -> Response {
     let said = match response.error() {
         Some(error) if error.data.is_none() => error.code,

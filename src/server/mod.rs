@@ -1,8 +1,10 @@
-//! The edge: the tower-lsp service, the method table, thin handlers, converters.
+//! The edge of the program: the tower-lsp service, the method table, thin handlers and converters.
 //!
-//! A handler converts its params, posts one command to a session, waits, and converts back. It touches no
-//! provider, tool or disk but to read what a prompt refers to. What must change in the order of arrival
-//! (document sync, cancel, prompt) is posted before the first await.
+//! A handler converts its params, posts one command to a session, waits, and converts the result. It never calls a
+//! provider or a tool, and reads the disk only for what a prompt refers to.
+//!
+//! Invariant: whatever must keep the order of arrival (document sync, cancel, prompt) is posted before the first
+//! await. Start reading at [`run_server`]; [`from_wire`] and [`to_wire`] hold the converters.
 
 mod documents;
 pub mod editor;

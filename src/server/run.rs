@@ -1,4 +1,7 @@
-//! Puts the server together and serves one client over stdin and stdout.
+//! Assembles the server and serves one client over stdin and stdout.
+//!
+//! The only place that knows all parts of the server; it decides the order of the end. Serving itself is the job of
+//! [`crate::transport`].
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,40 +27,42 @@ use crate::transport::outbox::Outbox;
 use crate::transport::{self, Connection, FrameWriter, Stdio};
 use crate::workspace::WorkspaceShared;
 
-/// At most this much is on its way to the client (architecture §3).
+/// Bytes of events that may be on their way to the client (architecture §3).
 const PIPE_BYTES: usize = 1 << 20;
-/// How long the store's thread may take to close the database.
+/// Time that the store's thread gets to close the database.
 const LAST_COMMIT: Duration = Duration::from_millis(100);
-/// R-SESS-6.
+/// A session is unloaded after this idle time (R-SESS-6).
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// What serving needs from the outside.
+/// The environment of the server.
 pub struct ServeOptions {
-    /// Where settings come from.
     pub source: ConfigSource,
-    /// Knows the secrets that must not reach the log.
+    /// Keeps known secrets out of the log and of stored content.
     pub redactor: Redactor,
-    /// The folder of the session store.
+    /// Folder of the session store.
     pub data: PathBuf,
-    /// The folder the server was started in.
+    /// The folder where the server was started.
     pub cwd: PathBuf,
-    /// The person's home folder.
+    /// The user's home folder.
     pub home: Option<PathBuf>,
     /// Stdin and stdout, already moved aside.
     pub stdio: Stdio,
-    /// Told the settings whenever they were read (the log's level).
+    /// Called with the settings after each read, to set the log level.
     pub on_settings: SettingsHook,
-    /// How long deltas of one message are collected before they leave (R-WIRE-3).
+    /// Time for which deltas of one message are collected before they leave (R-WIRE-3).
     pub delta_frame: Duration,
 }
 
-/// The names of the tools that every session has.
+/// Returns the names of the tools that every session has.
 pub fn tool_names() -> Vec<String> {
     let tools = tool::Registry::new(tool::create_builtin_tools());
     tools.tool_names().into_iter().map(str::to_owned).collect()
 }
 
-/// Serves until the client goes or says `exit`; the process's exit code.
+/// Serves until the client disconnects or sends `exit`. Returns the exit code of the process.
+///
+/// # Errors
+/// An I/O error if the store or the thread that writes to the client cannot start.
 pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
     let notices = ServerWarnings::default();
@@ -111,6 +116,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         outbox.clone(),
         configured,
     ));
+    // Like `status`, this task ends when its handle is dropped.
     let signals = spawn(end_on_signal(root.clone()));
     let (service, socket) = service::build(state.clone());
     let (requests, answers) = socket.split();
@@ -123,15 +129,16 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         outbox,
         root,
         options: transport::ConnectionOptions {
+            // These answer with the result of a turn, which ends by itself once it is cancelled.
             exempt: &[method::PROMPT, method::RESUME_TURN, method::COMPACT],
             ..transport::ConnectionOptions::default()
         },
     };
     let at_end = |_| async {
-        // From here on a cancelled request is not a person's cancel.
+        // From here on, a cancelled request no longer means that the user cancelled.
         ending.cancel();
         state.sessions.shut_down().await;
-        // Every lock is free and every end is stored; what was stored has been passed on.
+        // All session locks are released and every end is stored. The flush also passes stored events on to the client.
         if state
             .sessions
             .services()
@@ -145,6 +152,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         }
     };
     let ended = connection.serve_until_end(at_end).await;
+    // The store's thread ends once the last handle is dropped.
     drop((status, signals, state));
     if tokio::time::timeout(LAST_COMMIT, store_thread.wait_until_ended())
         .await
@@ -164,7 +172,7 @@ fn takes_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Sen
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).questions)
 }
 
-/// SIGTERM ends the server in order, SIGINT and SIGHUP too.
+/// Ends the server in an orderly way on SIGTERM, SIGINT or SIGHUP.
 async fn end_on_signal(root: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
     let listen =

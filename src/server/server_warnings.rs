@@ -1,4 +1,6 @@
-//! Warnings that concern the server as a whole and still hold, for `agent/status`.
+//! Warnings that concern the whole server and still apply, for `agent/status`.
+//!
+//! Owns the set of current warnings and reports the status. One-time warnings are sent elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,30 +14,30 @@ use crate::session::{ConfigStore, ServerActivity};
 use crate::store::{StoreHandle, StoreHealth};
 use crate::transport::outbox::{Outbox, Outgoing};
 
-/// So many warnings stand in a status; of the rest only how many there are.
+/// Warnings that a status lists; further ones are only counted.
 const MOST: usize = 20;
 
-/// Where warnings are kept while they hold; clones are the same.
+/// The current warnings; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerWarnings(watch::Sender<StandingWarnings>);
 
 #[derive(Clone, Debug, Default)]
 struct StandingWarnings {
-    /// The client has said `initialized`.
+    /// Whether the client has sent `initialized`.
     begun: bool,
-    /// What is wrong in the configuration of each folder that was read.
+    /// Problems in the configuration of each folder that was read.
     folders: BTreeMap<PathBuf, Vec<String>>,
-    /// What the store said last; it holds while the disk fails.
+    /// The store's last message; it applies while the disk fails.
     store: Option<String>,
 }
 
 impl ServerWarnings {
-    /// From now on the status is told.
+    /// Starts to report the status.
     pub(super) fn begin_reporting(&self) {
         self.0.send_modify(|standing| standing.begun = true);
     }
 
-    /// What is wrong in a folder's configuration, as it was read last.
+    /// Replaces the problems of a folder's configuration with those of the last read.
     pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>) {
         self.0.send_if_modified(|standing| {
             let before = standing.folders.insert(folder.to_path_buf(), problems);
@@ -43,18 +45,18 @@ impl ServerWarnings {
         });
     }
 
-    /// A folder is of no interest any more.
+    /// Drops the warnings of a folder that is no longer in the workspace.
     pub(super) fn forget_folder(&self, folder: &Path) {
         self.0
             .send_if_modified(|standing| standing.folders.remove(folder).is_some());
     }
 
-    /// The folders whose configuration was read.
+    /// Returns the folders whose configuration was read.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         self.0.borrow().folders.keys().cloned().collect()
     }
 
-    /// What the store says of itself.
+    /// Sets or clears the store's message.
     pub(super) fn set_store(&self, message: Option<&str>) {
         let message = message.map(str::to_owned);
         self.0
@@ -63,7 +65,7 @@ impl ServerWarnings {
 }
 
 impl StandingWarnings {
-    /// The warnings that hold, each once.
+    /// Returns the warnings that apply, each once.
     fn list_active(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
         let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
         let mut all: Vec<_> = store.map(|message| ("store", message.clone())).collect();
@@ -81,7 +83,7 @@ impl StandingWarnings {
     }
 }
 
-/// Keeps the client's status bar right: one status at first, then one whenever it changes.
+/// Keeps the client's status bar up to date: sends a status at first, then one after each change.
 pub(super) async fn tell_status(
     mut activity: watch::Receiver<ServerActivity>,
     notices: ServerWarnings,
@@ -93,6 +95,7 @@ pub(super) async fn tell_status(
     let mut circuits = configured.accounts().subscribe();
     let mut told: Option<StatusNotification> = None;
     loop {
+        // Each source is marked as seen before it is read: a change in between wakes the loop again.
         let now = *activity.borrow_and_update();
         let health = store.health();
         let said = standing.borrow_and_update().clone();
@@ -119,6 +122,7 @@ pub(super) async fn tell_status(
         }
         let works = health == StoreHealth::Ok;
         tokio::select! { biased;
+            // An error means that the session manager is gone: the server ends.
             changed = activity.changed() => if changed.is_err() { return },
             _ = standing.changed() => {}
             _ = circuits.changed() => {}
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_stands_once_and_while_it_holds() {
+    fn a_warning_is_listed_once_and_while_it_applies() {
         let notices = ServerWarnings::default();
         let warnings = |health| notices.0.borrow().list_active(health);
         notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()]);

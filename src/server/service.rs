@@ -1,4 +1,7 @@
-//! The tower-lsp service: LSP's own methods, and the table of ours.
+//! The tower-lsp service: LSP's own methods, and the table of the `agent/*` methods.
+//!
+//! Negotiates abilities and keeps document sync and workspace folders up to date. The `agent/*` methods live in
+//! [`super::handlers`].
 
 use std::sync::Arc;
 
@@ -22,12 +25,12 @@ use crate::protocol::{ClientCapability, Feature, InitializationOptions, ServerCa
 use crate::tool::EditorAbilities;
 use crate::workspace::Folder;
 
-/// The service's handlers; the state is shared with the one who serves.
+/// The service's handlers. The state is shared with [`super::run`].
 pub(super) struct Service {
     pub(super) state: Arc<ServerState>,
 }
 
-/// The service with its method table.
+/// Builds the service with its method table.
 pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSocket) {
     let service = |client| {
         state.editor.set_client(client);
@@ -109,6 +112,7 @@ impl LanguageServer for Service {
     }
 
     async fn initialized(&self, _: InitializedParams) {
+        // Trust comes first: it decides which settings of a folder apply.
         for folder in self.state.folders() {
             self.state.learn_trust(&folder).await;
         }
@@ -123,6 +127,7 @@ impl LanguageServer for Service {
     async fn did_open(&self, params: DidOpenTextDocumentParams) {
         let uri = params.text_document.uri.as_str().to_owned();
         documents::did_open(&self.state, params);
+        // Only the disk access waits: the document itself is updated before the first await, in order of arrival.
         documents::compare_with_file(&self.state, uri).await;
     }
 
@@ -141,12 +146,12 @@ impl LanguageServer for Service {
     }
 
     async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
-        // Editors send their whole settings, or nothing but the news that they changed.
+        // Editors send either all their settings or only the notice that they changed.
         let ours = match params.settings {
             serde_json::Value::Object(mut settings) => settings.remove(env!("CARGO_PKG_NAME")),
             _ => None,
         };
-        // They lie over the options of the start. Lua encodes an empty table as `[]`.
+        // They override the options from the start. Lua encodes an empty table as `[]`.
         if let Some(settings) = ours {
             let nothing = settings.as_array().is_some_and(Vec::is_empty) || settings.is_null();
             self.state
@@ -173,6 +178,7 @@ impl LanguageServer for Service {
         for folder in &removed {
             self.state.notices.forget_folder(&folder.path);
         }
+        // Removed folders too: the editor's trust no longer covers them.
         let removed = removed.into_iter().map(|folder| folder.path);
         for folder in removed.chain(self.state.folders()) {
             self.state.learn_trust(&folder).await;
@@ -187,7 +193,7 @@ fn prefers_utf8(params: &InitializeParams) -> bool {
     encodings.is_some_and(|encodings| encodings.contains(&PositionEncodingKind::UTF8))
 }
 
-/// Whether the client applies edits of documents by their version.
+/// Whether the client applies edits that name a document version.
 fn takes_edits(client: &ClientCapabilities) -> bool {
     let Some(workspace) = &client.workspace else {
         return false;
@@ -215,8 +221,8 @@ fn build_capabilities(utf8: bool) -> ServerCapabilities {
         }),
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),
-            // Whole texts: a clean buffer that the editor reads again after a command changed its file is then
-            // known as it is, whatever we had of it.
+            // Full texts: when the editor reloads a clean buffer after a command changed its file, the server then
+            // knows the buffer exactly, whatever text it had before.
             change: Some(TextDocumentSyncKind::FULL),
             save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions {
                 include_text: Some(false),
@@ -235,7 +241,7 @@ fn build_capabilities(utf8: bool) -> ServerCapabilities {
     }
 }
 
-/// Folders as the client names them; what is no file is left out.
+/// Collects the workspace folders that the client names. URIs that are not files are skipped.
 fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Folder> {
     let named = named.unwrap_or_default();
     let folders: Vec<Folder> = named
@@ -248,6 +254,7 @@ fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) ->
             })
         })
         .collect();
+    // `rootUri` counts only without workspace folders.
     if folders.is_empty() {
         root.into_iter().collect()
     } else {
@@ -255,7 +262,7 @@ fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) ->
     }
 }
 
-/// Older clients name one root only.
+/// Reads the single root that older clients send.
 trait RootUri {
     fn root_uri_compat(&self) -> Option<Folder>;
 }

@@ -1,4 +1,6 @@
-//! What the handlers share.
+//! State that the handlers share: sessions, configuration, the client's abilities, and trust of folders.
+//!
+//! Decides which folder and which trust apply to a path. It never decides what a tool may do.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,62 +23,62 @@ use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
 use crate::workspace::{Folder, Roots, WorkspaceShared};
 
-/// What the handlers share.
+/// State that the handlers share.
 pub(super) struct ServerState {
     pub(super) sessions: SessionManager,
     pub(super) configured: Arc<ConfigStore>,
     pub(super) workspace: Arc<WorkspaceShared>,
-    /// The folder the server was started in: for clients that name none.
+    /// The folder where the server was started; used for clients that name no folder.
     pub(super) cwd: PathBuf,
     pub(super) client: Arc<Mutex<ClientInfo>>,
     pub(super) editor: Arc<ClientEditor>,
     pub(super) outbox: Outbox,
     pub(super) notices: ServerWarnings,
-    /// Told the settings of the first folder when they were read.
+    /// Called with the settings of the first folder after each read.
     pub(super) on_settings: SettingsHook,
-    /// The server ends: cancels of requests are not a person's any more.
+    /// Set at the end of the server: cancelled requests no longer come from the user.
     pub(super) ending: CancellationToken,
 }
 
-/// Told settings when they were read.
+/// A function that is called with the settings after they are read.
 pub type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
-/// What the client said of itself.
+/// Facts that the client reported about itself.
 #[derive(Debug, Default)]
 pub(super) struct ClientInfo {
     pub(super) name: String,
     pub(super) utf8: bool,
-    /// It shows limits and questions to a person.
+    /// Whether it shows limits and questions to the user.
     pub(super) questions: bool,
-    /// What it does in the editor.
+    /// Its abilities as an editor.
     pub(super) editor: EditorAbilities,
     pub(super) folders: Vec<Folder>,
-    /// The editor's own word on trust, for its workspace folders.
+    /// The editor's own statement about the trust of its workspace folders.
     pub(super) trusted: Option<bool>,
-    /// What the person says of folders now, until the store has it.
+    /// The user's trust decisions that the store may not have yet.
     said: HashMap<PathBuf, TrustDecision>,
-    /// How many such decisions there were.
+    /// Number of such decisions so far; detects a decision made during a read.
     decisions: u64,
 }
 
-/// A person's word on a folder that the store may not have yet.
+/// The user's decision about a folder, until the store has it.
 #[derive(Clone, Debug)]
 struct TrustDecision {
     number: u64,
     trusted: bool,
-    /// Redirects that were accepted since: provider and target.
+    /// Redirects accepted with it: provider and target.
     redirects: BTreeMap<String, String>,
-    /// What the store has of redirects still counts.
+    /// Whether redirects in the store still apply.
     keeps_stored: bool,
 }
 
 impl ServerState {
     pub(super) fn lock_client(&self) -> MutexGuard<'_, ClientInfo> {
-        // Plain values: a panic elsewhere does not spoil them.
+        // The lock guards plain values: a panic elsewhere leaves them valid.
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The workspace folders' paths; the start folder where there is none.
+    /// Returns the paths of the workspace folders, or the start folder if there are none.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let folders: Vec<PathBuf> = self
             .lock_client()
@@ -91,7 +93,7 @@ impl ServerState {
         }
     }
 
-    /// The same, to judge paths by.
+    /// Returns the same folders as roots, for checks of paths.
     pub(super) fn build_roots(&self) -> Roots {
         let folder = |path| Folder {
             name: String::new(),
@@ -101,19 +103,20 @@ impl ServerState {
         Roots::new(&folders)
     }
 
-    /// The workspace folder that `cwd` is in, whose settings, grants and trust hold there; else itself.
+    /// Returns the workspace folder that contains `cwd`, or `cwd` itself. Its settings, grants and trust apply there.
     pub(super) fn folder_of(&self, cwd: &Path) -> PathBuf {
         self.lock_client()
             .folders
             .iter()
             .map(|folder| &folder.path)
             .filter(|folder| cwd.starts_with(folder))
+            // Workspace folders may be nested: the innermost one applies.
             .max_by_key(|folder| folder.components().count())
             .cloned()
             .unwrap_or_else(|| cwd.to_path_buf())
     }
 
-    /// Takes over what concerns the server as a whole, and tells the person what is wrong in the files.
+    /// Applies the settings for the whole server and reports configuration problems to the user.
     pub(super) fn apply_settings(&self) {
         for (n, folder) in self.folders().iter().enumerate() {
             let loaded = self.configured.folder_config(folder);
@@ -126,7 +129,7 @@ impl ServerState {
         }
     }
 
-    /// Reads all configuration again that was read; what is wrong in the workspace folders' own.
+    /// Reads all loaded configuration again. Returns the problems in the workspace folders' own files.
     pub(super) fn reload_config(&self) -> Vec<Diagnostic> {
         let folders = self.folders();
         let problems = self.configured.reload_config(&folders);
@@ -139,8 +142,7 @@ impl ServerState {
         problems
     }
 
-    /// Warns of what is wrong in a folder's configuration, once after each time it was read; it stands in the
-    /// status while it holds.
+    /// Reports the problems in a folder's configuration, once after each read. They stay in the status while they last.
     pub(super) fn tell_problems(&self, folder: &Path) {
         let known = self.configured.folder_config(folder);
         let lines = known.loaded.diagnostics.iter().map(ToString::to_string);
@@ -155,8 +157,10 @@ impl ServerState {
         }
     }
 
-    /// Decides whether a folder is trusted, before its settings are read: what a person said with
-    /// `agent/setTrust` goes before all; then the editor's option, which speaks for its workspace folders only.
+    /// Decides whether a folder is trusted, before its settings are read.
+    ///
+    /// A decision of the user (`agent/setTrust`) takes precedence. Otherwise the editor's option applies, which covers
+    /// its workspace folders only.
     pub(super) async fn learn_trust(&self, folder: &Path) {
         loop {
             let (decisions, said) = {
@@ -166,9 +170,10 @@ impl ServerState {
             let stored = self.stored_trust(folder).await;
             let client = self.lock_client();
             if client.decisions != decisions {
-                // Something was said meanwhile, and may not have been read.
+                // A decision arrived during the read, and the read may have missed it.
                 continue;
             }
+            // Fail closed: an unreadable store must not make a folder trusted.
             let (stored, mut redirects) = stored.unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
                 (Some(false), BTreeMap::new())
@@ -187,7 +192,7 @@ impl ServerState {
         }
     }
 
-    /// What the store has on a folder: whether it is trusted, and where it may send each provider's key.
+    /// Reads the stored trust of a folder, and the accepted redirect of each provider's key.
     async fn stored_trust(
         &self,
         folder: &Path,
@@ -202,8 +207,12 @@ impl ServerState {
         ))
     }
 
-    /// A person says whether a folder is trusted, and which redirects (provider and target) of its are accepted: holds
-    /// at once, and after the return in the store too.
+    /// Stores whether a folder is trusted, and which of its redirects (provider and target) are accepted.
+    ///
+    /// The decision applies immediately, and is in the store on return.
+    ///
+    /// # Errors
+    /// A [`StoreError`] if the store has ended or refuses the write.
     pub(super) async fn set_trust(
         &self,
         folder: &Path,
@@ -225,8 +234,10 @@ impl ServerState {
             at_ms: clock::wall_ms(),
         };
         writes.send(write).await?;
+        // A degraded store may still hold the older decision on disk: keep this one in memory.
         if writes.flush_writes().await? == StoreHealth::Ok {
             let mut client = self.lock_client();
+            // A later decision has its own number and must survive until it is stored too.
             if client.said.get(folder).is_some_and(|last| last.number == number) {
                 client.said.remove(folder);
             }
@@ -236,12 +247,12 @@ impl ServerState {
 }
 
 impl ClientInfo {
-    /// Notes a person's word on a folder; its number.
+    /// Records the user's decision about a folder and returns its number.
     fn decide_trust(&mut self, folder: &Path, trusted: bool, accepted: &[(String, String)]) -> u64 {
         self.decisions += 1;
         let number = self.decisions;
         let before = self.said.remove(folder).filter(|_| trusted);
-        // Trust that was withdrawn takes the acceptances with it, also those that the store still has.
+        // Withdrawn trust also withdraws the accepted redirects, even those still in the store.
         let keeps_stored = trusted
             && before
                 .as_ref()
@@ -258,23 +269,23 @@ impl ClientInfo {
         number
     }
 
-    /// Whether the editor trusts this folder: only its workspace folders are its own to speak of.
+    /// Whether the editor trusts this folder. Its statement covers its own workspace folders only.
     fn is_trusted_folder(&self, folder: &Path) -> bool {
         self.trusted == Some(true) && self.folders.iter().any(|own| own.path == folder)
     }
 }
 
-/// A folder as it is compared and stored, however it was spelled: links followed, no slash at its end.
+/// Returns the form in which folders are compared and stored: links resolved, no trailing slash.
 pub(super) fn folder_key(path: &Path) -> PathBuf {
     real_path(path).unwrap_or_else(|_| path.components().collect())
 }
 
-/// A folder, as clients send it, by its key.
+/// Parses a folder parameter and returns its key.
 pub(super) fn folder_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error> {
     Ok(folder_key(&path_param(field, text)?))
 }
 
-/// A path from a URI or an absolute path, as clients send it.
+/// Parses a path parameter: a file URI or an absolute path.
 fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error> {
     let path = if text.contains("://") {
         uri::path_of(text).map_err(|error| invalid_param(field, error.to_string()))?
@@ -291,12 +302,12 @@ fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error
     }
 }
 
-/// A session id, as clients send it.
+/// Converts a session id parameter. An unknown id is detected later, by the session manager.
 pub(super) fn session_param(text: &str) -> SessionId {
     SessionId::from(text)
 }
 
-/// A param that is wrong.
+/// Builds the error for a wrong parameter.
 pub(super) fn invalid_param(field: &'static str, message: impl Into<String>) -> jsonrpc::Error {
     RequestError::invalid_param(field, message).into()
 }

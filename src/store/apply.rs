@@ -1,4 +1,6 @@
-//! Ready writes as SQL, many in one transaction; what is of one write is told apart from what is of the disk.
+//! Prepared writes as SQL, many in one transaction.
+//!
+//! Separates faults of a single write, which is refused, from faults of the disk, which fail the transaction.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +14,14 @@ use crate::domain::{Grant, GrantScope, SessionId, TurnId};
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// What happened to writes that the disk did not refuse.
+/// The outcome of writes that the disk accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Applied {
-    /// Why writes that can never be done were left out.
+    /// The reasons why writes were left out that can never succeed.
     pub(super) refused: Vec<String>,
 }
 
-/// Does `ops` in order within `transaction`.
+/// Applies `ops` in order within `transaction`.
 pub(super) fn apply(
     transaction: &Transaction<'_>,
     ops: &[WriteOp],
@@ -35,7 +37,7 @@ pub(super) fn apply(
         match batch.apply(op) {
             Ok(None) => {}
             Ok(Some(why)) => applied.refused.push(why),
-            // A fault of this one write: to try it again would hold up all others for ever.
+            // The fault is in this write: retrying it would block all others forever.
             Err(error) if is_of_the_write(&error) => applied.refused.push(error.to_string()),
             Err(error) => return Err(error),
         }
@@ -51,17 +53,17 @@ fn is_of_the_write(error: &rusqlite::Error) -> bool {
     ) || matches!(error, rusqlite::Error::ToSqlConversionFailure(_))
 }
 
-/// An event's id, or with `seq` 0 that of its session's title in the search table.
+/// Returns an event's id. With `seq` 0, it is the id of the session's title in the search table.
 pub(super) fn event_id(session: i64, seq: u64) -> i64 {
     session << 32 | i64::from(u32::try_from(seq).unwrap_or(u32::MAX))
 }
 
-/// All ids of a session.
+/// Returns the first and the last possible id of a session.
 pub(super) fn event_ids(session: i64) -> (i64, i64) {
     (event_id(session, 0), event_id(session, u64::MAX))
 }
 
-/// The event's number within its session.
+/// Returns the event's number within its session.
 pub(super) fn seq_of(id: i64) -> u64 {
     (id & 0xffff_ffff) as u64
 }
@@ -70,14 +72,14 @@ fn to_sql_integer(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// Writes of one transaction. Rows of sessions are looked up once and changed once, at the end.
+/// The writes of one transaction. Each session's row is looked up once, and changed once at the end.
 struct WriteBatch<'t> {
     transaction: &'t Transaction<'t>,
     server: &'t str,
     sessions: BTreeMap<SessionId, Option<Tally>>,
 }
 
-/// What a transaction changes in a session's row.
+/// The changes of a transaction to a session's row.
 #[derive(Debug, Default)]
 struct Tally {
     num: i64,
@@ -88,7 +90,7 @@ struct Tally {
 }
 
 impl WriteBatch<'_> {
-    /// Some text tells why the write was left out.
+    /// Applies a write. A returned text is the reason why it was left out.
     fn apply(&mut self, op: &WriteOp) -> Result<Option<String>, rusqlite::Error> {
         match op {
             WriteOp::Create(row) => self.create_session(row)?,
@@ -150,6 +152,7 @@ impl WriteBatch<'_> {
             params![folder, trusted, at_ms],
         )?;
         if !trusted {
+            // A later trust decision must not bring old redirects back.
             self.execute_cached("DELETE FROM redirects WHERE folder = ?", [folder])?;
             return Ok(());
         }
@@ -211,11 +214,12 @@ impl WriteBatch<'_> {
                 to_sql_integer(*last_seq)
             ],
         )?;
+        // The cache may say that the session does not exist.
         self.sessions.remove(id);
         if made == 0 {
             return Ok(());
         }
-        // The rest goes the way that changes go, so that the title can be found.
+        // Title and settings take the path of a change, so that search finds the title.
         if let Some(tally) = self.load_tally(id)? {
             tally.changed = true;
             tally.effect = WriteEffect {
@@ -234,7 +238,7 @@ impl WriteBatch<'_> {
     }
 
     fn apply_event(&mut self, op: &EventOp) -> Result<Option<String>, rusqlite::Error> {
-        // A deleted session stays deleted.
+        // A deleted session stays deleted, even if late events arrive.
         let Some(tally) = self.load_tally(&op.session)? else {
             return Ok(None);
         };
@@ -250,6 +254,7 @@ impl WriteBatch<'_> {
             tally.effect.spent = Some(spent);
         }
         let id = event_id(num, op.seq);
+        // A number that is taken keeps its first event.
         let stored = self.execute_cached(
             "INSERT OR IGNORE INTO events (id, turn, at_ms, kind, json) VALUES (?, ?, ?, ?, ?)",
             params![
@@ -260,6 +265,7 @@ impl WriteBatch<'_> {
                 op.json
             ],
         )?;
+        // A repeated event must not be found, or count as spending, twice.
         if stored == 1
             && let Some(text) = &op.searchable
         {
@@ -294,7 +300,7 @@ impl WriteBatch<'_> {
     }
 
     fn put_pending(&self, session: i64, put: &PutOp) -> Result<(), rusqlite::Error> {
-        // The row's own number, and with it the order, stays when it is written again.
+        // An existing row keeps its number, and thereby its place in the order.
         self.execute_cached(
             "INSERT INTO pending (session, kind, key, json) VALUES (?, ?, ?, ?)
              ON CONFLICT (session, kind, key) DO UPDATE SET json = excluded.json",
@@ -317,8 +323,8 @@ impl WriteBatch<'_> {
             )?;
         }
         for (path, json) in rows {
-            // What the file was before the first change stays, and what it was before the last. That nothing came of the
-            // last is told as a change of nothing.
+            // The state before the first change stays, and also the state before the last change. A write whose two
+            // states are equal reports that the last change had no effect.
             self.execute_cached(
                 "INSERT INTO changes (session, cause, path, json) VALUES (?, ?, ?, ?)
                  ON CONFLICT (session, cause, path) DO UPDATE SET json =
@@ -337,6 +343,7 @@ impl WriteBatch<'_> {
 
     fn drop_pending(&self, session: i64, key: &PendingKey) -> Result<(), rusqlite::Error> {
         let kind = key.kind.as_word();
+        // The key names the message; its pieces are the range of keys after it.
         if key.kind == PendingKind::Partial {
             self.execute_cached(
                 "DELETE FROM pending WHERE session = ? AND kind = ? AND key >= ? AND key < ?",
@@ -368,7 +375,7 @@ impl WriteBatch<'_> {
             (GrantScope::Workspace, _) | (GrantScope::Session, None) => None,
             (GrantScope::Session, Some(session)) => self.load_tally(session)?.map(|tally| tally.num),
         };
-        // One for a session that is not there (any more) would otherwise hold for the whole folder.
+        // A grant for a session that does not exist (any more) would otherwise apply to the whole folder.
         if *scope == GrantScope::Session && session.is_none() {
             return Ok(());
         }
@@ -379,8 +386,9 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// The session's tally; none when there is no such session.
+    /// Returns the session's tally, or `None` if the session does not exist.
     fn load_tally(&mut self, session: &SessionId) -> Result<Option<&mut Tally>, rusqlite::Error> {
+        // A missing session is cached too, so that its late events cost one query.
         if !self.sessions.contains_key(session) {
             let tally = find_session_number(self.transaction, session)?.map(|num| Tally {
                 num,
@@ -470,7 +478,7 @@ impl Tally {
     }
 }
 
-/// The number that stands for a session in the other tables.
+/// Finds the number by which other tables refer to the session.
 pub(super) fn find_session_number(
     connection: &rusqlite::Connection,
     session: &SessionId,

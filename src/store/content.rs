@@ -1,4 +1,6 @@
-//! Content kept aside: whole outputs of tools whose results were cut, one file each, read back in pieces.
+//! Long outputs of tools whose results were cut: one file each, read back in pieces.
+//!
+//! The files of a session are deleted with it. Knows nothing of tools or references.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
@@ -9,20 +11,20 @@ use super::files::{self, DataDir, StorePlace};
 use crate::base::text;
 use crate::domain::{ContentRef, SessionId};
 
-/// The most that one file takes, the note about a cut apart.
+/// Largest size of one file in bytes, without the note about a cut.
 const MOST: u64 = 64 << 20;
 
-/// The longest piece that is read at once.
+/// Longest piece that one read returns, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// Keeps and reads long outputs. They go when their session is deleted.
+/// Stores and reads long outputs.
 #[derive(Clone, Debug)]
 pub struct OutputStore {
     folder: DataDir,
     place: StorePlace,
 }
 
-/// A file that grows, up to 64 MiB; what comes after is dropped, and the file says so at its end.
+/// A growing file of at most 64 MiB. The rest is dropped, which a note at the end of the file says.
 #[derive(Debug)]
 pub struct Spool {
     name: String,
@@ -33,16 +35,16 @@ pub struct Spool {
     cut: u64,
 }
 
-/// A piece of kept content.
+/// A piece of stored content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentPiece {
-    /// The text; bytes that are no UTF-8 are replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Where it begins: at or up to 3 bytes before the place that was asked for.
+    /// Start of the piece: the requested offset, or up to 3 bytes before.
     pub offset: u64,
-    /// Where the next piece begins.
+    /// Start of the next piece.
     pub next: u64,
-    /// Length of the whole.
+    /// Length of the whole content, in bytes.
     pub total: u64,
 }
 
@@ -51,10 +53,10 @@ impl OutputStore {
         Self { folder, place }
     }
 
-    /// Begins a file; one of that name is begun anew. Blocks for a moment.
+    /// Creates a file, or empties an existing one of that name. Blocks briefly.
     ///
     /// # Errors
-    /// The name is none, or the disk fails.
+    /// [`StoreError::BadName`] for a name that cannot be a file name, or an I/O error.
     pub fn open_spool(&self, session: &SessionId, name: &str) -> Result<Spool, StoreError> {
         let folder = self.folder.content_dir(session)?;
         let path = folder.join(files::validate_name(name)?);
@@ -75,21 +77,24 @@ impl OutputStore {
         })
     }
 
-    /// What is kept for `from` is kept for `to` too: each file has a second name, which outlives the first.
+    /// Makes everything stored for `from` available to `to`.
+    ///
+    /// Each file gets a second name, which outlives the first one.
     ///
     /// # Errors
-    /// A name is none, or the disk fails.
+    /// [`StoreError::BadName`] for an id that cannot be a file name, or an I/O error.
     pub async fn share_files(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
         let (from, to) = (self.folder.content_dir(from)?, self.folder.content_dir(to)?);
         let work = move || link_all(&from, &to).map_err(|e| StoreError::from_io("sharing", from, e));
         self.place.run_work(work).await
     }
 
-    /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`; none where there is
-    /// no such content.
+    /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`.
+    ///
+    /// Returns `None` if there is no such content.
     ///
     /// # Errors
-    /// The name is none, or the disk fails.
+    /// [`StoreError::BadName`] for a name that cannot be a file name, or an I/O error.
     pub async fn read(
         &self,
         session: &SessionId,
@@ -112,15 +117,16 @@ impl OutputStore {
 }
 
 impl Spool {
-    /// Adds `text`. Blocks as a write into the page cache does.
+    /// Appends `text`. Blocks as long as a write into the page cache.
     ///
     /// # Errors
-    /// The disk fails.
+    /// An I/O error of the file.
     pub fn append_text(&mut self, text: &str) -> Result<(), StoreError> {
+        // The note at the end is not counted, so `bytes` never exceeds `most` here.
         let room = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
         let fits = match self.cut {
             0 => text::prefix_within(text, room),
-            // Nothing after a gap.
+            // Nothing may follow a gap.
             _ => "",
         };
         self.write(fits)?;
@@ -129,15 +135,15 @@ impl Spool {
         Ok(())
     }
 
-    /// How many bytes did not fit.
+    /// Returns the number of bytes that did not fit.
     pub fn dropped_bytes(&self) -> u64 {
         self.cut
     }
 
-    /// Ends it, with a note about what did not fit.
+    /// Ends the file, with a note about the dropped part.
     ///
     /// # Errors
-    /// The disk fails.
+    /// An I/O error of the file.
     pub fn finish(mut self) -> Result<ContentRef, StoreError> {
         if self.cut > 0 {
             let note = format!("\n[… {} bytes more were not kept …]\n", self.cut);
@@ -157,7 +163,7 @@ impl Spool {
     }
 }
 
-/// Gives all files below `from` a second name below `to`. Nothing is there where nothing was kept.
+/// Creates a second name below `to` for all files below `from`. A missing `from` is not an error.
 fn link_all(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
     let entries = match fs::read_dir(from) {
         Ok(entries) => entries,
@@ -171,7 +177,7 @@ fn link_all(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             link_all(&path, &name)?;
         } else if fs::hard_link(&path, &name).is_err() {
-            // Some file systems have one name for each file.
+            // Some file systems do not support hard links.
             fs::copy(&path, &name)?;
         }
     }
@@ -179,7 +185,7 @@ fn link_all(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
 }
 
 fn read_piece(path: &std::path::Path, offset: u64, limit: usize) -> io::Result<ContentPiece> {
-    // A character has 4 bytes at most: three before the place, to find its start, and three after the end.
+    // A character has at most 4 bytes: read three before the offset to find its start, and three after the end.
     const AROUND: u64 = 3;
     let limit = limit.clamp(1, PIECE);
     let mut file = fs::File::open(path)?;
@@ -199,7 +205,7 @@ fn read_piece(path: &std::path::Path, offset: u64, limit: usize) -> io::Result<C
         end -= 1;
     }
     if end == start {
-        // Not even one character fits: that one is given whole.
+        // Not even one character fits: return that one completely.
         end = (start + 1).min(bytes.len());
         while end < bytes.len() && is_inside(bytes[end]) {
             end += 1;
@@ -213,7 +219,7 @@ fn read_piece(path: &std::path::Path, offset: u64, limit: usize) -> io::Result<C
     })
 }
 
-/// Whether the byte goes on with a character that began before it.
+/// Whether the byte continues a character that started before it.
 fn is_inside(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keeps_up_to_the_limit_and_says_what_is_missing() {
+    async fn a_spool_stops_at_its_limit_and_notes_the_rest() {
         let (_folder, content, session) = content();
         let mut spool = content.open_spool(&session, "call_1").unwrap();
         spool.most = 8;
@@ -246,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_on_character_boundaries() {
+    async fn pieces_start_and_end_on_character_boundaries() {
         let (_folder, content, session) = content();
         let mut spool = content.open_spool(&session, "x").unwrap();
         spool.append_text("aé😀z").unwrap();
@@ -275,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_join_to_the_whole(whole in "\\PC{0,40}", limit in 1_usize..9) {
+        fn pieces_join_to_the_whole_text(whole in "\\PC{0,40}", limit in 1_usize..9) {
             let (_folder, content, session) = content();
             let mut spool = content.open_spool(&session, "x").unwrap();
             spool.append_text(&whole).unwrap();

@@ -1,52 +1,48 @@
-//! What can go wrong with the store, by what the caller can do.
+//! Errors of the store, grouped by what the caller can do.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::domain::{AgentError, ErrorCode};
 
-/// Why the store could not do what was asked.
+/// The reason why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A newer agentls has migrated it (R-SESS-5).
+    /// A newer agentls has migrated the store (R-SESS-5).
     #[error(
         "this store was written by a newer agentls (schema {found}, supported: {known}); update agentls or set another data folder"
     )]
     NewerSchema {
-        /// Its version.
+        /// The schema version of the store.
         found: i64,
-        /// The newest version that this program knows.
+        /// The newest schema version that this program knows.
         known: i64,
     },
-    /// SQLite failed.
     #[error("the session store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// A file or folder of the store failed.
+    /// An operation on a file or folder of the store failed.
     #[error("{what} {path} failed: {source}", path = path.display())]
     Io {
-        /// What was done.
         what: &'static str,
-        /// With which file.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
-    /// An id or name that cannot name a file; it may have come from a client.
+    /// An id or name that cannot name a file. It may come from a client.
     #[error("`{0}` is not the name of anything stored")]
     BadName(String),
-    /// A cursor that this store did not give.
+    /// A cursor that this store did not issue.
     #[error("`{0}` is not a cursor of this list; start again without one")]
     BadCursor(String),
-    /// The store cannot be written now, so that this cannot be done (R-ERR-2).
+    /// The store cannot be written now, and this operation cannot wait (R-ERR-2).
     #[error("cannot write the session store")]
     NotWritable,
-    /// The store has ended with the server, or its thread has.
+    /// The store's writer or its runtime has ended.
     #[error("the session store has ended")]
     Closed,
 }
 
 impl StoreError {
-    /// What a person can do about it; none where the message says it.
+    /// Returns what the user can do, or `None` if the message says it.
     fn suggest_remedy(&self) -> Option<&'static str> {
         match self {
             Self::NewerSchema { .. } => Some("update agentls or set another data folder"),

@@ -1,5 +1,7 @@
-//! Contents of files as they were before a turn changed them: each under its name, one folder for each session,
-//! readable by their owner alone (R-SESS-3). They go when their session is deleted.
+//! Contents of files from before a turn changed them (R-SESS-3).
+//!
+//! Each is a file under its name, in one folder per session, readable by the owner only. Deleting the session removes
+//! them. Knows nothing of turns and of what the names mean.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,7 +11,7 @@ use super::files::{self, DataDir};
 use crate::base::random;
 use crate::domain::SessionId;
 
-/// Keeps and reads contents of files. Blocks.
+/// Stores and reads contents of files. Its methods block.
 #[derive(Clone, Debug)]
 pub struct KeptFiles {
     folder: DataDir,
@@ -20,17 +22,18 @@ impl KeptFiles {
         Self { folder }
     }
 
-    /// Keeps `bytes` under `name`.
+    /// Stores `bytes` under `name`.
     ///
     /// # Errors
-    /// The name is none, or the disk fails.
+    /// [`StoreError::BadName`] for a name that cannot be a file name, or an I/O error.
     pub fn save_file(&self, session: &SessionId, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let folder = self.folder.content_dir(session)?.join("files");
         let path = folder.join(files::validate_name(name)?);
+        // The name is a hash of the content (R-SESS-3), so a file of this length is complete; another one is torn.
         if path.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64) {
             return Ok(());
         }
-        // Whole or not there: a kill between leaves a name that nobody asks for.
+        // Written aside and renamed: a crash in between leaves only a file that no caller asks for.
         let begun = folder.join(format!("{name}.{}", random::random_token(8)));
         let open = || files::private_file().write(true).create_new(true).open(&begun);
         let opened = match open() {
@@ -51,7 +54,7 @@ impl KeptFiles {
         Ok(())
     }
 
-    /// Whether something is kept under `name`.
+    /// Whether a content is stored under `name`.
     pub fn has_file(&self, session: &SessionId, name: &str) -> bool {
         let path = || {
             Some(
@@ -65,10 +68,11 @@ impl KeptFiles {
         path().is_some_and(|path| path.is_file())
     }
 
-    /// What is kept under `name`; none when nothing is. Whether it is whole is seen by whoever knows what the name means.
+    /// Returns the content stored under `name`, or `None`. The caller checks that it is complete, by what the name
+    /// means.
     ///
     /// # Errors
-    /// The name is none, or the disk fails.
+    /// [`StoreError::BadName`] for a name that cannot be a file name, or an I/O error.
     pub fn read(&self, session: &SessionId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self
             .folder
@@ -88,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_kept_once_for_their_owner() {
+    fn contents_are_stored_once_and_for_the_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let kept = KeptFiles::new(DataDir::new(folder.path().to_owned()));
         let session = SessionId::from("ses_1");

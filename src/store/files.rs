@@ -1,4 +1,6 @@
-//! The data folder: where its files are, owner-only, and where blocking work on them happens.
+//! The data folder: the paths and modes of its files, and where blocking work on them runs.
+//!
+//! Every path that contains a client's name passes [`validate_name`], so it stays inside the folder.
 
 use std::fs;
 use std::io;
@@ -11,7 +13,7 @@ use crate::base::private;
 use crate::base::random;
 use crate::domain::SessionId;
 
-/// The data folder.
+/// The data folder, and the id of this server process.
 #[derive(Clone, Debug)]
 pub(super) struct DataDir {
     root: Arc<Path>,
@@ -26,17 +28,17 @@ impl DataDir {
         }
     }
 
-    /// Tells what this server writes from what others do.
+    /// Distinguishes the rows of this server from those of others.
     pub(super) fn server_id(&self) -> &str {
         &self.server
     }
 
-    /// The database.
+    /// Returns the path of the database.
     pub(super) fn database_path(&self) -> PathBuf {
         self.root.join("store.db")
     }
 
-    /// The lock file of a session.
+    /// Returns the path of a session's lock file.
     pub(super) fn lock(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
         Ok(self
             .root
@@ -44,22 +46,23 @@ impl DataDir {
             .join(format!("{}.lock", validate_name(session.as_str())?)))
     }
 
-    /// The folder of a session's long outputs.
+    /// Returns the folder of a session's long outputs.
     pub(super) fn content_dir(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
         Ok(self.root.join("content").join(validate_name(session.as_str())?))
     }
 }
 
-/// `name`, if it is one plain path component. Session ids and content names come from clients too.
+/// Returns `name` if it is one plain path component. Session ids and content names also come from clients.
 pub(super) fn validate_name(name: &str) -> Result<&str, StoreError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    // A leading dot would allow `.` and `..`, which leave the folder.
     if name.is_empty() || name.len() > 128 || name.starts_with('.') || !name.chars().all(plain) {
         return Err(StoreError::BadName(crate::base::text::one_line(name, 80)));
     }
     Ok(name)
 }
 
-/// Makes a folder and those above it, for the owner only; the folder itself becomes so if it is there and ours.
+/// Creates a folder and its parents for the owner only. An existing folder of ours is restricted too.
 pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -71,7 +74,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Options that make new files the owner's only.
+/// Returns options that create files for the owner only.
 pub(super) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]
@@ -79,24 +82,24 @@ pub(super) fn private_file() -> fs::OpenOptions {
     options
 }
 
-/// Where blocking work happens.
+/// Where blocking work runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StorePlace {
     /// On the runtime's threads for blocking work.
     Pool,
-    /// Where it is asked for (simulator, tests).
+    /// In the caller (simulator, tests).
     Here,
 }
 
 impl StorePlace {
-    /// Does `work` there.
+    /// Runs `work` there.
     pub(super) async fn run_work<T: Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         match self {
             Self::Here => work(),
-            // It fails only when the runtime ends or `work` has panicked, which the log tells.
+            // This fails only if the runtime ends or `work` panicked; the log reports a panic.
             Self::Pool => tokio::task::spawn_blocking(work)
                 .await
                 .unwrap_or(Err(StoreError::Closed)),

@@ -1,5 +1,6 @@
-//! The queue into the writer, and what drives the writer: a thread of its own, or a future where the caller
-//! runs it. Both run the same code.
+//! The queue into the writer, and what drives the writer: a thread, or a future that the caller polls.
+//!
+//! Both drivers run the same code. Knows no SQL and no files.
 
 use std::future::Future;
 use std::io;
@@ -15,154 +16,134 @@ use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, Sessio
 use super::writer::StoreWriter;
 use crate::domain::{Envelope, EventSink, FileChange, Grant, SessionId};
 
-/// How many writes wait at most. A full queue makes turns wait, never the actor's command side.
+/// Capacity of the queue in writes. A full queue delays turns, but never the command side of an actor.
 const QUEUE: usize = 1_024;
 
-/// One write. Writes are done, and events passed on, in the order they were sent.
+/// A write. Writes are applied, and events published, in the order they were sent.
 #[derive(Debug)]
 pub enum StoreWrite {
-    /// A new session; one that exists is left as it is.
+    /// Creates a session; an existing one stays unchanged.
     CreateSession(Box<SessionRow>),
-    /// An event, to be stored if it is durable, and then passed on.
+    /// Stores an event if it is durable, and publishes it.
     Append {
-        /// The event; numbered by its session if it is durable.
+        /// Numbered by its session if it is durable.
         envelope: Envelope,
-        /// Pending rows that it settles, besides those that the writer knows by itself: the partial text of
-        /// a message it completes or retracts, the question and decision of an approval it resolves.
+        /// Pending rows that it settles, besides those that the writer derives from the event: the partial text of a
+        /// completed or retracted message, and the request and decision of a resolved approval.
         drops: Vec<PendingKey>,
         /// Pending rows to write in the same transaction.
         puts: Vec<PendingEvent>,
-        /// Told when the event has been passed on.
+        /// Signaled once the event has been published.
         done: Option<oneshot::Sender<()>>,
     },
-    /// Writes a pending row, in place of one with the same key.
+    /// Writes a pending row, or replaces the one with the same key.
     Put {
-        /// The session.
         session: SessionId,
-        /// The row.
         pending: PendingEvent,
-        /// Told when it is stored, or kept in memory because the disk fails.
+        /// Signaled once it is stored, or kept in memory because the disk fails.
         done: Option<oneshot::Sender<()>>,
     },
     /// Removes a pending row.
-    Drop {
-        /// The session.
-        session: SessionId,
-        /// The row.
-        key: PendingKey,
-    },
-    /// Changes a session's row.
+    Drop { session: SessionId, key: PendingKey },
+    /// Changes a session's row without an event.
     UpdateSession {
-        /// The session.
         session: SessionId,
-        /// What changes.
         change: SessionChange,
     },
-    /// What was made of files.
+    /// Stores changes of files.
     Changes {
-        /// The session.
         session: SessionId,
-        /// The turn, or the revert.
+        /// The turn or the revert that made them.
         cause: String,
-        /// What it has changed before is forgotten.
+        /// Whether to remove earlier changes of this cause.
         anew: bool,
-        /// The changes. Of a file that it has changed before, what it was then stays.
+        /// For a file that this cause has changed before, the first original state stays.
         changes: Vec<FileChange>,
-        /// Told when they are stored, or kept in memory because the disk fails.
+        /// Signaled once they are stored, or kept in memory because the disk fails.
         done: oneshot::Sender<()>,
     },
-    /// Removes a session with all that belongs to it. The caller holds its lock.
+    /// Removes a session with all its data. The caller holds its lock.
     DeleteSession {
-        /// The session.
         session: SessionId,
-        /// Told how it went.
+        /// Receives the result.
         done: oneshot::Sender<Result<(), StoreError>>,
     },
-    /// Stores a grant, or changes the one with its id.
+    /// Stores a grant, or replaces the one with its id.
     AddGrant {
-        /// The grant.
         grant: Grant,
-        /// The session that it is for; none for all sessions of its folder.
+        /// The session it applies to; `None` for all sessions of its folder.
         session: Option<SessionId>,
     },
-    /// Takes a grant back.
-    RevokeGrant {
-        /// Its id.
-        id: String,
-    },
-    /// Remembers whether a folder is trusted. Where it is not, no redirect of it stays accepted.
+    /// Removes a grant.
+    RevokeGrant { id: String },
+    /// Stores whether a folder is trusted. Without trust, its accepted redirects are removed.
     SetTrust {
-        /// The folder.
         folder: String,
-        /// Whether it is.
         trusted: bool,
-        /// Redirects that were accepted now: provider and target.
+        /// Newly accepted redirects: provider and target.
         redirects: Vec<(String, String)>,
-        /// When it was said, in ms since the epoch.
+        /// Time of the decision, in ms since the epoch.
         at_ms: i64,
     },
-    /// Remembers what a person chose; what is absent in `choice` stays as it was.
+    /// Stores the user's choice; absent values in `choice` keep their old value.
     RememberChoice {
-        /// The folder.
         folder: String,
-        /// The agent's name; empty for the default agent.
+        /// Name of the agent; empty for the default agent.
         agent: String,
-        /// What was chosen.
         choice: ContentChoice,
-        /// When, in ms since the epoch.
+        /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
-    /// A warning that is told and not stored, in its place among the events.
+    /// Publishes a warning in its place among the events, without storing it.
     Warn {
-        /// What it is about, as a stable word.
+        /// Its subject, as a stable code.
         code: &'static str,
-        /// What a person should know.
+        /// The text for the user.
         message: String,
     },
-    /// Writes that are stored all or none, in this order. Not for deletions.
+    /// Writes that are stored together or not at all, in this order. Must not contain a deletion.
     Together(Vec<StoreWrite>),
-    /// Told when all before is stored, or kept in memory, and passed on.
+    /// Signaled once everything before it is stored, or kept in memory, and published.
     Barrier(oneshot::Sender<StoreHealth>),
 }
 
-/// A failure that tests and the simulator inject in place of a commit.
+/// A failure that tests and the simulator inject instead of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
-    /// The disk is full.
     DiskFull,
-    /// The disk fails.
     Io,
     /// Another process holds the database.
     Busy,
 }
 
-/// Asked before each commit and each opening.
+/// Called before each commit and each opening of the database.
 pub type FaultHook = Box<dyn FnMut() -> Option<WriteFault> + Send>;
 
-/// Sends writes. Cheap to clone; the writer ends when all clones are gone.
+/// Sends writes to the writer. Cheap to clone; the writer ends once all clones are dropped.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     queue: mpsc::Sender<StoreWrite>,
     health: HealthWatch,
 }
 
-/// Room for one write.
+/// Reserved space in the queue for one write.
 #[derive(Debug)]
 pub struct WritePermit(mpsc::OwnedPermit<StoreWrite>);
 
 impl WritePermit {
-    /// Uses it; never waits.
+    /// Sends a write in the reserved space; never waits.
     pub fn send(self, write: StoreWrite) {
         self.0.send(write);
     }
 }
 
 impl StoreHandle {
-    /// Waits for room. The future borrows nothing, so that an actor can hold it beside its commands; rooms
-    /// are given in the order they were asked for.
+    /// Waits for space in the queue; callers are served in order.
+    ///
+    /// The future borrows nothing, so that an actor can poll it next to its commands.
     ///
     /// # Errors
-    /// [`StoreError::Closed`].
+    /// [`StoreError::Closed`] if the writer has ended.
     pub fn reserve(&self) -> impl Future<Output = Result<WritePermit, StoreError>> + Send + 'static {
         let queue = self.queue.clone();
         async move {
@@ -171,57 +152,59 @@ impl StoreHandle {
         }
     }
 
-    /// Waits for room and sends.
+    /// Waits for space and sends a write.
     ///
     /// # Errors
-    /// [`StoreError::Closed`].
+    /// [`StoreError::Closed`] if the writer has ended.
     pub async fn send(&self, write: StoreWrite) -> Result<(), StoreError> {
         self.queue.send(write).await.map_err(|_| StoreError::Closed)
     }
 
-    /// Sends if there is room now.
+    /// Sends a write if there is space now.
     ///
     /// # Errors
-    /// The write, when the queue is full or has ended.
+    /// Returns the write if the queue is full or the writer has ended.
     pub fn try_send(&self, write: StoreWrite) -> Result<(), Box<StoreWrite>> {
         self.queue
             .try_send(write)
             .map_err(|error| Box::new(error.into_inner()))
     }
 
-    /// Waits until all that was sent before is stored, or kept in memory, and passed on.
+    /// Waits until everything sent before is stored, or kept in memory, and published.
     ///
     /// # Errors
-    /// [`StoreError::Closed`].
+    /// [`StoreError::Closed`] if the writer has ended.
     pub async fn flush_writes(&self) -> Result<StoreHealth, StoreError> {
         let (done, told) = oneshot::channel();
         self.send(StoreWrite::Barrier(done)).await?;
         told.await.map_err(|_| StoreError::Closed)
     }
 
-    /// Removes a session with its events, pending rows, grants, texts and kept content. The caller holds its
-    /// lock. Removing what is not there is no error.
+    /// Removes a session with its events, pending rows, grants, search texts and kept content.
+    ///
+    /// The caller holds its lock. Removing an unknown session succeeds.
     ///
     /// # Errors
-    /// [`StoreError::NotWritable`] while the disk fails; nothing is kept for later.
+    /// [`StoreError::NotWritable`] while the disk fails, because a deletion is not kept for later. Otherwise the error
+    /// of the database or the file system.
     pub async fn delete_session(&self, session: SessionId) -> Result<(), StoreError> {
         let (done, told) = oneshot::channel();
         self.send(StoreWrite::DeleteSession { session, done }).await?;
         told.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Whether writes reach the disk now.
+    /// Returns whether writes reach the disk now.
     pub fn health(&self) -> StoreHealth {
         self.health.get()
     }
 
-    /// Waits until [`StoreHandle::health`] is as `wanted` says.
+    /// Waits until `wanted` accepts the value of [`StoreHandle::health`].
     pub async fn until_health(&self, wanted: impl Fn(StoreHealth) -> bool) {
         self.health.wait_until(wanted).await;
     }
 }
 
-/// The writer's thread.
+/// The thread of the writer.
 #[derive(Debug)]
 pub struct StoreThread {
     ended: oneshot::Receiver<()>,
@@ -229,10 +212,11 @@ pub struct StoreThread {
 }
 
 impl StoreThread {
-    /// Waits until all is written and the database is closed; all [`StoreHandle`]s must be dropped for that.
-    /// `false` when the thread had panicked.
+    /// Waits until everything is written and the database is closed. All [`StoreHandle`]s must be dropped first.
+    ///
+    /// Returns false if the thread panicked.
     pub async fn wait_until_ended(self) -> bool {
-        // An error means that the thread has unwound without sending, so that joining does not block.
+        // An error means that the thread unwound without sending, so the join below does not block.
         let _ = self.ended.await;
         self.thread.join().is_ok()
     }
@@ -240,7 +224,7 @@ impl StoreThread {
 
 pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(StoreHandle, StoreThread)> {
     let (handle, writes, health) = new_queue();
-    // A runtime of its own gives the thread a timer beside the queue, at no cost while both are quiet.
+    // A runtime of its own gives the thread a timer next to the queue. It costs nothing while both are quiet.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
@@ -248,6 +232,7 @@ pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(
     let writer = StoreWriter::new(folder, outlet, health).with_checkpoint_thread();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
         runtime.block_on(drive_writer(writer, writes));
+        // The receiver may be gone: waiting for the end is optional.
         let _ = tell.send(());
     })?;
     Ok((handle, StoreThread { ended, thread }))
@@ -273,7 +258,7 @@ fn new_queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
     (handle, writes, health)
 }
 
-/// How much is taken at once: all there is.
+/// Returns the largest batch. The simulator varies it.
 fn choose_batch_limit() -> usize {
     #[cfg(any(test, feature = "sim"))]
     return crate::base::sim_schedule::at_most(QUEUE);
@@ -281,13 +266,14 @@ fn choose_batch_limit() -> usize {
     QUEUE
 }
 
-/// Feeds the writer whatever is queued, all at once, until all handles are gone.
+/// Feeds all queued writes to the writer in batches, until all handles are dropped.
 async fn drive_writer(mut writer: StoreWriter, mut writes: mpsc::Receiver<StoreWrite>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {
             None => writes.recv_many(&mut batch, choose_batch_limit()).await,
             Some(at) => tokio::select! {
+                // New writes come first: the writer retries by itself when a batch arrives after the deadline.
                 biased;
                 received = writes.recv_many(&mut batch, choose_batch_limit()) => received,
                 () = sleep_until(at) => {
@@ -296,6 +282,7 @@ async fn drive_writer(mut writer: StoreWriter, mut writes: mpsc::Receiver<StoreW
                 }
             },
         };
+        // Zero means that all handles are dropped.
         if received == 0 {
             break;
         }

@@ -1,5 +1,7 @@
-//! Whether writes reach the disk, for all to see. Not a `watch` channel of tokio: that wakes its waiters in a
-//! random order, and a seed of the simulator could not be replayed.
+//! Whether writes reach the disk, visible to everyone.
+//!
+//! Not a `watch` channel of Tokio: that wakes its waiters in random order, so a seed of the simulator could not be
+//! replayed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,29 +12,29 @@ use super::error::StoreError;
 /// Whether writes reach the disk (R-ERR-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreHealth {
-    /// They do.
+    /// Writes reach the disk.
     #[default]
     Ok,
-    /// They do not, and wait in memory to be written later.
+    /// Writes wait in memory, to be written later.
     Degraded {
-        /// About how much waits.
+        /// Estimated bytes that wait.
         bytes: usize,
     },
-    /// They do not, and no more are kept: running turns must end `failed`/`store`. Mends by itself when the
-    /// disk does, but not when a newer agentls has migrated the store.
+    /// Writes fail and no more are kept: running turns must end `failed`/`store`. It recovers with the disk, but not
+    /// once a newer agentls has migrated the store.
     Gone(Loss),
 }
 
-/// Why no more is kept.
+/// The reason why no more writes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The disk fails and the memory for what it does not take is full.
+    /// The disk fails, and the memory for its writes is full.
     Full,
     /// A newer agentls has migrated the store.
     Newer {
-        /// Its version.
+        /// The schema version of the store.
         found: i64,
-        /// The newest version that this program knows.
+        /// The newest schema version that this program knows.
         known: i64,
     },
 }
@@ -46,7 +48,7 @@ impl From<Loss> for StoreError {
     }
 }
 
-/// Where the writer says it. Cheap to clone.
+/// Publishes the health from the writer to all handles. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HealthWatch(Arc<ToldHealth>);
 
@@ -66,15 +68,17 @@ impl HealthWatch {
             let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *now, health)
         };
+        // Notifies only on a change, and after the lock is released, because waiters read the value again.
         if before != health {
             self.0.changed.notify_waiters();
         }
     }
 
-    /// Waits until it is as `wanted` says.
+    /// Waits until `wanted` accepts the health.
     pub(super) async fn wait_until(&self, wanted: impl Fn(StoreHealth) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
+            // Registers before the check: a change between check and wait would be lost otherwise.
             changed.as_mut().enable();
             if wanted(self.get()) {
                 return;

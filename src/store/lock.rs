@@ -1,5 +1,6 @@
-//! One live holder per session: a file per session, locked with `flock`, whose content names the holder. The
-//! system frees the lock of a process that dies, so that none is ever stale.
+//! One live holder per session: a file per session, locked with `flock`, whose content names the holder.
+//!
+//! The system releases the lock of a process that dies, so that no lock is ever stale. Knows only ids and files.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -14,52 +15,51 @@ use super::files::{self, DataDir};
 use crate::base::clock;
 use crate::domain::SessionId;
 
-/// Between two looks at a lock that another server holds. `flock` itself could wait, but only on a thread
-/// that nothing can interrupt; this is the one place that looks again and again, for 5 s at most.
+/// Interval between attempts to take a lock that another server holds.
+///
+/// `flock` itself could wait, but only on a thread that nothing can interrupt. This is the only polling loop here; it
+/// lasts 5 s at most.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// Gives locks out.
+/// Hands out session locks.
 #[derive(Clone, Debug)]
 pub struct Locks {
     folder: DataDir,
 }
 
-/// A session held by this server; dropping it gives it back.
+/// A session held by this server. Dropping it releases the session.
 #[derive(Debug)]
 pub struct SessionLock {
     path: PathBuf,
-    // Closing it frees the lock.
+    // Closing the file releases the lock.
     _file: File,
 }
 
-/// Who holds a session.
+/// The holder of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Holder {
-    /// Its process; 0 when it is not known, as when the disk was full.
+    /// Process id; 0 if unknown, for example because the disk was full.
     pub pid: u32,
     /// When it took the session, in ms since the epoch.
     pub started_ms: i64,
-    /// The client that it serves.
+    /// Name of the client that it serves.
     pub client: String,
 }
 
-/// Why a session is not ours.
+/// The reason why a session could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server, or another task of this one, has it.
+    /// Another server, or another task of this one, holds it.
     #[error("the session is open in {holder}; close it there first")]
-    Held {
-        /// Who.
-        holder: Holder,
-    },
-    /// The lock file cannot be used.
+    Held { holder: Holder },
+    /// The lock file is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Holder {
-    /// This process, on behalf of `client`.
+    /// Returns this process as a holder, on behalf of `client`.
     pub fn for_this_process(client: impl Into<String>) -> Self {
         Self {
             pid: std::process::id(),
@@ -91,10 +91,10 @@ impl Locks {
         Self { folder }
     }
 
-    /// Takes a session, waiting up to `wait` (R-SESS-1: 5 s) for whoever has it.
+    /// Takes a session; waits up to `wait` for its holder (R-SESS-1: 5 s).
     ///
     /// # Errors
-    /// [`LockError::Held`] with who has it still.
+    /// [`LockError::Held`] with the remaining holder, or [`LockError::Store`] if the lock file is unusable.
     pub async fn acquire_session(
         &self,
         session: &SessionId,
@@ -112,10 +112,11 @@ impl Locks {
         }
     }
 
-    /// Whether someone has a session now. For a moment it is kept from who wants to take it; they try again.
+    /// Whether the session is held now. The check blocks a concurrent attempt to take it for a moment; that one
+    /// retries.
     ///
     /// # Errors
-    /// [`StoreError::BadName`], or the lock file cannot be used.
+    /// [`StoreError::BadName`] for an id that cannot be a file name, or an I/O error.
     pub fn is_held(&self, session: &SessionId) -> Result<bool, StoreError> {
         let path = self.folder.lock(session)?;
         let failed = |error| StoreError::from_io("looking at", &path, error);
@@ -124,7 +125,7 @@ impl Locks {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(failed(error)),
         };
-        // Shared, so that those who only look do not take each other for holders.
+        // A shared lock, so that concurrent checks do not take each other for holders.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(false),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
@@ -135,7 +136,7 @@ impl Locks {
     /// Takes a session if it is free.
     ///
     /// # Errors
-    /// [`LockError::Held`] with who has it.
+    /// [`LockError::Held`] with the holder, or [`LockError::Store`] if the lock file is unusable.
     pub fn try_acquire(&self, session: &SessionId, holder: &Holder) -> Result<SessionLock, LockError> {
         let path = self.folder.lock(session)?;
         let failed = |error| LockError::Store(StoreError::from_io("locking", &path, error));
@@ -143,6 +144,7 @@ impl Locks {
             files::private_folder(parent).map_err(failed)?;
         }
         loop {
+            // Not truncated on opening: the file may name another holder.
             let mut file = files::private_file()
                 .read(true)
                 .append(true)
@@ -158,12 +160,12 @@ impl Locks {
                 }
                 Err(errno) => return Err(failed(errno.into())),
             }
-            // Who had it may have removed the file between our opening and our locking it: then this lock
-            // is on a file that nobody else will find.
+            // The previous holder may have removed the file after our open and before our lock: then we hold a lock on
+            // a file that no other process will find.
             if !is_same(&file, &path).map_err(failed)? {
                 continue;
             }
-            // The lock holds without a name; on a full disk there is no room for one (R-SESS-4).
+            // The lock is valid without a name; a full disk has no space for one (R-SESS-4).
             if let Err(error) = write_holder(&mut file, holder) {
                 tracing::warn!(%session, %error, "the lock file does not name its holder");
             }
@@ -174,14 +176,14 @@ impl Locks {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // While the lock is held, so that it is our file that goes. One that stays does no harm.
+        // Removed while the lock is held, so that it is our own file. A file that stays does no harm.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 fn read_holder(file: &mut File) -> Holder {
     let mut text = String::new();
-    // It may be half written; who it is matters less than that there is someone.
+    // The name may be incomplete; that there is a holder matters more than who it is.
     let _ = file.take(4_096).read_to_string(&mut text);
     serde_json::from_str(&text).unwrap_or_default()
 }
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holds_and_the_other_is_told_who() {
+    fn a_held_session_is_refused_with_its_holder() {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
         assert!(!locks.is_held(&session).unwrap());
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_for_release_and_no_longer_than_told() {
+    async fn acquire_waits_for_a_release_up_to_its_limit() {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
         let wait = Duration::from_secs(5);
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_full_disk_takes_the_holders_name_and_not_the_lock() {
+    fn a_full_disk_loses_the_holders_name_but_not_the_lock() {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
         let path = locks.folder.lock(&session).unwrap();
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_or_replaced_meanwhile_is_no_lock() {
+    fn a_removed_or_replaced_file_is_not_a_lock() {
         let (folder, _) = locks();
         let path = folder.path().join("x");
         let file = File::create(&path).unwrap();
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn many_takers_never_hold_it_together() {
+    fn concurrent_takers_never_hold_a_session_together() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_clients_cannot_leave_the_folder() {
+    fn session_ids_cannot_leave_the_folder() {
         let (_folder, locks) = locks();
         let error = locks
             .try_acquire(&SessionId::from("../x"), &holder("x"))

@@ -1,14 +1,15 @@
-//! SQLite: durable events, partial text, search; one writer, many readers, one live holder per session.
+//! SQLite: durable events, partial text, search. One writer, many readers, one live holder per session.
 //!
 //! Owns the data folder: `store.db`, `locks/`, `content/`. Knows nothing of actors, turns and wire shapes.
-//! Keeps I6 and I7: what is passed to the [`EventSink`] was committed before, in order, or a warning went ahead
+//! Keeps I6 and I7: an event that reaches the [`EventSink`] was committed before, in order, or a warning went ahead
 //! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
 //!
-//! - `rows`: what goes in and comes out; `records`: how events look on disk; `schema`: the tables.
-//! - `handle`: the queue and what drives the writer; `health`: whether the disk takes what is written; `writer`: commit, pass on, survive a bad disk;
-//!   `ops`: writes made ready; `apply`: ready writes as SQL; `checkpoint`: the log folded back, off the
-//!   writer's path.
-//! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs; `kept`: files as they were.
+//! - `rows`: inputs and results; `records`: the form of events on disk; `schema`: the tables.
+//! - `handle`: the queue, and what drives the writer; `health`: whether the disk accepts writes.
+//! - `writer`: commits, publishes, survives a failing disk; `ops`: prepared writes; `apply`: prepared writes as SQL;
+//!   `wal`: checkpoints of the log, off the writer's path.
+//! - `reader` and `search`: pages, lists, text; `lock`: the holder of a session; `content`: long outputs;
+//!   `file_snapshots`: earlier contents of files.
 
 mod apply;
 mod content;
@@ -50,48 +51,51 @@ use std::path::PathBuf;
 use crate::domain::EventSink;
 use files::{DataDir, StorePlace};
 
-/// All that the data folder offers. Cheap to clone; nothing is opened before it is used.
+/// All parts of the data folder. Cheap to clone; opens nothing before its first use.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Takes writes.
+    /// Accepts writes.
     pub writes: StoreHandle,
-    /// Reads what was committed.
+    /// Reads committed data.
     pub reader: StoreReader,
-    /// One live holder per session.
+    /// Ensures one live holder per session.
     pub locks: Locks,
-    /// Long outputs kept aside.
+    /// Long outputs of tools.
     pub content: OutputStore,
-    /// Contents of files before they were changed.
+    /// Contents of files from before a turn changed them.
     pub kept: KeptFiles,
 }
 
-/// Redirects that a person accepted: folder, provider and target.
+/// Redirects that the user accepted: folder, provider and target.
 pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
 
-/// Folders that a person said to trust, and the redirects that were accepted, as the store in `data` has
-/// them; for those who only look.
+/// Reads the folders that the user trusts and the accepted redirects from the store in `data`.
+///
+/// For callers that only read. A missing store trusts nothing.
 ///
 /// # Errors
-/// The store cannot be read. One that is not there trusts nothing.
+/// [`StoreError`] if the store cannot be read.
 pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
     let reader = StoreReader::new(DataDir::new(data), StorePlace::Here);
     Ok((reader.trusted_folders().await?, reader.list_redirects().await?))
 }
 
 impl Store {
-    /// The store in the folder `data`, with its writer on a thread of its own. Stored events go to `outlet`.
+    /// Opens the store in the folder `data` and starts its writer on a thread. Stored events go to `outlet`.
+    ///
     /// Dropping all clones of [`Store::writes`] ends the thread.
     ///
     /// # Errors
-    /// The thread cannot be started. A folder that cannot be used shows later, as [`StoreHealth`].
+    /// An I/O error if the thread cannot start. An unusable folder is reported later, as [`StoreHealth`].
     pub fn start(data: PathBuf, outlet: Box<dyn EventSink>) -> io::Result<(Self, StoreThread)> {
         let folder = DataDir::new(data);
         let (writes, thread) = handle::start(folder.clone(), outlet)?;
         Ok((Self::from_parts(folder, StorePlace::Pool, writes), thread))
     }
 
-    /// The same without any thread: the returned future is the writer, and reads happen where they are asked
-    /// for. For the simulator and tests, whose paused time a thread would let leap.
+    /// Opens the store without any thread: the returned future is the writer, and reads run in the caller.
+    ///
+    /// For the simulator and tests: with paused time, a thread would let the clock leap ahead.
     pub fn start_inline(
         data: PathBuf,
         outlet: Box<dyn EventSink>,

@@ -1,5 +1,6 @@
-//! A durable write made ready: its JSON, its weight, what it does to the session's row. Made before the
-//! transaction, so that it can be kept in memory and tried again. No SQL here.
+//! Prepared durable writes: their JSON, their size, and their effect on the session's row.
+//!
+//! They are prepared before the transaction, so that they can stay in memory and be retried. Contains no SQL.
 
 use super::records::{self, RecordError};
 use super::rows::{ContentChoice, PendingEvent, PendingKey, PendingKind, SessionChange, SessionRow};
@@ -9,10 +10,10 @@ use crate::domain::{
     OpenInquiry, RequestSubject, Role, SessionId, TurnId, Usage,
 };
 
-/// How much of one message is searched.
+/// Bytes of one message that full-text search covers.
 const INDEXED: usize = 64 << 10;
 
-/// A durable write, ready to be done, once or again.
+/// A prepared durable write, which can be applied repeatedly.
 #[derive(Debug)]
 pub(super) enum WriteOp {
     Create(Box<SessionRow>),
@@ -33,7 +34,7 @@ pub(super) enum WriteOp {
         session: SessionId,
         cause: String,
         anew: bool,
-        /// Paths and JSON.
+        /// Path and JSON of each change.
         rows: Vec<(String, String)>,
     },
     AddGrant {
@@ -57,20 +58,19 @@ pub(super) enum WriteOp {
     },
 }
 
-/// What a write is worth while the disk fails and memory is short.
+/// Decides which writes survive while the disk fails and memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
-    /// The first to be lost.
+    /// Dropped first.
     Low,
-    /// What people said, small rows: the last of the memory is kept for it.
+    /// The user's input and small rows: the last part of the memory is reserved for them.
     High,
-    /// What all that comes later stands on: that there is a session and how it is set, that a turn has ended,
-    /// that a question is settled, what was spent, what is no longer allowed. Never lost; little, as nothing is
-    /// begun while memory is full.
+    /// Later records depend on it: a session and its settings, the end of a turn, a settled question, spending, or a
+    /// withdrawn permission. Never dropped. The amount stays small, because nothing starts while memory is full.
     Critical,
 }
 
-/// A durable event with all that it does to the store.
+/// A durable event with all its effects on the store.
 #[derive(Debug)]
 pub(super) struct EventOp {
     pub(super) session: SessionId,
@@ -87,7 +87,7 @@ pub(super) struct EventOp {
     pub(super) day: Option<DayOp>,
 }
 
-/// What an event adds to its day.
+/// The contribution of an event to the spending of its day.
 #[derive(Debug)]
 pub(super) struct DayOp {
     pub(super) account: String,
@@ -95,24 +95,24 @@ pub(super) struct DayOp {
     pub(super) raised: Cost,
 }
 
-/// A pending row as it is stored.
+/// A pending row in its stored form.
 #[derive(Debug)]
 pub(super) struct PutOp {
     pub(super) key: PendingKey,
     pub(super) json: String,
 }
 
-/// What an event does to its session's row.
+/// The effect of an event on its session's row.
 #[derive(Debug, Default)]
 pub(super) struct WriteEffect {
     pub(super) change: SessionChange,
-    /// The turn that is open from now on, if that changes.
+    /// The new value of the open turn, if it changes.
     pub(super) open_turn: Option<Option<TurnId>>,
     pub(super) spent: Option<(Usage, Option<Cost>)>,
 }
 
 impl WriteOp {
-    /// A pending row.
+    /// Prepares a pending row.
     pub(super) fn from_pending(session: SessionId, pending: &PendingEvent) -> Result<Self, RecordError> {
         Ok(Self::Put {
             session,
@@ -120,7 +120,7 @@ impl WriteOp {
         })
     }
 
-    /// What was made of files.
+    /// Prepares the changes of files by one cause. With `anew`, its earlier changes are removed.
     pub(super) fn from_changes(
         session: SessionId,
         cause: String,
@@ -138,7 +138,7 @@ impl WriteOp {
         })
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Estimates the memory that it occupies, in bytes.
     pub(super) fn estimate_bytes(&self) -> usize {
         const FRAME: usize = 256;
         FRAME
@@ -160,12 +160,12 @@ impl WriteOp {
             }
     }
 
-    /// A piece of a message in progress: it is kept if there is room, and its loss is no failure.
+    /// Whether it is a piece of a message in progress. Losing one is not a failure: the complete message follows.
     pub(super) fn is_piece(&self) -> bool {
         matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
     }
 
-    /// Whether it ends a message in progress.
+    /// Whether it removes the pieces of a message.
     pub(super) fn drops_pieces(&self) -> bool {
         let partial = |key: &PendingKey| key.kind == PendingKind::Partial;
         match self {
@@ -175,7 +175,7 @@ impl WriteOp {
         }
     }
 
-    /// Whether it drops the pieces that `other` writes.
+    /// Whether it removes the pieces that `other` writes.
     pub(super) fn can_supersede(&self, other: &Self) -> bool {
         let Self::Put { session: of, put } = other else {
             return false;
@@ -189,7 +189,7 @@ impl WriteOp {
         }
     }
 
-    /// What it is worth while the disk fails.
+    /// Returns how long it survives while the disk fails.
     pub(super) fn priority(&self) -> Priority {
         match self {
             Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Priority::Critical,
@@ -219,7 +219,7 @@ impl PutOp {
 }
 
 impl EventOp {
-    /// The stored side of an event; none for one that is not stored.
+    /// Prepares the stored form of an event; returns `None` for an event that is not stored.
     pub(super) fn new(
         envelope: &Envelope,
         drops: Vec<PendingKey>,
@@ -239,6 +239,7 @@ impl EventOp {
             searchable: None,
             puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
             drops,
+            // Pending rows may carry the user's input.
             worth: if puts.is_empty() {
                 Priority::Low
             } else {
@@ -250,7 +251,7 @@ impl EventOp {
         Ok(Some(op))
     }
 
-    /// What the event means for the rows beside it.
+    /// Derives the changes to other rows from the event.
     fn derive_effects(&mut self, envelope: &Envelope) -> Result<(), RecordError> {
         match &envelope.event {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
@@ -326,7 +327,7 @@ impl EventOp {
                     effort: effort.clone(),
                 };
             }
-            // A prompt that is said once is not to be said again.
+            // A lost change of the queue would send a prompt a second time.
             Event::QueueChanged(_) => self.worth = self.worth.max(Priority::High),
             Event::ToolCall(_)
             | Event::Plan(_)
@@ -346,12 +347,13 @@ impl EventOp {
     }
 }
 
-/// What a day's limit was raised by.
+/// Returns the raise of a day's limit, if the reply is one.
 fn to_day_op(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
     let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
         return None;
     };
     let account = match reached.limit {
+        // The empty account is the limit over all providers.
         LimitName::DayCost => String::new(),
         LimitName::ProviderDayCost => reached.provider.clone()?,
         _ => return None,
@@ -363,7 +365,7 @@ fn to_day_op(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
     })
 }
 
-/// The text that a message is found by: what people said, and answers that ask for no tool.
+/// Returns the searchable text: the user's prompts, and answers without tool calls (R-SESS-2).
 fn extract_search_text(message: &Message) -> Option<String> {
     if message.hidden {
         return None;

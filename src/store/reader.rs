@@ -1,5 +1,6 @@
-//! Reading what was committed: rows, pages, pending values, grants, trust. Never writes; sees what was
-//! committed when it asks (after a barrier: all that was sent before).
+//! Reads committed data: rows, pages, pending values, grants, trust.
+//!
+//! Never writes. Each call sees the state at its start; after a barrier, this includes everything sent before.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,14 +23,15 @@ use crate::domain::{
     TurnId, Usage,
 };
 
-/// How many idle connections are kept open.
+/// Idle connections that stay open.
 const IDLE: usize = 2;
 
-/// How many events [`EventCursor`] reads at a time.
+/// Events that [`EventCursor`] reads at a time.
 const CHUNK: usize = 1_000;
 
-/// Reads the store. Cheap to clone; connections are opened when needed. All methods give nothing, not an
-/// error, where there is no store yet.
+/// Reads the store. Cheap to clone; opens connections on demand.
+///
+/// Without a store, all methods return an empty result, not an error.
 #[derive(Clone, Debug)]
 pub struct StoreReader {
     folder: DataDir,
@@ -46,23 +48,29 @@ impl StoreReader {
         }
     }
 
-    /// Sessions, newest first.
+    /// Lists sessions, newest first.
     ///
     /// # Errors
-    /// [`StoreError::BadCursor`], or the store cannot be read; so it is for all methods here.
+    /// [`StoreError::BadCursor`] for a foreign cursor, or an error if the store cannot be read.
     pub async fn list_sessions(&self, query: SessionQuery) -> Result<SessionPage, StoreError> {
         self.read(move |connection| search::list_sessions(connection, &query))
             .await
     }
 
-    /// A session's row.
+    /// Returns a session's row.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_session(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         let session = session.clone();
         self.read(move |connection| Ok(find_session(connection, &session)?.map(|(_, row)| row)))
             .await
     }
 
-    /// A session with a page of its events and all that is pending, read at one moment.
+    /// Returns a session with a page of its events and everything pending, all from the same moment.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn load_session(
         &self,
         session: &SessionId,
@@ -85,7 +93,10 @@ impl StoreReader {
         .await
     }
 
-    /// A page of a session's events.
+    /// Returns a page of a session's events.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_events(
         &self,
         session: &SessionId,
@@ -102,7 +113,7 @@ impl StoreReader {
         .await
     }
 
-    /// All events of a session after `seq`, in pages, for a fold.
+    /// Returns a cursor over all events of a session after `seq`, in pages.
     pub fn walk_events(&self, session: &SessionId, after: u64) -> EventCursor {
         EventCursor {
             reader: self.clone(),
@@ -111,7 +122,10 @@ impl StoreReader {
         }
     }
 
-    /// All events of one turn.
+    /// Returns all events of one turn.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_turn(&self, session: &SessionId, turn: &TurnId) -> Result<EventPage, StoreError> {
         let (session, turn) = (session.clone(), turn.clone());
         self.read(
@@ -123,7 +137,10 @@ impl StoreReader {
         .await
     }
 
-    /// One event by its number; what is wrong with it where it cannot be read.
+    /// Returns one event by its number, or the reason why it cannot be read.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_event(
         &self,
         session: &SessionId,
@@ -143,14 +160,17 @@ impl StoreReader {
         .await
     }
 
-    /// The last end of a turn; none where there is none, or it cannot be read.
+    /// Returns the last end of a turn, or `None` if there is none or it cannot be read.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn last_end(&self, session: &SessionId) -> Result<Option<StoredEvent>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
             let Some(num) = find_session_number(connection, &session)? else {
                 return Ok(None);
             };
-            // Along the primary key, from the end: little comes after it.
+            // Scans the primary key from the end: few events follow the last end of a turn.
             let mut statement = connection.prepare_cached(
                 "SELECT id, turn, at_ms, kind, json FROM events
                  WHERE id BETWEEN ? AND ? AND kind = ? ORDER BY id DESC LIMIT 1",
@@ -164,7 +184,10 @@ impl StoreReader {
         .await
     }
 
-    /// What is pending in a session, in the order it was accepted, and what of it could not be read.
+    /// Returns the pending values of a session in the order of acceptance, and the rows that cannot be read.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_pending(
         &self,
         session: &SessionId,
@@ -179,11 +202,12 @@ impl StoreReader {
         .await
     }
 
-    /// What was made of files in a session, in the order that it was: the turn or the revert, and the change; of more
-    /// than one of the same file what all but the last came to, and the last.
+    /// Returns the file changes of a session in order, each with its cause: the turn or the revert.
+    ///
+    /// Several changes of one file by the same cause yield two entries: the result of all but the last, and the last.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_changes(&self, session: &SessionId) -> Result<Vec<(String, FileChange)>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
@@ -196,7 +220,7 @@ impl StoreReader {
             let mut rows = statement.query([num])?;
             while let Some(row) = rows.next()? {
                 let (cause, path, json): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                // A torn one is left out: that file is not taken back.
+                // A torn record is skipped, so that file cannot be reverted.
                 for change in records::decode_change(&path, &json).unwrap_or_default() {
                     changes.push((cause.clone(), change));
                 }
@@ -206,10 +230,10 @@ impl StoreReader {
         .await
     }
 
-    /// The turns of a session, in order.
+    /// Lists the turns of a session in order.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn list_turns(&self, session: &SessionId) -> Result<Vec<TurnId>, StoreError> {
         let session = session.clone();
         self.read(move |connection| {
@@ -227,19 +251,25 @@ impl StoreReader {
         .await
     }
 
-    /// The session that has this approval open.
+    /// Finds the session with this open approval.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
         self.find_owner(PendingKey::for_approval(approval)).await
     }
 
-    /// The session that has this inquiry open.
+    /// Finds the session with this open inquiry.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
         self.find_owner(PendingKey::for_inquiry(inquiry)).await
     }
 
     async fn find_owner(&self, key: PendingKey) -> Result<Option<SessionId>, StoreError> {
         self.read(move |connection| {
-            // Without an index: what is pending is little.
+            // Needs no index: there are few pending rows.
             let mut statement = connection.prepare_cached(
                 "SELECT sessions.id FROM pending JOIN sessions ON sessions.num = pending.session
                  WHERE pending.kind = ? AND pending.key = ?",
@@ -250,8 +280,12 @@ impl StoreReader {
         .await
     }
 
-    /// All open questions that are not decided, in the order they were first asked. One that cannot be read is
-    /// left out; loading its session tells of it.
+    /// Lists all undecided approvals, in the order of their first request.
+    ///
+    /// Unreadable ones are left out; loading their session reports them.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn open_approvals(&self) -> Result<Vec<(SessionId, OpenApproval)>, StoreError> {
         let asked = |pending| match pending {
             PendingEvent::Approval(asked) => Some(asked),
@@ -261,7 +295,10 @@ impl StoreReader {
             .await
     }
 
-    /// The same of inquiries.
+    /// Lists all unanswered inquiries, like [`Self::open_approvals`].
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn open_inquiries(&self) -> Result<Vec<(SessionId, OpenInquiry)>, StoreError> {
         let asked = |pending| match pending {
             PendingEvent::Inquiry(asked) => Some(asked),
@@ -298,8 +335,12 @@ impl StoreReader {
         .await
     }
 
-    /// What a day has cost and its limits were raised by, by account, but for what this server wrote.
+    /// Returns a day's spending and raised limits by account, without what this server wrote.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn spent_elsewhere(&self, day: i64) -> Result<Vec<(String, Cost, Cost)>, StoreError> {
+        // A running server knows its own share better than the database does.
         let server = self.folder.server_id().to_owned();
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -315,7 +356,10 @@ impl StoreReader {
         .await
     }
 
-    /// What was allowed in a folder, and in the session if one is given; oldest first.
+    /// Lists the grants of a folder, and those of `session` if given, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn list_grants(
         &self,
         folder: &str,
@@ -349,7 +393,10 @@ impl StoreReader {
         .await
     }
 
-    /// Whether there is a grant of that id, of whatever session or folder.
+    /// Whether a grant with that id exists, in any session or folder.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn has_grant(&self, grant: &str) -> Result<bool, StoreError> {
         let grant = grant.to_owned();
         self.read(move |connection| {
@@ -359,7 +406,10 @@ impl StoreReader {
         .await
     }
 
-    /// All folders that a person said to trust.
+    /// Returns all folders that the user trusts.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn trusted_folders(&self) -> Result<BTreeSet<PathBuf>, StoreError> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached("SELECT folder FROM trust WHERE trusted")?;
@@ -373,7 +423,10 @@ impl StoreReader {
         .await
     }
 
-    /// The redirects that a person accepted, of all folders.
+    /// Returns the accepted redirects of all folders.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn list_redirects(&self) -> Result<super::AcceptedRedirects, StoreError> {
         self.read(move |connection| {
             let mut statement =
@@ -386,7 +439,10 @@ impl StoreReader {
         .await
     }
 
-    /// Whether a folder is trusted; none when nobody has said.
+    /// Returns whether a folder is trusted, or `None` if the user never decided.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_trust(&self, folder: &str) -> Result<Option<bool>, StoreError> {
         let folder = folder.to_owned();
         self.read(move |connection| {
@@ -396,7 +452,10 @@ impl StoreReader {
         .await
     }
 
-    /// What a person chose last in a folder, with the agent of that name (empty: the default agent).
+    /// Returns the user's last choice in a folder for the agent of that name; empty for the default agent.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
     pub async fn read_choice(&self, folder: &str, agent: &str) -> Result<Option<ContentChoice>, StoreError> {
         let (folder, agent) = (folder.to_owned(), agent.to_owned());
         self.read(move |connection| {
@@ -408,14 +467,14 @@ impl StoreReader {
             Ok(found.optional()?.map(|(model, effort, mode)| ContentChoice {
                 model,
                 effort,
-                // A mode of a newer agentls is not guessed.
+                // An unknown mode comes from a newer agentls; it is not guessed.
                 mode: mode.as_deref().and_then(Mode::from_word),
             }))
         })
         .await
     }
 
-    /// Reads at one moment of the store, with an idle connection or a new one.
+    /// Runs `work` on one snapshot of the store, with an idle connection or a new one.
     async fn read<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -430,9 +489,11 @@ impl StoreReader {
                     None => return Ok(T::default()),
                 },
             };
+            // One transaction: all queries of `work` see the same snapshot.
             let transaction = connection.transaction()?;
             let found = work(&transaction)?;
             drop(transaction);
+            // Reached only without an error: a connection that failed is closed, not reused.
             let mut idle = lock(&idle);
             if idle.len() < IDLE {
                 idle.push(connection);
@@ -444,11 +505,11 @@ impl StoreReader {
 }
 
 fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-    // What a reader that panicked leaves behind is a list of good connections.
+    // A panicking reader leaves a list of usable connections.
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a session's events page by page.
+/// Iterates over a session's events page by page.
 #[derive(Debug)]
 pub struct EventCursor {
     reader: StoreReader,
@@ -457,10 +518,10 @@ pub struct EventCursor {
 }
 
 impl EventCursor {
-    /// The next page; none at the end.
+    /// Returns the next page, or `None` at the end.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn next(&mut self) -> Result<Option<EventPage>, StoreError> {
         let Some(after) = self.after else {
             return Ok(None);
@@ -478,12 +539,12 @@ impl EventCursor {
     }
 }
 
-/// Columns of [`session_row`], with `num` first.
+/// The columns that [`session_row`] reads, with `num` first.
 pub(super) const SESSION: &str =
     "num, id, folder, cwd, title, agent, mode, model, effort, created_ms, updated_ms,
      last_seq, open_turn, input, output, cache_read, cache_write, cost";
 
-/// A session and its number.
+/// Reads a session and its number from a row.
 pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::Error> {
     let text = |at| row.get::<_, String>(at);
     let count = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
@@ -493,7 +554,7 @@ pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::
         cwd: text(3)?,
         title: row.get(4)?,
         agent: row.get(5)?,
-        // A mode that only a later version knows is treated as the strictest.
+        // Fail closed: a mode that only a later version knows counts as the strictest.
         mode: Mode::from_word(&text(6)?).unwrap_or(Mode::Plan),
         model: row.get(7)?,
         effort: row.get(8)?,
@@ -524,7 +585,7 @@ fn find_session(
         .optional()
 }
 
-/// The three ways to page, all along the primary key.
+/// The queries for pages. All of them use the primary key or an index.
 pub(super) const FORWARD: &str =
     "SELECT id, turn, at_ms, kind, json FROM events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?";
 pub(super) const BACKWARD: &str =
@@ -539,11 +600,12 @@ fn read_page(
     limit: usize,
 ) -> Result<EventPage, StoreError> {
     let (first, last) = event_ids(num);
-    // One more than asked for tells whether there is more.
+    // One row more than requested tells whether there are more.
     let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let (sql, from, to) = match window {
         Window::After(seq) => (FORWARD, event_id(num, seq), last),
         Window::Before(seq) => (BACKWARD, event_id(num, seq), first),
+        // One past the last possible id, because the query excludes its bound.
         Window::Tail => (BACKWARD, last + 1, first),
     };
     let mut statement = connection.prepare_cached(sql)?;
@@ -568,6 +630,7 @@ fn read_page(
     page.take(found);
     match window {
         Window::After(seq) => {
+            // An empty page still has two sides: look from the edge that was requested.
             let edge = page.span.map_or(seq.saturating_add(1), |(first, _)| first);
             page.more_before = has_event_beyond(connection, BACKWARD, num, edge)?;
         }
@@ -617,7 +680,7 @@ impl EventPage {
     }
 }
 
-/// The event of a row, or what is wrong with it (R-SESS-4).
+/// Reads the event of a row, or the reason why it cannot be read (R-SESS-4).
 pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
     let seq = row.get(0).map_or(0, seq_of);
     let read = || {
@@ -657,7 +720,7 @@ fn pending_of(connection: &Connection, num: i64) -> Result<(Vec<PendingEvent>, V
     Ok((pending, skipped))
 }
 
-/// The pending value of a row whose kind, key and JSON begin at the column `at`.
+/// Reads the pending value of a row; its kind, key and JSON start at column `at`.
 fn pending_row(row: &Row<'_>, at: usize) -> Result<PendingEvent, String> {
     let (kind, key) = (text(row, at)?, text(row, at + 1)?);
     records::decode_pending(kind, key, text(row, at + 2)?).map_err(|e| e.to_string())

@@ -1,56 +1,50 @@
-//! What the store takes and gives: plain values over `domain`, no SQL and no JSON.
+//! Inputs and results of the store: plain values over `domain`, without SQL and JSON.
 
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Event, InquiryId, InquiryReply, MessageId, Mode, OpenApproval,
     OpenInquiry, SessionId, TurnId, Usage,
 };
 
-/// What a person chose last in a folder, with an agent. What is absent was never chosen.
+/// The user's last choice in a folder, for an agent. Absent values were never chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentChoice {
-    /// The model, as `provider/model`.
+    /// As `provider/model`.
     pub model: Option<String>,
-    /// The reasoning effort.
     pub effort: Option<String>,
-    /// The approval mode.
     pub mode: Option<Mode>,
 }
 
-/// A session as the list shows it.
+/// A session's row, as lists show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {
-    /// Its id.
     pub id: SessionId,
-    /// The workspace folder that grants and trust go by.
+    /// The workspace folder whose grants and trust apply.
     pub folder: String,
-    /// Where it works.
+    /// The folder that it works in.
     pub cwd: String,
-    /// The first prompt, cut, or what the person called it.
+    /// The first prompt, shortened, or the name that the user gave it.
     pub title: Option<String>,
-    /// The agent's name; none is the default agent.
+    /// `None` for the default agent.
     pub agent: Option<String>,
-    /// The approval mode.
     pub mode: Mode,
-    /// The model, as `provider/model`.
+    /// As `provider/model`.
     pub model: Option<String>,
-    /// The reasoning effort.
     pub effort: Option<String>,
-    /// When it was made, in ms since the epoch.
+    /// Creation time, in ms since the epoch.
     pub created_ms: i64,
-    /// When its last event happened, in ms since the epoch.
+    /// Time of its last event, in ms since the epoch.
     pub updated_ms: i64,
-    /// The number of its last event; 0 when there is none. Events count from 1.
+    /// Number of its last event; 0 if there is none. Events count from 1.
     pub last_seq: u64,
-    /// The turn that has no stored end.
+    /// The turn without a stored end.
     pub open_turn: Option<TurnId>,
-    /// Tokens so far.
     pub usage: Usage,
-    /// Cost so far, as far as it is known.
+    /// The known cost so far.
     pub cost: Option<Cost>,
 }
 
 impl SessionRow {
-    /// A session that begins now.
+    /// Creates the row of a session that starts now.
     pub fn new(id: SessionId, folder: impl Into<String>, cwd: impl Into<String>, now_ms: i64) -> Self {
         Self {
             id,
@@ -71,77 +65,61 @@ impl SessionRow {
     }
 }
 
-/// A change of a session's own data; only what is set changes. `agent/setMode` and the like emit
-/// `SessionUpdated`, which the writer applies by itself; this is for changes without an event.
+/// A change of a session's own data; absent values stay.
+///
+/// For changes without an event: the writer applies `SessionUpdated` by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionChange {
-    /// The title.
     pub title: Option<String>,
-    /// The agent.
     pub agent: Option<String>,
-    /// The approval mode.
     pub mode: Option<Mode>,
-    /// The model.
+    /// As `provider/model`.
     pub model: Option<String>,
-    /// The reasoning effort.
     pub effort: Option<String>,
 }
 
-/// What was accepted or shown but is not settled by an event yet; one row each.
+/// A value that was accepted or shown, but is not settled by an event yet. Each is one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PendingEvent {
-    /// A piece of a message in progress: what it grew by since the piece before. Dropped by the event that
-    /// completes or retracts the message.
+    /// The growth of a message in progress since the previous piece. The event that completes or retracts the message
+    /// removes it.
     Partial {
-        /// The message.
         message: MessageId,
-        /// Bytes of text and reasoning in the pieces before: one that does not go on where they end is alone.
+        /// Bytes of text and reasoning in the pieces before. A piece that does not continue there stands alone.
         before: u64,
-        /// Its turn.
         turn: Option<TurnId>,
-        /// The text.
         text: String,
-        /// The reasoning.
         reasoning: String,
     },
-    /// A steer that was accepted and has not joined the history.
+    /// An accepted steer that has not joined the history.
     Steer {
-        /// The caller's key.
+        /// Key that the caller chose.
         key: String,
-        /// The turn it was meant for.
+        /// The turn that it is meant for.
         turn: Option<TurnId>,
-        /// What was said.
         content: Vec<Block>,
     },
-    /// A prompt that waits for the turn's end.
+    /// A prompt that waits for the end of the turn.
     Queued {
-        /// The caller's key.
+        /// Key that the caller chose.
         key: String,
-        /// What was said.
         content: Vec<Block>,
     },
-    /// A decision that was accepted and not yet acted upon. Dropped by `ApprovalResolved`.
+    /// An accepted decision that has not taken effect. `ApprovalResolved` removes it.
     Decision {
-        /// The question.
         approval: ApprovalId,
-        /// The answer.
         decision: Decision,
     },
-    /// An open question. Kept by the writer itself from `ApprovalRequested` to `ApprovalResolved`.
+    /// An open approval. The writer itself keeps it from `ApprovalRequested` to `ApprovalResolved`.
     Approval(OpenApproval),
-    /// An open inquiry. Kept by the writer itself from `InquiryRequested` to `InquiryResolved`.
+    /// An open inquiry. The writer itself keeps it from `InquiryRequested` to `InquiryResolved`.
     Inquiry(OpenInquiry),
-    /// What was said to an inquiry and not yet acted upon. Dropped by `InquiryResolved`.
-    Reply {
-        /// The inquiry.
-        inquiry: InquiryId,
-        /// The answer.
-        reply: InquiryReply,
-    },
+    /// An accepted reply to an inquiry that has not taken effect. `InquiryResolved` removes it.
+    Reply { inquiry: InquiryId, reply: InquiryReply },
 }
 
 impl PendingEvent {
-    /// What it is stored under.
+    /// Returns the key under which it is stored.
     pub fn key(&self) -> PendingKey {
         match self {
             Self::Partial { message, before, .. } => PendingKey::for_piece(message, *before),
@@ -194,13 +172,13 @@ impl PendingKind {
     }
 }
 
-/// Stands between a message's id and the place of a piece of it.
+/// Separates a message's id from the position of a piece.
 pub(super) const PIECE: char = '/';
 
-/// Comes right after [`PIECE`]: the end of the range of all pieces.
+/// The character after [`PIECE`], which ends the range of all pieces.
 pub(super) const AFTER_PIECES: char = '0';
 
-/// Names one [`PendingEvent`] row of a session, or all pieces of a message.
+/// Identifies one [`PendingEvent`] row of a session, or all pieces of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PendingKey {
     pub(super) kind: PendingKind,
@@ -208,7 +186,7 @@ pub struct PendingKey {
 }
 
 impl PendingKey {
-    /// The partial text of a message: all its pieces.
+    /// Returns the key of all pieces of a message.
     pub fn for_partial(message: &MessageId) -> Self {
         Self {
             kind: PendingKind::Partial,
@@ -223,14 +201,14 @@ impl PendingKey {
         }
     }
 
-    /// Whether a row with the key `other` is meant.
+    /// Whether this key covers the row with the key `other`.
     pub(super) fn matches_key(&self, other: &Self) -> bool {
         let rest = other.key.strip_prefix(&self.key);
         let piece = self.kind == PendingKind::Partial && rest.is_some_and(|rest| rest.starts_with(PIECE));
         self.kind == other.kind && (rest == Some("") || piece)
     }
 
-    /// A steer.
+    /// Returns the key of a steer.
     pub fn for_steer(key: &str) -> Self {
         Self {
             kind: PendingKind::Steer,
@@ -238,7 +216,7 @@ impl PendingKey {
         }
     }
 
-    /// A queued prompt.
+    /// Returns the key of a queued prompt.
     pub fn for_queued(key: &str) -> Self {
         Self {
             kind: PendingKind::Queued,
@@ -246,7 +224,7 @@ impl PendingKey {
         }
     }
 
-    /// A decision on a question.
+    /// Returns the key of a decision on an approval.
     pub fn for_decision(approval: &ApprovalId) -> Self {
         Self {
             kind: PendingKind::Decision,
@@ -254,7 +232,7 @@ impl PendingKey {
         }
     }
 
-    /// An open inquiry.
+    /// Returns the key of an open inquiry.
     pub fn for_inquiry(inquiry: &InquiryId) -> Self {
         Self {
             kind: PendingKind::Inquiry,
@@ -262,7 +240,7 @@ impl PendingKey {
         }
     }
 
-    /// What was said to an inquiry.
+    /// Returns the key of a reply to an inquiry.
     pub fn for_reply(inquiry: &InquiryId) -> Self {
         Self {
             kind: PendingKind::Reply,
@@ -270,7 +248,7 @@ impl PendingKey {
         }
     }
 
-    /// An open question.
+    /// Returns the key of an open approval.
     pub fn for_approval(approval: &ApprovalId) -> Self {
         Self {
             kind: PendingKind::Approval,
@@ -279,33 +257,31 @@ impl PendingKey {
     }
 }
 
-/// An event as it was stored.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
-    /// Its number in the session.
+    /// Number in the session.
     pub seq: u64,
     /// The turn that caused it.
     pub turn: Option<TurnId>,
-    /// When, in ms since the epoch.
+    /// Time of the event, in ms since the epoch.
     pub at_ms: i64,
-    /// What happened.
     pub event: Event,
 }
 
-/// A record that could not be read and was left out.
+/// A record that could not be read and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which: `event 12`, `steer k`.
+    /// Names the record: `event 12`, `steer k`.
     pub record: String,
-    /// Why.
     pub why: String,
 }
 
 impl Skipped {
-    /// The code of the warning.
+    /// Code of the warning about skipped records.
     pub const CODE: &'static str = "store_record_skipped";
 
-    /// One sentence about what was skipped in a session, for a warning; none when nothing was.
+    /// Formats one warning about the skipped records of a session; returns `None` if there are none.
     pub fn format_warning(session: &SessionId, skipped: &[Self]) -> Option<String> {
         let first = skipped.first()?;
         let count = match skipped.len() {
@@ -319,25 +295,24 @@ impl Skipped {
     }
 }
 
-/// Which part of a session's events is wanted.
+/// Selects a part of a session's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The first ones after this number.
+    /// The first events after this number.
     After(u64),
-    /// The last ones before this number.
+    /// The last events before this number.
     Before(u64),
-    /// The last ones.
+    /// The last events.
     Tail,
 }
 
 /// A page of a session's events, oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventPage {
-    /// The events.
     pub events: Vec<StoredEvent>,
-    /// What could not be read in this page.
+    /// Records of this page that could not be read.
     pub skipped: Vec<Skipped>,
-    /// Numbers of the first and last record of the page, skipped ones included; none when it is empty.
+    /// Numbers of the first and the last record, including skipped ones; `None` for an empty page.
     pub span: Option<(u64, u64)>,
     /// Whether there are older events.
     pub more_before: bool,
@@ -345,55 +320,51 @@ pub struct EventPage {
     pub more_after: bool,
 }
 
-/// A session with a page of its events and all that is pending, read at one moment.
+/// A session with a page of its events and everything pending, all from the same moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedSession {
-    /// Its row.
     pub session: SessionRow,
-    /// The page.
     pub page: EventPage,
-    /// What is pending, in the order it was accepted.
+    /// In the order of acceptance.
     pub pending: Vec<PendingEvent>,
     /// Pending rows that could not be read.
     pub skipped: Vec<Skipped>,
 }
 
-/// What to list.
+/// A query of the session list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// Only sessions that work here.
+    /// Only sessions that work in this folder.
     pub cwd: Option<String>,
-    /// Only sessions in whose title, prompts or final texts all these words stand together.
+    /// Only sessions with a title, prompt or final text that contains all these words.
     pub query: Option<String>,
-    /// Where the page before ended.
+    /// End of the previous page.
     pub cursor: Option<String>,
-    /// How many at most; 0 stands for 50.
+    /// Size of the page; 0 means 50.
     pub limit: usize,
 }
 
-/// A page of the list, newest first.
+/// A page of the session list, newest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPage {
-    /// The sessions.
     pub sessions: Vec<SessionHit>,
-    /// Where to go on; none at the end.
+    /// Start of the next page; `None` at the end.
     pub next_cursor: Option<String>,
 }
 
-/// A listed session and where the query was found.
+/// A listed session, and where the query matched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionHit {
-    /// The session.
     pub session: SessionRow,
-    /// The newest place where it was found, when a query was given.
+    /// The newest match, if there was a query.
     pub found: Option<SearchHit>,
 }
 
-/// Where a query was found.
+/// A match of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchHit {
-    /// The event; none when it is the title.
+    /// The event; `None` for the title.
     pub seq: Option<u64>,
-    /// The text around it, one line.
+    /// The text around the match, on one line.
     pub excerpt: String,
 }

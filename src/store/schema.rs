@@ -1,5 +1,6 @@
-//! The tables, their migrations, and how a connection is opened. Migrations only add (R-SESS-5): an older
-//! reader still understands the columns it knows.
+//! The tables, their migrations, and how a connection is opened.
+//!
+//! Invariant: migrations only add (R-SESS-5), so that an older reader still understands the columns it knows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::error::StoreError;
 use super::files;
 
-/// How long a healthy connection waits for another server's transaction.
+/// Time that a healthy connection waits for another server's transaction.
 pub(super) const BUSY: Duration = Duration::from_secs(2);
 
-/// Each takes the schema one version further; `user_version` counts them. Never change one that was released.
+/// Each entry raises the schema by one version; `user_version` counts them. Never change a released entry.
 const MIGRATIONS: &[&str] = &[
-    // 1. An event's id is its session's number and its own: `session << 32 | seq`. So a session's events lie
-    // together in order with one B-tree and no second index, and the search table can use the same number
-    // (with seq 0 for the title). Money is in nano-dollars, times in ms since the epoch.
+    // 1. An event's id combines the numbers of its session and of the event: `session << 32 | seq`. The events of a
+    // session are thus adjacent and in order, with one B-tree and no second index. The search table uses the same
+    // ids, with seq 0 for the title. Money is in nano-dollars, times are in ms since the epoch.
     "
     CREATE TABLE sessions (
         num INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -72,9 +73,8 @@ const MIGRATIONS: &[&str] = &[
         text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
     );
     ",
-    // 2. What a day (of UTC, numbered since the epoch) has cost, by provider and by server: a server knows its own
-    // share best while it runs, and reads the others'. Under the empty account stands by how much the limit of all was
-    // raised.
+    // 2. Spending of a day (UTC, numbered since the epoch) by provider and by server. A running server knows its own
+    // share best, and reads only the others'. The empty account holds the raise of the limit over all providers.
     "
     CREATE TABLE days (
         day INTEGER NOT NULL,
@@ -85,8 +85,8 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (day, account, server)
     ) STRICT, WITHOUT ROWID;
     ",
-    // 3. What turns made of files; the contents are files beside the database. A revert writes what it changes as
-    // turns do, under a name of its own, so that it can be taken back.
+    // 3. File changes of turns; the contents are files next to the database. A revert is recorded like a turn, under
+    // a name of its own, so that it can be undone.
     "
     CREATE TABLE changes (
         num INTEGER PRIMARY KEY,
@@ -97,7 +97,7 @@ const MIGRATIONS: &[&str] = &[
         UNIQUE (session, cause, path)
     ) STRICT;
     ",
-    // 4. Where a trusted folder may send a provider's key: one address for each provider, exactly as it was accepted.
+    // 4. The addresses to which a trusted folder may send a provider's key: one per provider, exactly as accepted.
     "
     CREATE TABLE redirects (
         folder TEXT NOT NULL,
@@ -107,7 +107,7 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (folder, provider)
     ) STRICT, WITHOUT ROWID;
     ",
-    // 5. What a person chose last in a folder, by the agent's name; the default agent's is empty.
+    // 5. The user's last choice in a folder, by name of the agent; empty for the default agent.
     "
     CREATE TABLE choices (
         folder TEXT NOT NULL,
@@ -121,13 +121,13 @@ const MIGRATIONS: &[&str] = &[
     ",
 ];
 
-/// The version that this program writes.
+/// Schema version that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// Opens the database, making and migrating it where needed.
+/// Opens the database, and creates or migrates it if necessary.
 pub(super) fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
-    // Two servers that start at once on a new store can meet where SQLite does not wait by itself (the
-    // change to a write-ahead log). Tried again without asking the time, which may stand still in tests.
+    // Two servers that start together on a new store can collide where SQLite does not wait by itself: at the change to
+    // a write-ahead log. The loop counts attempts and does not check the clock, which may be paused in tests.
     const TRIES: u32 = 100;
     for _ in 1..TRIES {
         match try_open(path, busy) {
@@ -140,7 +140,7 @@ pub(super) fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError
     try_open(path, busy)
 }
 
-/// Opens it for reading; none when there is no store yet.
+/// Opens the database for reading; returns `None` if there is no store yet.
 pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreError> {
     match path.try_exists() {
         Ok(false) => return Ok(None),
@@ -148,11 +148,12 @@ pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreErro
         Err(error) => return Err(StoreError::from_io("looking for", path, error)),
     }
     let connection = open(path, BUSY)?;
+    // Readers never write, not even by mistake.
     connection.pragma_update(None, "query_only", true)?;
     Ok(Some(connection))
 }
 
-/// The version that the file has now.
+/// Returns the current version of the file.
 pub(super) fn read_schema_version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection
         .prepare_cached("PRAGMA user_version")?
@@ -170,11 +171,12 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     if let Some(parent) = path.parent() {
         files::private_folder(parent).map_err(|e| StoreError::from_io("making the folder", parent, e))?;
     }
+    // A link could lead the store's data out of its private folder.
     if path.is_symlink() {
         let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
         return Err(StoreError::from_io("opening", path, link));
     }
-    // SQLite gives its log the mode of the database, so that it is enough to make this file private.
+    // SQLite gives its log files the mode of the database, so making this file private is enough.
     files::private_file()
         .create(true)
         .append(true)
@@ -190,15 +192,15 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Sets the connection up and brings the schema to the newest of `migrations`.
+/// Configures the connection and migrates the schema to the last of `migrations`.
 fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
     let found = read_schema_version(connection)?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
-    // NORMAL loses at most the last transactions at power loss, never consistency, and nothing at all by
-    // kill -9. Checkpoints have a connection of their own; the limit shrinks the log once they are through.
+    // NORMAL can lose the last transactions on power loss, but never consistency, and nothing on `kill -9`. Checkpoints
+    // use a connection of their own; the size limit shrinks the log once they are done.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = NORMAL;
@@ -211,7 +213,7 @@ fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), 
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another server may have been faster.
+    // Another server may have migrated in the meantime.
     let found = read_schema_version(&transaction)?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_link_in_the_place_of_the_database_is_not_followed() {
+    fn a_symbolic_link_in_place_of_the_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (path, target) = (folder.path().join("store.db"), folder.path().join("target"));
         std::os::unix::fs::symlink(&target, &path).unwrap();
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn migrates_step_by_step_and_refuses_a_newer_one() {
+    fn migration_runs_step_by_step_and_refuses_a_newer_schema() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let mut connection = Connection::open(&path).unwrap();
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_of_an_older_store_stays_and_accepts_no_redirect() {
+    fn migration_keeps_trust_and_accepts_no_redirect() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
         migrate_into(&mut connection, &MIGRATIONS[..3]).unwrap();
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_store_gets_a_place_for_choices() {
+    fn migration_adds_a_table_for_choices() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
         migrate_into(&mut connection, &MIGRATIONS[..4]).unwrap();
@@ -307,7 +309,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn files_are_the_owners_only() {
+    fn files_are_private_to_their_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data/store.db");

@@ -1,4 +1,6 @@
-//! The list of sessions and full-text search: titles, prompts, final texts (R-SESS-2).
+//! The list of sessions, and full-text search over titles, prompts and final texts (R-SESS-2).
+//!
+//! Builds queries and excerpts only; `apply` fills the search table.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
@@ -10,13 +12,13 @@ use super::rows::{SearchHit, SessionHit, SessionPage, SessionQuery, StoredEvent}
 use crate::base::text;
 use crate::domain::Event;
 
-/// Sessions on a page when nobody says.
+/// Sessions on a page by default.
 const PAGE: usize = 50;
 
-/// Characters of text shown round a find.
+/// Characters of an excerpt.
 const EXCERPT: usize = 120;
 
-/// A page of the list.
+/// Returns a page of the session list.
 pub(super) fn list_sessions(
     connection: &Connection,
     query: &SessionQuery,
@@ -24,6 +26,7 @@ pub(super) fn list_sessions(
     let limit = if query.limit == 0 { PAGE } else { query.limit };
     let words = query.query.as_deref().map(split_words).unwrap_or_default();
     let searched = query.query.as_ref().is_some_and(|text| !text.trim().is_empty());
+    // A query without a letter or digit matches nothing; without this it would list everything.
     if searched && words.is_empty() {
         return Ok(SessionPage::default());
     }
@@ -49,7 +52,7 @@ pub(super) fn list_sessions(
     Ok(page)
 }
 
-/// The statement for a page and its values.
+/// Builds the statement for a page, and its values.
 fn build_query(
     query: &SessionQuery,
     expression: Option<&str>,
@@ -66,11 +69,13 @@ fn build_query(
         sql.push_str(" AND (updated_ms, num) < (?, ?)");
         values.extend([Value::from(updated_ms), Value::from(num)]);
     }
+    // The upper half of a row id is the number of its session.
     if let Some(expression) = expression {
         sql.push_str(" AND num IN (SELECT rowid >> 32 FROM search WHERE search MATCH ?)");
         values.push(Value::from(expression.to_owned()));
     }
     sql.push_str(" ORDER BY updated_ms DESC, num DESC LIMIT ?");
+    // One row more than requested tells whether there is a next page.
     values.push(Value::from(
         i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1),
     ));
@@ -84,7 +89,7 @@ fn parse_cursor(cursor: &str) -> Result<(i64, i64), StoreError> {
         .ok_or_else(|| StoreError::BadCursor(text::one_line(cursor, 40)))
 }
 
-/// The words of a query. What holds no letter and no digit finds nothing and is left out.
+/// Splits a query into words. Parts without a letter or digit match nothing and are left out.
 fn split_words(query: &str) -> Vec<String> {
     query
         .split(|c: char| !c.is_alphanumeric())
@@ -93,13 +98,15 @@ fn split_words(query: &str) -> Vec<String> {
         .collect()
 }
 
-/// All words must occur in one text; the last may be the beginning of one, as it is while people type.
+/// Builds an expression that requires all words in one text. The last word may be incomplete, as it is while the user
+/// types.
 fn build_match_expression(words: &[String]) -> String {
+    // Quoted, so that no word acts as an operator of the query language.
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     format!("{}*", quoted.join(" "))
 }
 
-/// The newest place in a session where the words stand.
+/// Finds the newest match of the words in a session.
 fn find(
     connection: &Connection,
     num: i64,
@@ -126,7 +133,7 @@ fn find(
             .prepare_cached("SELECT id, turn, at_ms, kind, json FROM events WHERE id = ?")?
             .query_row([id], |row| Ok(stored_event(row)))
             .optional()?;
-        // One that cannot be read any more is found all the same, and shows nothing.
+        // An event that became unreadable still counts as a match, with an empty excerpt.
         let whole = match event {
             Some(Ok(StoredEvent {
                 event: Event::Message(message),
@@ -142,9 +149,9 @@ fn find(
     }))
 }
 
-/// The text round the first word that is found.
+/// Returns the text around the first word found.
 fn extract_excerpt(whole: &str, words: &[String]) -> String {
-    // Lower-casing may change lengths; then the place is only near, which is good enough to show.
+    // Lowercasing may change lengths. The position is then only approximate, which is good enough for an excerpt.
     let lower = whole.to_lowercase();
     let at = words
         .iter()
@@ -178,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn excerpts_show_the_place() {
+    fn excerpts_show_the_text_around_the_match() {
         let long = format!("{} needle {}", "hay ".repeat(50), "straw ".repeat(50));
         let excerpt = extract_excerpt(&long, &["needle".to_owned()]);
         assert!(excerpt.starts_with("…") && excerpt.ends_with('…'), "{excerpt}");

@@ -1,5 +1,6 @@
-//! Folding the write-ahead log back into the database, off the writer's path: this is where the disk is
-//! waited for (`fsync`), which may take long.
+//! Checkpoints of the write-ahead log, off the writer's path.
+//!
+//! Only a checkpoint waits for the disk (`fsync`), which may take long. Knows nothing of the log's content.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -7,13 +8,13 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-/// The log is folded back each time it has grown by this much.
+/// Growth of the log, in bytes, that starts the next checkpoint.
 const STEP: u64 = 4 << 20;
 
-/// Beyond this the writer folds it back itself, so that a steady stream cannot make it grow for ever.
+/// Size of the log, in bytes, above which the writer runs the checkpoint itself. A steady stream cannot outgrow it.
 const MOST: u64 = 64 << 20;
 
-/// Looks after the log of one database.
+/// Decides when to checkpoint the log of one database.
 #[derive(Debug)]
 pub(super) struct WalCheckpointer {
     log: PathBuf,
@@ -23,7 +24,7 @@ pub(super) struct WalCheckpointer {
 }
 
 impl WalCheckpointer {
-    /// For the database `path`; inline until told otherwise.
+    /// Creates it for the database `path`, without threads.
     pub(super) fn new(path: &Path) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -35,24 +36,27 @@ impl WalCheckpointer {
         }
     }
 
-    /// Lets them happen on threads.
+    /// Runs checkpoints on threads from now on.
     pub(super) fn enable_threads(&mut self) {
         self.threaded = true;
     }
 
-    /// To be called after each commit. A failure is nothing: the log is whole, and the next one tries again.
+    /// Runs a checkpoint if one is due; call it after each commit. Failures are ignored: the log is intact, and the
+    /// next checkpoint tries again.
     pub(super) fn after_commit(&mut self, path: &Path, writer: &Connection) {
         let size = self.log.metadata().map_or(0, |meta| meta.len());
         if size < self.next {
-            // The log starts over, and is cut, by itself once all of it was folded back.
+            // SQLite restarts and truncates the log by itself once a checkpoint has covered all of it.
             self.next = self.next.min(size + STEP);
             return;
         }
+        // SQLite runs one checkpoint at a time; a second one would fail as busy.
         if self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
         self.next = size + STEP;
         if size > MOST {
+            // On the writer's own connection: it waits here, so the log cannot grow meanwhile.
             let _ = checkpoint_wal(writer, "TRUNCATE");
         } else if !self.threaded {
             let _ = checkpoint_wal(writer, "PASSIVE");
@@ -68,7 +72,7 @@ impl WalCheckpointer {
         }
     }
 
-    /// Waits for one that runs.
+    /// Waits for a running checkpoint.
     pub(super) fn join(&mut self) {
         if let Some(thread) = self.running.take() {
             let _ = thread.join();
@@ -82,6 +86,7 @@ fn checkpoint_wal(connection: &Connection, how: &str) -> Result<(), rusqlite::Er
 
 fn fold_apart(path: &Path) -> Result<(), rusqlite::Error> {
     let connection = Connection::open(path)?;
+    // A checkpoint that meets a busy database gives up; the next one tries again.
     connection.busy_timeout(Duration::ZERO)?;
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
     checkpoint_wal(&connection, "PASSIVE")

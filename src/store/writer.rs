@@ -1,7 +1,7 @@
-//! The one writer of this server: commits what is queued in one transaction, then passes events on in order.
+//! The only writer of this server: commits queued writes in one transaction, then publishes the events in order.
 //!
-//! A disk that fails (R-ERR-2) is one warning; durable writes are then kept in memory, in order, and tried
-//! again every second. What is passed on was committed, or the warning went ahead of it (I7).
+//! A failing disk (R-ERR-2) causes one warning. Durable writes then stay in memory, in order, and are retried every
+//! second. Invariant (I7): a published event was committed, or the warning went ahead of it. Contains no SQL.
 
 use std::fs;
 use std::io;
@@ -22,16 +22,16 @@ use super::wal::WalCheckpointer;
 use crate::base::clock::{self, Instant};
 use crate::domain::{Envelope, EventSink, SessionId};
 
-/// How much is kept in memory while the disk fails.
+/// Bytes of writes kept in memory while the disk fails.
 pub(super) const KEEP: usize = 32 << 20;
 
-/// The last part of [`KEEP`], for what must not be lost first: what people said and the ends of turns.
+/// Last part of [`KEEP`], reserved for the user's input and small rows ([`Priority::High`]).
 pub(super) const RESERVE: usize = 1 << 20;
 
-/// How long after a failure it is tried again.
+/// Time between a failure and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// See the module. Synchronous: whoever drives it decides where it may block.
+/// Commits and publishes writes. Synchronous: its driver decides where it may block.
 pub(super) struct StoreWriter {
     folder: DataDir,
     outlet: Box<dyn EventSink>,
@@ -40,12 +40,12 @@ pub(super) struct StoreWriter {
     checkpoints: WalCheckpointer,
     kept: KeptWrites,
     retry_at: Option<Instant>,
-    /// A newer agentls has migrated the store: never written again.
+    /// Set once a newer agentls has migrated the store: this server never writes again (R-SESS-5).
     superseded: Option<Loss>,
     faults: Option<FaultHook>,
 }
 
-/// Durable writes that the disk has not taken yet.
+/// Durable writes that the disk has not accepted yet.
 #[derive(Default)]
 struct KeptWrites {
     ops: Vec<WriteOp>,
@@ -53,7 +53,7 @@ struct KeptWrites {
     lost: usize,
 }
 
-/// What leaves when the writes before it are done.
+/// Something to publish or signal once the writes before it are done.
 #[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 enum OutgoingWrite {
     Event(Envelope, Option<oneshot::Sender<()>>),
@@ -63,7 +63,7 @@ enum OutgoingWrite {
 }
 
 impl StoreWriter {
-    /// A writer that opens the database when it is first needed.
+    /// Creates a writer that opens the database on first use.
     pub(super) fn new(folder: DataDir, outlet: Box<dyn EventSink>, health: HealthWatch) -> Self {
         Self {
             checkpoints: WalCheckpointer::new(&folder.database_path()),
@@ -78,25 +78,26 @@ impl StoreWriter {
         }
     }
 
-    /// Folds the log back on threads of its own.
+    /// Runs checkpoints of the log on threads of their own.
     pub(super) fn with_checkpoint_thread(mut self) -> Self {
         self.checkpoints.enable_threads();
         self
     }
 
-    /// Asks `faults` before each commit.
+    /// Calls `faults` before each commit.
     pub(super) fn with_faults(mut self, faults: Option<FaultHook>) -> Self {
         self.faults = faults;
         self
     }
 
-    /// When [`StoreWriter::retry`] is due; none while nothing is kept.
+    /// Returns when [`StoreWriter::retry`] is due; `None` while nothing is kept.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Does all of `batch`: one transaction for all durable writes (a deletion has its own), then everything
-    /// is passed on in order. What is ahead of the first durable write is passed on before the commit.
+    /// Handles all of `batch`: one transaction for all durable writes, then publishes everything in order.
+    ///
+    /// A deletion has its own transaction. Items ahead of the first durable write are published before the commit.
     pub(super) fn handle_batch(&mut self, batch: &mut Vec<StoreWrite>) {
         let mut ops = Vec::new();
         let mut outgoing = Vec::new();
@@ -165,16 +166,18 @@ impl StoreWriter {
                     }
                     outgoing.push(OutgoingWrite::Done(done));
                 }
-                // Unfolded above.
+                // `flatten_groups` has replaced them by their members.
                 StoreWrite::Together(_) => {}
                 StoreWrite::Warn { code, message } => outgoing.push(OutgoingWrite::Warning(code, message)),
                 StoreWrite::Barrier(done) => outgoing.push(OutgoingWrite::Barrier(done)),
                 StoreWrite::DeleteSession { session, done } => {
+                    // Earlier writes of the batch come first, so that the deletion removes them too.
                     self.store_and_publish(&mut ops, &mut outgoing);
-                    // Whoever asked may have gone.
+                    // The caller may no longer wait.
                     let _ = done.send(self.delete_session(&session));
                 }
             }
+            // With nothing durable ahead, there is no commit to wait for.
             if ops.is_empty() {
                 self.publish_outgoing(&mut outgoing);
             }
@@ -182,8 +185,9 @@ impl StoreWriter {
         self.store_and_publish(&mut ops, &mut outgoing);
     }
 
-    /// Tries to write what is kept, a part at a time: a disk that still fails costs little, one with a little
-    /// room takes what it can, and the order stays.
+    /// Tries to write what is kept, in parts and in order.
+    ///
+    /// A disk that still fails then costs little time, and a disk with little space takes what it can.
     pub(super) fn retry(&mut self) {
         let mut ops = std::mem::take(&mut self.kept.ops);
         let mut done = 0;
@@ -200,6 +204,7 @@ impl StoreWriter {
         match outcome {
             Ok(()) => self.handle_recovery(),
             Err(error) => {
+                // Only the committed prefix leaves; the rest keeps its order.
                 let written: usize = ops.drain(..done).map(|op| op.estimate_bytes()).sum();
                 self.kept.bytes -= written;
                 self.kept.ops = ops;
@@ -208,7 +213,7 @@ impl StoreWriter {
         }
     }
 
-    /// The queue has ended: a last try, then everything is closed.
+    /// Makes a last attempt and closes everything, once the queue has ended.
     pub(super) fn finish(mut self) {
         if self.retry_at.is_some() {
             self.retry();
@@ -223,11 +228,13 @@ impl StoreWriter {
         puts: &[PendingEvent],
         ops: &mut Vec<WriteOp>,
     ) {
+        // Without a number it would collide with others or leave a gap (I6).
         if envelope.event.is_durable() && envelope.seq.is_none() {
             self.outlet
                 .publish_warning("store", "a durable event without a number was not stored");
             return;
         }
+        // The event itself is not stored, but it may still settle or write pending rows.
         if !envelope.event.is_durable() {
             ops.extend(drops.into_iter().map(|key| WriteOp::Drop {
                 session: envelope.session.clone(),
@@ -256,7 +263,7 @@ impl StoreWriter {
         }
     }
 
-    /// Stores, then passes on.
+    /// Stores the writes, then publishes.
     fn store_and_publish(&mut self, ops: &mut Vec<WriteOp>, outgoing: &mut Vec<OutgoingWrite>) {
         self.store_ops(std::mem::take(ops));
         self.publish_outgoing(outgoing);
@@ -264,10 +271,10 @@ impl StoreWriter {
 
     fn publish_outgoing(&mut self, outgoing: &mut Vec<OutgoingWrite>) {
         for item in outgoing.drain(..) {
-            // Those who wait may have gone; that is theirs to know.
+            // Waiting callers may be gone; that is their own concern.
             match item {
                 OutgoingWrite::Event(mut envelope, done) => {
-                    // A page is read from the disk: it cannot have what is kept in memory.
+                    // A page is read from the disk, so it cannot contain what is kept in memory: send it as well.
                     envelope.in_page = envelope.in_page && self.is_whole();
                     self.outlet.publish_event(envelope);
                     if let Some(done) = done {
@@ -279,6 +286,7 @@ impl StoreWriter {
                     let _ = done.send(());
                 }
                 OutgoingWrite::Barrier(done) => {
+                    // Tries the disk once more, so that the caller gets the current state.
                     self.is_whole();
                     let _ = done.send(self.health.get());
                 }
@@ -286,7 +294,7 @@ impl StoreWriter {
         }
     }
 
-    /// Whether the disk has all that it was given, if need be after another try.
+    /// Whether the disk has everything it was given. Makes another attempt if not.
     fn is_whole(&mut self) -> bool {
         if self.retry_at.is_some() {
             self.retry();
@@ -306,6 +314,7 @@ impl StoreWriter {
                 }
             }
             Some(at) => {
+                // Later writes wait behind the earlier ones, or the order on disk would be wrong.
                 self.buffer_ops(ops);
                 self.tell_degraded();
                 if clock::now() >= at {
@@ -321,10 +330,12 @@ impl StoreWriter {
         for op in ops {
             let weight = op.estimate_bytes();
             let limit = match op.priority() {
+                // Pieces and other low priorities stop before the reserve; critical writes are never dropped.
                 Priority::Low => most - most / (KEEP / RESERVE),
                 Priority::High => most,
                 Priority::Critical => usize::MAX,
             };
+            // The pieces of a settled message need no memory any more.
             if op.drops_pieces() {
                 kept.ops.retain(|other| {
                     let settled = other.is_piece() && op.can_supersede(other);
@@ -333,6 +344,7 @@ impl StoreWriter {
                 });
             }
             if kept.bytes + weight > limit {
+                // A lost piece is not counted: the complete message follows.
                 kept.lost += usize::from(!op.is_piece());
                 continue;
             }
@@ -347,13 +359,14 @@ impl StoreWriter {
         let transaction = self.begin_transaction()?;
         let applied = apply::apply(&transaction, ops, &server)?;
         if ops.is_empty() {
-            // To see whether the disk works again, something must be written.
+            // A retry without writes must write something, or it would not see whether the disk works again.
             transaction.pragma_update(None, "user_version", schema::VERSION)?;
         }
         if let Some(fault) = fault {
             return Err(fault.to_sqlite_error().into());
         }
         transaction.commit()?;
+        // After the commit only: a write that is retried would otherwise warn each time.
         for why in applied.refused {
             self.outlet
                 .publish_warning("store", &format!("a record was not stored: {why}"));
@@ -365,9 +378,9 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Opens the database if need be, and a transaction in it, unless a newer agentls has migrated it.
+    /// Opens the database if necessary and starts a transaction, unless a newer agentls has migrated the store.
     fn begin_transaction(&mut self) -> Result<rusqlite::Transaction<'_>, StoreError> {
-        // While the disk fails, every try must be short: events wait behind it.
+        // While the disk fails, each attempt must be short: events wait behind it.
         let busy = match self.retry_at {
             None => schema::BUSY,
             Some(_) => Duration::ZERO,
@@ -377,6 +390,7 @@ impl StoreWriter {
             None => schema::open(&self.folder.database_path(), busy)?,
         };
         let connection = self.connection.insert(connection);
+        // Takes the write lock now: no newer agentls can migrate between this check and the commit.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let found = schema::read_schema_version(&transaction)?;
         if found > schema::VERSION {
@@ -398,12 +412,13 @@ impl StoreWriter {
         if self.retry_at.is_some() {
             return Err(StoreError::NotWritable);
         }
-        // Files first: a crash between the two leaves a session to delete again, never texts without one.
+        // Files first: a crash in between leaves a session to delete again, never texts without a session.
         let content = self.folder.content_dir(session)?;
         match fs::remove_dir_all(&content) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::from_io("removing", content, error));
             }
+            // A session without kept content has no folder.
             Ok(()) | Err(_) => {}
         }
         if let Some(fault) = self.faults.as_mut().and_then(|hook| hook()) {
@@ -420,6 +435,7 @@ impl StoreWriter {
         if let StoreError::NewerSchema { found, known } = *error {
             let loss = Loss::Newer { found, known };
             self.superseded = Some(loss);
+            // The kept writes can never be stored, so their memory is released.
             self.kept = KeptWrites::default();
             self.retry_at = None;
             self.connection = None;
@@ -430,13 +446,14 @@ impl StoreWriter {
         self.retry_at = Some(clock::now() + RETRY);
         let patient = matches!(error, StoreError::Sqlite(error) if schema::is_busy(error));
         if !patient {
-            // The file may have been replaced or the disk come back: look at it anew.
+            // The file may have been replaced, or the disk may be back: open it again.
             self.connection = None;
         } else if let Some(connection) = &self.connection {
-            // It fails only for a connection that is busy, which this one is not.
+            // This fails only on a busy connection, and this one is idle.
             let _ = connection.busy_timeout(Duration::ZERO);
         }
         self.tell_degraded();
+        // One warning per failure, not one per attempt.
         if first {
             self.outlet.publish_warning(
                 "store",
@@ -458,6 +475,7 @@ impl StoreWriter {
     fn handle_recovery(&mut self) {
         let lost = std::mem::take(&mut self.kept).lost;
         self.retry_at = None;
+        // The connection may have the zero timeout from the time of the failure.
         if let Some(connection) = &self.connection {
             let _ = connection.busy_timeout(schema::BUSY);
         }
@@ -471,7 +489,7 @@ impl StoreWriter {
     }
 }
 
-/// [`KEEP`]; less where the simulator wants to see the end of it.
+/// Returns [`KEEP`], or less if the simulator tests its limit.
 fn most_kept() -> usize {
     #[cfg(any(test, feature = "sim"))]
     return crate::base::sim_schedule::retained_bytes(KEEP);
@@ -479,7 +497,7 @@ fn most_kept() -> usize {
     KEEP
 }
 
-/// Puts the members of groups in their places: a batch is one transaction.
+/// Replaces groups by their members: a batch is one transaction anyway.
 fn flatten_groups(batch: &mut Vec<StoreWrite>) {
     if !batch.iter().any(|write| matches!(write, StoreWrite::Together(_))) {
         return;
@@ -493,7 +511,7 @@ fn flatten_groups(batch: &mut Vec<StoreWrite>) {
     }
 }
 
-/// How many of `ops` are tried together: about a MiB.
+/// Returns how many of `ops` are retried together: about 1 MiB, but at least one.
 fn part_of(ops: &[WriteOp]) -> usize {
     const PART: usize = 1 << 20;
     let mut bytes = 0;
@@ -505,7 +523,7 @@ fn part_of(ops: &[WriteOp]) -> usize {
 }
 
 impl WriteFault {
-    /// What SQLite would say.
+    /// Returns the error that SQLite would report.
     fn to_sqlite_error(self) -> rusqlite::Error {
         let code = match self {
             Self::DiskFull => ffi::SQLITE_FULL,

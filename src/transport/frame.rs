@@ -1,27 +1,27 @@
-//! Base protocol frames: bytes in, bodies out, whatever the bytes are (R-WIRE-4).
+//! Base protocol frames: turns any bytes into bodies or reported errors (R-WIRE-4).
 //!
-//! [`FrameDecoder`] is pure: what it gives depends on the bytes alone, never on how they were cut into reads.
-//! It keeps at most a header and the part of an accepted frame that has arrived. Knows no JSON.
+//! [`FrameDecoder`] is pure: its items depend on the bytes alone, never on how reads cut them. It keeps at most a
+//! header and the part of an accepted frame that has arrived. Knows no JSON; [`super::message`] reads the bodies.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 const NAME: &[u8] = b"content-length";
 
-/// A buffer that held more than this is given back after its frame.
+/// Body length in bytes above which the buffer is released after the frame.
 const KEEP_BUFFER: usize = 256 << 10;
 
-/// How much is read at once.
+/// Bytes that one read takes at most.
 const READ: usize = 64 << 10;
 
-/// What the decoder accepts, in bytes.
+/// Limits of the decoder, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameLimits {
-    /// A header block with its blank line.
+    /// Longest header block, with its blank line; 4 KiB by default.
     pub header: usize,
-    /// A body that is kept.
+    /// Longest body that is kept; 32 MiB by default.
     pub frame: u64,
-    /// A body that is skipped unkept; a longer length is a malformed header.
+    /// Longest body that is skipped; 256 MiB by default. A larger length is a malformed header.
     pub skip: u64,
 }
 
@@ -35,27 +35,25 @@ impl Default for FrameLimits {
     }
 }
 
-/// What came in.
+/// An item that the decoder found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameItem {
-    /// The body of a frame.
     Frame(Bytes),
-    /// Something to be answered with an error; the decoder goes on by itself.
+    /// Bytes to report as an error. The decoder continues by itself.
     Bad(BadFrame),
 }
 
-/// Why bytes were refused.
+/// The reason why bytes were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFrame {
-    /// No usable header; bytes up to the next `Content-Length:` are dropped.
+    /// There is no usable header. Bytes up to the next `Content-Length:` are dropped.
     #[error("malformed header: {0}")]
     Header(&'static str),
-    /// The body is skipped.
+    /// The body exceeds [`FrameLimits::frame`] and is skipped.
     #[error("message of {bytes} bytes exceeds the limit of {limit} bytes")]
     TooLarge {
-        /// What the header says.
+        /// Length that the header claims.
         bytes: u64,
-        /// What would be accepted.
         limit: u64,
     },
 }
@@ -64,15 +62,15 @@ pub enum BadFrame {
 enum FrameState {
     /// At the start of a header line.
     Header(HeaderBlock),
-    /// So many bytes of body are to be kept.
+    /// Number of body bytes to keep.
     Body(usize),
-    /// So many bytes of body are to be dropped.
+    /// Number of body bytes to drop.
     Skip(u64),
-    /// In garbage, already reported: looking for `Content-Length:`.
+    /// In garbage that is already reported: searching for `Content-Length:`.
     Hunt,
 }
 
-/// What is known of the header block so far.
+/// What is known about the header block so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeaderBlock {
     used: usize,
@@ -89,30 +87,30 @@ enum FrameStep {
     Starved,
 }
 
-/// A header line, judged.
+/// A parsed header line.
 enum HeaderLine {
     Length(u64),
     BadLength(&'static str),
     BadCharset,
     Other,
-    /// `glued`: it has a `Content-Length:` somewhere behind its start.
+    /// `glued`: the line contains a `Content-Length:` after its start.
     Garbage {
         glued: bool,
     },
 }
 
-/// Bytes in, items out.
+/// Decodes frames from pushed bytes.
 #[derive(Debug)]
 pub struct FrameDecoder {
     limits: FrameLimits,
     buffer: BytesMut,
-    /// Bytes of the buffer that are known to hold no end of line.
+    /// Bytes of the buffer known to contain no line feed.
     scanned: usize,
     state: FrameState,
 }
 
 impl FrameDecoder {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     pub fn new(limits: FrameLimits) -> Self {
         Self {
             limits,
@@ -122,12 +120,12 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes bytes in.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Where the next read goes: grows with what has arrived, never with what a header claims.
+    /// Returns the buffer for the next read. Its capacity grows with arrived bytes, never with what a header claims.
     pub fn reserve_read_buffer(&mut self) -> &mut BytesMut {
         let want = match self.state {
             FrameState::Body(length) => (length - self.buffer.len()).clamp(READ / 16, READ),
@@ -138,7 +136,7 @@ impl FrameDecoder {
         &mut self.buffer
     }
 
-    /// The next item, if its bytes are here.
+    /// Returns the next item if its bytes have arrived.
     pub fn pop(&mut self) -> Option<FrameItem> {
         loop {
             let step = match self.state {
@@ -155,13 +153,13 @@ impl FrameDecoder {
         }
     }
 
-    /// Whether the stream could end here without a loss.
+    /// Whether the stream can end here without loss.
     pub fn at_rest(&self) -> bool {
         self.buffer.is_empty() && matches!(self.state, FrameState::Header(HeaderBlock { used: 0, .. }))
     }
 
     fn header_line(&mut self, mut block: HeaderBlock) -> FrameStep {
-        // The limit counts bytes of the block, not of what happens to be read already.
+        // The limit counts bytes of the block, not those that happen to have arrived: items must not depend on reads.
         let room = self.limits.header.saturating_sub(block.used);
         let window = &self.buffer[..self.buffer.len().min(room)];
         let Some(end) = memchr::memchr(b'\n', &window[self.scanned.min(window.len())..]) else {
@@ -169,7 +167,7 @@ impl FrameDecoder {
             if window.len() < room {
                 return FrameStep::Starved;
             }
-            // Within a block the name may stand here cut off: let the hunt find it, however it comes in.
+            // Within a block the limit may cut the name `Content-Length`: the hunt finds it, however it arrives.
             let why = "no end of header within 4 KiB";
             return if block.used == 0 {
                 self.reject_header_line(why)
@@ -189,7 +187,7 @@ impl FrameDecoder {
             }
             HeaderLine::Length(length) => {
                 if block.length.is_some_and(|earlier| earlier != length) {
-                    // The later one is more likely to be the start of a real frame.
+                    // The later line is more likely to start a real frame.
                     self.restart_header(HeaderBlock {
                         length: Some(length),
                         ..HeaderBlock::default()
@@ -214,7 +212,7 @@ impl FrameDecoder {
         FrameStep::Again
     }
 
-    /// Takes one line of the block away.
+    /// Removes one line of the block.
     fn consume_line(&mut self, bytes: usize) {
         self.buffer.advance(bytes);
         self.scanned = 0;
@@ -228,7 +226,7 @@ impl FrameDecoder {
         self.buffer.advance(bytes);
         self.scanned = 0;
         if block.lines == 0 && !block.blank_before {
-            // Some clients end a body with a line feed: one blank line in front does no harm.
+            // Some clients end a body with a line feed, so one blank line in front is harmless.
             self.state = FrameState::Header(HeaderBlock {
                 used: bytes,
                 blank_before: true,
@@ -263,6 +261,7 @@ impl FrameDecoder {
             return FrameStep::Starved;
         }
         let body = self.buffer.split_to(length).freeze();
+        // A copy of the rest releases the large buffer.
         if length > KEEP_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
@@ -290,7 +289,7 @@ impl FrameDecoder {
                 FrameStep::Again
             }
             None => {
-                // The name may be cut by the end of what is here.
+                // The end of the buffer may cut the name, so keep enough bytes for it.
                 let keep = self.buffer.len().min(NAME.len());
                 self.buffer.advance(self.buffer.len() - keep);
                 FrameStep::Starved
@@ -298,15 +297,16 @@ impl FrameDecoder {
         }
     }
 
-    /// Refuses the header line at hand; the rest of it is looked through for a real one.
+    /// Refuses the current header line. The hunt searches the rest of it for a real one.
     fn reject_header_line(&mut self, why: &'static str) -> FrameStep {
+        // Skips the name of the bad line itself, so that the hunt makes progress.
         if starts_with_name(&self.buffer) {
             self.buffer.advance(NAME.len() + 1);
         }
         self.report_bad_header(why)
     }
 
-    /// Reports a bad header and looks for the next one from here.
+    /// Reports a bad header and searches for the next one from here.
     fn report_bad_header(&mut self, why: &'static str) -> FrameStep {
         self.scanned = 0;
         self.state = FrameState::Hunt;
@@ -353,7 +353,7 @@ fn parse_content_length(value: &[u8]) -> HeaderLine {
     let number = value.iter().try_fold(0_u64, |sum, digit| {
         sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     });
-    // A number that does not fit is over every limit.
+    // A number that overflows is above every limit.
     HeaderLine::Length(number.unwrap_or(u64::MAX))
 }
 
@@ -370,7 +370,7 @@ fn is_utf8_charset(content_type: &[u8]) -> bool {
     matches!(charset, b"utf-8" | b"utf8" | b"\"utf-8\"" | b"\"utf8\"")
 }
 
-/// The characters of a header's name (RFC 9110).
+/// The characters of a header name (RFC 9110).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -379,14 +379,14 @@ fn starts_with_name(bytes: &[u8]) -> bool {
     bytes.len() > NAME.len() && bytes[NAME.len()] == b':' && bytes[..NAME.len()].eq_ignore_ascii_case(NAME)
 }
 
-/// Where `Content-Length:` starts.
+/// Returns where `Content-Length:` starts.
 fn find_name(bytes: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b':', bytes)
         .filter_map(|colon| colon.checked_sub(NAME.len()))
         .find(|at| starts_with_name(&bytes[*at..]))
 }
 
-/// A [`FrameDecoder`] over a byte stream.
+/// Reads frames from a byte stream with a [`FrameDecoder`].
 #[derive(Debug)]
 pub struct FrameReader<R> {
     input: R,
@@ -394,7 +394,7 @@ pub struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Reads frames from `input`.
+    /// Creates a reader at the start of `input`.
     pub fn new(input: R, limits: FrameLimits) -> Self {
         Self {
             input,
@@ -402,7 +402,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// The next item; `None` at the end of input. Safe to drop at any time.
+    /// Returns the next item, or `None` at the end of input. Cancel-safe.
+    ///
+    /// # Errors
+    /// The I/O error of `input`.
     pub async fn read(&mut self) -> std::io::Result<Option<FrameItem>> {
         loop {
             if let Some(item) = self.decoder.pop() {
@@ -440,7 +443,7 @@ mod tests {
         items
     }
 
-    /// `F…` a frame with its body, `H` a bad header, `L` too large.
+    /// Abbreviates items: `F…` is a frame with its body, `H` a bad header, `L` a body that is too large.
     fn sketch(items: &[FrameItem]) -> Vec<String> {
         items
             .iter()
@@ -549,12 +552,12 @@ mod tests {
                 text("Content-Length: 2Content-Length: 2\r\n\r\nhi"),
                 vec!["H", "Fhi"],
             ),
-            // Each bad header has its answer.
+            // Each bad header is reported.
             (
                 text("Content-Length: x\r\n\r\nContent-Length: y\r\n\r\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "H", "Fhi"],
             ),
-            // Garbage: one answer, then on.
+            // Garbage: reported once, then skipped.
             (
                 text("hello\nworld\n\n\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "Fhi"],
@@ -577,7 +580,7 @@ mod tests {
                 b"\xef\xbb\xbfContent-Length: 2\r\n\r\nhi".to_vec(),
                 vec!["H", "Fhi"],
             ),
-            // A body shorter or longer than its header says.
+            // A body shorter or longer than its header claims.
             (
                 text("Content-Length: 2\r\n\r\nhixContent-Length: 2\r\n\r\nho"),
                 vec!["Fhi", "H", "Fho"],
@@ -586,7 +589,7 @@ mod tests {
                 text("Content-Length: 4\r\n\r\nhiContent-Length: 2\r\n\r\nhoContent-Length: 2\r\n\r\nha"),
                 vec!["FhiCo", "H", "Fha"],
             ),
-            // A bad line behind the length: the body can be skipped.
+            // A bad line after the length: the body can be skipped.
             (
                 text("Content-Length: 2\r\nrubbish\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
                 vec!["H", "Fho"],
@@ -646,12 +649,12 @@ mod tests {
                 )),
                 vec!["H", "Fho"],
             ),
-            // The limit falls into the name.
+            // The limit cuts the name.
             (
                 text(&format!("X: {}\r\nContent-Length: 2\r\n\r\nhi", "x".repeat(115))),
                 vec!["H", "Fhi"],
             ),
-            // CR only is no end of line.
+            // A CR alone does not end a line.
             (
                 text(&format!(
                     "Content-Length: 2\r\r{}Content-Length: 2\r\n\r\nhi",
@@ -659,7 +662,7 @@ mod tests {
                 )),
                 vec!["H", "Fhi"],
             ),
-            // The name within garbage, then the real one.
+            // The name occurs within garbage, before the real header.
             (
                 text("x\nsays Content-Length: nonsense\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "H", "Fhi"],
@@ -670,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_cut_at_every_position() {
+    fn every_case_decodes_the_same_cut_at_every_position() {
         for (bytes, expected) in cases() {
             let whole = decode(SMALL, [&bytes[..]]);
             assert_eq!(sketch(&whole), expected, "{}", String::from_utf8_lossy(&bytes));
@@ -702,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn default_limits_hold() {
+    fn default_limits_apply() {
         let frame = |claim: u64, body: usize| {
             let mut bytes = format!("Content-Length: {claim}\r\n\r\n").into_bytes();
             bytes.resize(bytes.len() + body, b'x');
@@ -722,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_reserve_nothing() {
+    fn claimed_lengths_reserve_no_memory() {
         let mut decoder = FrameDecoder::new(FrameLimits::default());
         decoder.push(b"Content-Length: 33554432\r\n\r\n");
         assert_eq!(decoder.pop(), None);
@@ -756,7 +759,7 @@ mod tests {
         assert_eq!(sketch(&items), ["Fhi", "H", "Fho"]);
     }
 
-    /// Bytes that look like headers more often than chance would have it.
+    /// Bytes that look like headers more often than random ones.
     fn noise() -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![
             Just(b"Content-Length".to_vec()),
@@ -774,7 +777,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_never_matter(bytes in noise(), cuts in proptest::collection::vec(1_usize..50, 1..20)) {
+        fn items_do_not_depend_on_how_reads_cut_the_bytes(bytes in noise(), cuts in proptest::collection::vec(1_usize..50, 1..20)) {
             let whole = decode(SMALL, [&bytes[..]]);
             let mut chunks = Vec::new();
             let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
@@ -787,7 +790,7 @@ mod tests {
         }
 
         #[test]
-        fn a_valid_frame_is_found_behind_any_noise(bytes in noise()) {
+        fn a_valid_frame_is_found_after_any_noise(bytes in noise()) {
             // A claimed body may swallow up to 1,000 bytes, a header block 128.
             let mut stream = bytes;
             stream.extend(std::iter::repeat_n(b'.', 1_200));
@@ -797,7 +800,7 @@ mod tests {
         }
 
         #[test]
-        fn keeps_little(bytes in noise()) {
+        fn the_buffer_stays_small(bytes in noise()) {
             let mut decoder = FrameDecoder::new(SMALL);
             for chunk in bytes.chunks(16) {
                 decoder.push(chunk);

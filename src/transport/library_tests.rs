@@ -1,4 +1,4 @@
-//! The library's service under our loop: the facts of dependencies.md §2 that are ours to keep.
+//! The library's service under our loop: the behavior of the dependency that we rely on (dependencies.md §2).
 
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::ls_types::{InitializeParams, InitializeResult, MessageType};
@@ -22,7 +22,7 @@ impl LanguageServer for Backend {
 }
 
 impl Backend {
-    /// Some of each kind of notification, then the answer.
+    /// Sends `count[0]` notifications of each kind, then answers.
     async fn stream(&self, count: Vec<u64>) -> Result<u64> {
         for at in 0..count[0] {
             let body = json!({"method": "ours", "at": at}).to_string().into_bytes();
@@ -43,7 +43,7 @@ impl Backend {
 }
 
 #[tokio::test]
-async fn order_lifecycle_and_cancel() {
+async fn the_library_keeps_order_lifecycle_and_cancel() {
     let (mut input, theirs) = tokio::io::duplex(64 << 10);
     let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
     let (service, socket) = LspService::build(|client| Backend {

@@ -1,7 +1,8 @@
-//! What a body is: request, notification, answer, or an error to send back (R-WIRE-4).
+//! Classifies a body: request, notification, answer, or an error to send back (R-WIRE-4).
 //!
-//! Exactly one verdict per body, never a panic. What the peer meant as an answer is never answered, so that
-//! two sides cannot send each other errors for ever; if its id can be read, whoever waits for it gets an error.
+//! Each body gets exactly one verdict, and none causes a panic. A message that was meant as an answer is never
+//! answered: otherwise two peers could send each other errors forever. If its id can be read, the caller that waits
+//! for it gets an error. Knows JSON-RPC, but no method.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,29 +15,29 @@ use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request, Response};
 
 use crate::domain::error::{ErrorClass, ErrorCode as Code};
 
-/// A longer id (in bytes) is refused: ids are kept while their request runs.
+/// Longest accepted id in bytes. It is bounded because ids are kept while their requests run.
 pub const MAX_ID: usize = 1_024;
 
-/// A longer method name (in bytes) is refused: names are quoted in errors.
+/// Longest accepted method name in bytes. It is bounded because errors quote the name.
 pub const MAX_METHOD: usize = 1_024;
 
-/// The peer asks for more than we do at once; the same again may succeed.
+/// Too many requests run at once. The same request may succeed later.
 pub const OVERLOADED: ErrorCode = ErrorCode::ServerError(-32_000);
 
-/// A body, judged.
+/// The verdict on a body.
 #[derive(Debug, PartialEq)]
 pub enum ClientMessage {
     /// A request, or a notification if it has no id.
     Call(Request),
-    /// An answer to a request of ours.
+    /// An answer to one of our requests.
     Answer(Response),
-    /// To be answered with an error.
+    /// An error to send back.
     Refused(Response),
-    /// To be dropped, and why.
+    /// Dropped, with the reason for the log.
     Ignored(&'static str),
 }
 
-/// An error with the `data` that every error of ours carries (R-WIRE-6).
+/// Builds an error with the `data` that all our errors carry (R-WIRE-6).
 pub fn protocol_error(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error {
     let message = message.into();
     let (name, class) = match code {
@@ -53,27 +54,28 @@ pub fn protocol_error(code: ErrorCode, message: impl Into<Cow<'static, str>>) ->
     }
 }
 
-/// A fault of ours.
+/// Builds the error for a fault on our side (-32603).
 pub fn internal_error(message: impl Into<Cow<'static, str>>) -> Error {
     protocol_error(ErrorCode::InternalError, message)
 }
 
-/// The request was cancelled and nobody answered for it.
+/// Builds the error for a cancelled request that its handler did not answer (-32800).
 pub fn cancelled_error() -> Error {
     protocol_error(ErrorCode::RequestCancelled, "request was cancelled")
 }
 
-/// Not a message that we take.
+/// Builds the error for a message that this server does not accept (-32600).
 pub fn invalid_request_error(message: impl Into<Cow<'static, str>>) -> Error {
     protocol_error(ErrorCode::InvalidRequest, message)
 }
 
-/// Judges a body.
+/// Classifies a body. Never panics.
 pub fn classify_message(body: &[u8]) -> ClientMessage {
     match std::str::from_utf8(body) {
         Ok(text) => classify_text(text),
         Err(_) => {
             let why = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
+            // Replacement characters keep the structure, so an id outside the bad bytes can still be read.
             match serde_json::from_str(&String::from_utf8_lossy(body)) {
                 Ok(Top::Object(members)) => refuse_unusable(&members, why),
                 _ => refuse_request(Id::Null, why),
@@ -87,6 +89,7 @@ fn classify_text(text: &str) -> ClientMessage {
         Ok(Top::Object(members)) => classify_members(*members),
         Ok(Top::Array) => refuse_request(Id::Null, invalid_request_error("batches are not supported")),
         Ok(Top::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
+        // One round at most: mended text has no lone surrogate left, so the next call mends nothing.
         Err(error) => match mend_surrogates(text) {
             Some(mended) => classify_text(&mended),
             None => diagnose_json(text, &error),
@@ -94,10 +97,10 @@ fn classify_text(text: &str) -> ClientMessage {
     }
 }
 
-/// Tells bad JSON from good JSON that cannot be used (nested too deeply, numbers beyond all range).
+/// Distinguishes invalid JSON from valid JSON that is unusable (nested too deeply, or numbers out of range).
 fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        // An error of serde_json names a place and a kind, never the text.
+        // An error of serde_json names a position and a kind, never the text.
         return refuse_request(
             Id::Null,
             protocol_error(ErrorCode::ParseError, format!("body is not JSON: {error}")),
@@ -110,7 +113,7 @@ fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
     }
 }
 
-/// The verdict on a message of which only the outline can be read.
+/// Classifies a message if only its outline can be read.
 fn refuse_unusable(members: &Members<IgnoredAny>, why: Error) -> ClientMessage {
     match members.usable_id() {
         Some(id) if members.is_answer() => ClientMessage::Answer(Response::from_error(id, why)),
@@ -141,6 +144,7 @@ fn classify_members(members: Members<Value>) -> ClientMessage {
     if members.result.is_some() || members.error.is_some() {
         return refused("both a request and an answer".into());
     }
+    // An unusable id must not turn a request into a notification: a notification gets no answer (I1).
     if let (Some(given), None) = (&members.id, &id) {
         return refused(given.why_no_id().into());
     }
@@ -180,7 +184,7 @@ fn judge_answer(members: Members<Value>) -> ClientMessage {
     }
 }
 
-/// The client's error; members that we do not know are passed over.
+/// Converts the client's error. Unknown members are ignored.
 fn peer_error(mut error: Value) -> Option<Error> {
     let code = ErrorCode::from(error.get("code")?.as_i64()?);
     let message = error.get("message")?.as_str()?.to_owned().into();
@@ -192,14 +196,14 @@ fn refuse_request(id: Id, why: Error) -> ClientMessage {
     ClientMessage::Refused(Response::from_error(id, why))
 }
 
-/// The top of a body.
+/// The top-level value of a body.
 enum Top<V> {
     Object(Box<Members<V>>),
     Array,
     Other,
 }
 
-/// The members of a message; the big ones as `V`.
+/// The members of a message; `V` holds the large ones.
 struct Members<V> {
     jsonrpc: Option<Scalar>,
     id: Option<Scalar>,
@@ -207,7 +211,7 @@ struct Members<V> {
     params: Option<V>,
     result: Option<V>,
     error: Option<V>,
-    /// A member that stands there more than once.
+    /// A member that occurs more than once.
     twice: Option<&'static str>,
 }
 
@@ -234,7 +238,7 @@ impl<V> Members<V> {
     }
 }
 
-/// A member that has to be a word or a whole number; anything else only by its kind.
+/// A member that must be a string or an integer. Any other value keeps only its kind.
 #[derive(Debug)]
 enum Scalar {
     Null,
@@ -283,6 +287,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+        // The library represents numeric ids as `i64`.
         Ok(i64::try_from(number).map_or(Scalar::OtherNumber, Scalar::Int))
     }
 
@@ -305,7 +310,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// Reads a sequence to its end; ignored values do not recurse, however deep they are.
+/// Reads a sequence to its end. Ignored values do not recurse, so their depth is harmless.
 fn drain_sequence<'de, A: SeqAccess<'de>>(mut items: A) -> Result<(), A::Error> {
     while items.next_element::<IgnoredAny>()?.is_some() {}
     Ok(())
@@ -396,7 +401,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
     }
 }
 
-/// Reads a member's value into its place; a second one is only noted.
+/// Reads a member's value into its slot. A second occurrence is noted and its value dropped.
 fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
     entries: &mut A,
     place: &mut Option<T>,
@@ -407,15 +412,17 @@ fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
         *place = Some(entries.next_value()?);
         return Ok(());
     }
-    // A doubtful id outranks all else: nobody may be answered by it.
+    // A duplicate id outranks other duplicates: neither of the two ids may be answered.
     if *twice != Some("id") {
         *twice = Some(name);
     }
     entries.next_value::<IgnoredAny>().map(drop)
 }
 
-/// Puts U+FFFD for each `\u` escape that is half of a pair: editors written in JavaScript send them
-/// as they stand in a document. `None` if there is none. Positions keep their meaning: one UTF-16 unit each.
+/// Replaces each `\u` escape of an unpaired surrogate with U+FFFD. Returns `None` if there is none.
+///
+/// Editors written in JavaScript send such escapes when a document contains them. Positions stay valid, because both
+/// are one UTF-16 unit.
 fn mend_surrogates(text: &str) -> Option<String> {
     let mut mended = String::new();
     let mut copied = 0;
@@ -433,6 +440,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
                 copied = rest;
             }
             Some(_) => rest = at + 6,
+            // Another escape, such as `\\`: its second character must not start an escape.
             None => rest = (at + 2).min(text.len()),
         }
     }
@@ -443,7 +451,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
     Some(mended)
 }
 
-/// The UTF-16 unit that a `\uXXXX` at `at` stands for.
+/// Parses the `\uXXXX` escape at `at` as a UTF-16 unit.
 fn parse_utf16_unit(text: &str, at: usize) -> Option<u32> {
     let escape = text.as_bytes().get(at..at + 6)?;
     let digits = escape.strip_prefix(b"\\u")?;

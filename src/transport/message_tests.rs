@@ -1,4 +1,4 @@
-//! Some hundred bodies that no good client sends, each with its one verdict.
+//! Hundreds of bodies that no correct client sends, each with its one verdict.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{ClientMessage, classify_message, mend_surrogates, protocol_error};
 const PARSE: i64 = -32_700;
 const INVALID: i64 = -32_600;
 
-/// What a body should come to.
+/// The expected verdict.
 #[derive(Clone, Debug, PartialEq)]
 enum ExpectedBody {
     /// Error code and id.
@@ -42,7 +42,7 @@ fn verdict(body: &[u8]) -> ExpectedBody {
             assert_eq!(data["message"], json!(error.message));
             assert!(data["code"].is_string() && data["class"].is_string());
             assert!(error.message.len() < 200 && !error.message.ends_with('.'));
-            // It goes out as it is.
+            // It is sent unchanged.
             let text = serde_json::to_string(&response).unwrap();
             let wire: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(wire["jsonrpc"], "2.0");
@@ -52,7 +52,7 @@ fn verdict(body: &[u8]) -> ExpectedBody {
     }
 }
 
-/// One text of every kind of JSON value, and some that are only just JSON.
+/// One text for each kind of JSON value, and some that are barely JSON.
 fn values() -> Vec<(&'static str, String)> {
     let deep = |open: &str, close: &str, n: usize| format!("{}{}", open.repeat(n), close.repeat(n));
     vec![
@@ -92,7 +92,7 @@ fn values() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// `values()` names whose text a JSON value cannot be made of, though it is JSON.
+/// Names from `values()` whose text is valid JSON, but not representable as a [`Value`].
 fn unusable(kind: &str) -> bool {
     matches!(kind, "infinite" | "deep array" | "deep object" | "just too deep") || kind == "digits"
 }
@@ -160,7 +160,7 @@ fn member_table() -> Table {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{text},"result":0}}"#);
         let expect = match &known {
             Some(id) => Answer(id.clone(), true),
-            // What cannot be read as an outline cannot be known for an answer.
+            // If its outline cannot be read, a message is not recognized as an answer.
             None if breaks_scalar(kind) => Refused(INVALID, Value::Null),
             None => Ignored,
         };
@@ -176,7 +176,7 @@ fn member_table() -> Table {
             };
             add(format!("params {kind}{id}"), body, expect);
         }
-        // result, alone and beside an error
+        // result, alone and next to an error
         let body = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{text}}}"#);
         add(format!("result {kind}"), body, Answer(json!(4), !unusable(kind)));
         let body = format!(r#"{{"jsonrpc":"2.0","id":4,"error":{{"code":1,"message":""}},"result":{text}}}"#);
@@ -205,7 +205,7 @@ fn member_table() -> Table {
     table
 }
 
-/// Scalars that the outline cannot be read with at all (numbers beyond all range).
+/// Scalars that break even the outline: numbers out of all range.
 fn breaks_scalar(kind: &str) -> bool {
     matches!(kind, "infinite" | "digits")
 }
@@ -394,7 +394,7 @@ fn every_body_has_one_verdict() {
 }
 
 #[test]
-fn messages_say_what_is_wrong() {
+fn refusals_name_the_problem() {
     for (body, expected) in [
         ("[]", "batches are not supported"),
         ("3", "a message is an object"),
@@ -426,7 +426,7 @@ fn messages_say_what_is_wrong() {
 }
 
 #[test]
-fn parts_arrive_whole() {
+fn members_arrive_unchanged() {
     let ClientMessage::Call(call) = classify_message(
         br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#,
     ) else {
@@ -446,7 +446,7 @@ fn parts_arrive_whole() {
 }
 
 #[test]
-fn surrogates_are_mended_alone() {
+fn only_unpaired_surrogates_are_replaced() {
     for (text, mended) in [
         (r"plain", None),
         (r"\ud83d\ude00", None),
@@ -466,12 +466,12 @@ fn surrogates_are_mended_alone() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
         classify_message(&body);
     }
 
     #[test]
-    fn no_damage_panics(at in 0_usize..90, byte in any::<u8>(), remove in any::<bool>()) {
+    fn a_damaged_body_never_panics(at in 0_usize..90, byte in any::<u8>(), remove in any::<bool>()) {
         let mut body = br#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,"\ud83d\ude00\n",null,true,1e5]}}"#.to_vec();
         let at = at.min(body.len() - 1);
         if remove { body.remove(at); } else { body[at] = byte; }

@@ -1,12 +1,12 @@
-//! JSON-RPC over bytes: frames with limits, one ordered outbox, dispatch with cancel tokens.
+//! JSON-RPC over bytes: bounded frames, one ordered outbox, dispatch with cancel tokens.
 //!
-//! Knows JSON-RPC and the life of a language server, nothing of agents. In reading order:
+//! Knows JSON-RPC and the life cycle of a language server, but nothing of agents. In reading order:
 //!
-//! - [`frame`]: bytes to bodies, with limits; finds its way back after garbage.
-//! - [`message`]: a body to a request, an answer, or the error it deserves.
-//! - [`serve`]: the loop: handlers polled in wire order, cancel tokens, panics caught, an end that always comes.
-//! - [`queue`], [`outbox`], [`writer`]: the one ordered way out and the thread behind it.
-//! - [`stdio`], [`parent`]: the process's own pipes, and the process at their other end.
+//! - [`frame`]: turns bytes into bodies, within limits, and resynchronizes after garbage.
+//! - [`message`]: turns a body into a request, an answer, or an error to send back.
+//! - [`serve`]: the loop. Polls handlers in wire order, cancels them, catches panics, and always ends.
+//! - [`queue`], [`outbox`], [`writer`]: the only way out, ordered, and the thread that writes it.
+//! - [`stdio`], [`parent`]: the process's own pipes, and the process at the other end.
 
 pub mod frame;
 pub mod message;

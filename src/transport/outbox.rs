@@ -1,7 +1,7 @@
-//! The one way out: everything that is sent, in the order in which it was pushed (R-WIRE-1, R-WIRE-3).
+//! The only way out: everything sent leaves in push order (R-WIRE-1, R-WIRE-3).
 //!
-//! [`Outbox::push`] is for any thread and never waits: what can be much asks for room first
-//! (`base::flow`), and the room is given back when the bytes are written. Order and merging are `queue`'s.
+//! [`Outbox::push`] works from any thread and never waits. Large senders reserve bytes first (`base::backpressure`),
+//! which are released once written. This module owns locks and wake-ups; order and merging belong to [`super::queue`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::queue::{OutboundQueue, WakeHint};
 pub use super::queue::{Outgoing, QueuedFrame};
 use crate::base::clock::{self, Instant};
 
-/// Input is not read while so many bytes wait that nobody asked for room for: a client that sends and does
-/// not read its answers is pressed back on.
+/// Input is not read while this many bytes without a permit wait. This presses back on a client that sends requests
+/// and does not read its answers.
 const UNBOUNDED_LIMIT: usize = 8 << 20;
 
-/// A handle of the outbox; clones are the same outbox.
+/// A handle to the outbox; clones share it.
 #[derive(Clone, Debug)]
 pub struct Outbox {
     shared: Arc<OutboxShared>,
@@ -30,7 +30,7 @@ struct OutboxShared {
     thread: Condvar,
     /// Wakes a writer that is a task.
     task: Notify,
-    /// Tells that the outbox is below [`UNBOUNDED_LIMIT`] again, or closed.
+    /// Signals that the outbox is below [`UNBOUNDED_LIMIT`] again, or closed.
     room: Notify,
 }
 
@@ -39,21 +39,21 @@ struct OutboxState {
     queue: OutboundQueue,
     phase: OutboxPhase,
     sleeper: Option<Sleeper>,
-    /// Somebody waits for room.
+    /// A caller waits for room.
     awaited: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutboxPhase {
-    /// Takes and gives.
+    /// Accepts items and delivers them.
     Running,
-    /// Gives what it has, takes no more.
+    /// Delivers what it has and accepts no more.
     Finishing,
-    /// Neither.
+    /// Neither accepts nor delivers.
     Closed,
 }
 
-/// A writer with nothing to do, and what it does next by itself.
+/// A writer that waits, and when it wakes by itself.
 #[derive(Clone, Copy, Debug)]
 struct Sleeper {
     until: Option<Instant>,
@@ -66,7 +66,7 @@ enum SleeperKind {
     Task,
 }
 
-/// What a writer finds.
+/// What a writer finds in the outbox.
 enum OutboxFrame {
     Slots,
     Nothing { until: Option<Instant> },
@@ -74,8 +74,9 @@ enum OutboxFrame {
 }
 
 impl Outbox {
-    /// An outbox whose frames (R-WIRE-3) are `delta_frame` long; zero: no limit by rate. Until [`Self::open`]
-    /// only answers leave.
+    /// Creates an outbox with frames (R-WIRE-3) of `delta_frame`; zero turns rate limiting off.
+    ///
+    /// Until [`Self::open`], only answers leave.
     pub fn new(delta_frame: Duration) -> Self {
         Self {
             shared: Arc::new(OutboxShared {
@@ -92,11 +93,12 @@ impl Outbox {
         }
     }
 
-    /// Takes an item in; never waits. After [`Self::finish`] or [`Self::close`] it is dropped.
+    /// Queues an item; never waits. After [`Self::finish`] or [`Self::close`] the item is dropped.
     pub fn push(&self, item: Outgoing) {
         let now = clock::now();
         let mut state = self.lock();
         if state.phase != OutboxPhase::Running {
+            // Dropping the item releases its permit and wakes waiters: not under the lock.
             drop(state);
             drop(item);
             return;
@@ -105,17 +107,18 @@ impl Outbox {
         self.wake_writer(state, effect);
     }
 
-    /// Takes the answer to a request in.
+    /// Serializes and queues the answer to a request.
     pub fn push_response(&self, response: &Response, group: Option<u64>) {
         let body = serde_json::to_vec(response).unwrap_or_else(|error| {
             tracing::error!(%error, "answer cannot be serialised");
+            // The request still gets its one answer (I1).
             let failed = super::message::internal_error("answer cannot be serialised");
             serde_json::to_vec(&Response::from_error(response.id().clone(), failed)).unwrap_or_default()
         });
         self.push(Outgoing::Response { body, group });
     }
 
-    /// Lets notifications out: the client has said `initialized`.
+    /// Lets notifications leave, once the client has sent `initialized`.
     pub fn open(&self) {
         let now = clock::now();
         let mut state = self.lock();
@@ -123,27 +126,29 @@ impl Outbox {
         self.wake_writer(state, WakeHint::Ready);
     }
 
-    /// Sets the length of a frame from now on.
+    /// Changes the frame length from now on.
     pub fn set_delta_frame(&self, delta_frame: Duration) {
         self.lock().queue.set_frame(delta_frame);
     }
 
-    /// Takes no more; the writer ends when it has written what is here.
+    /// Accepts no more items. The writer ends once it has written the rest.
     pub fn finish(&self) {
         let mut state = self.lock();
         if state.phase == OutboxPhase::Running {
             state.phase = OutboxPhase::Finishing;
+            // No later push will release what is held.
             state.queue.release_all();
         }
         self.wake_writer(state, WakeHint::Ready);
     }
 
-    /// The pipe is gone: drops everything, and gives all room back so that nobody waits for a reader.
+    /// Drops everything because the pipe is gone, and releases all bytes so that no sender waits for a reader.
     pub fn close(&self) {
         let mut state = self.lock();
         state.phase = OutboxPhase::Closed;
         state.queue.clear();
         self.wake_writer(state, WakeHint::Ready);
+        // A closed outbox always has room, so callers that wait must look again.
         self.shared.room.notify_waiters();
     }
 
@@ -152,10 +157,11 @@ impl Outbox {
         self.lock().phase == OutboxPhase::Closed
     }
 
-    /// Waits while too much that nobody asked room for is waiting to be written.
+    /// Waits until fewer than 8 MiB without a permit are queued, or the outbox is closed.
     pub async fn wait_for_room(&self) {
         loop {
             let mut freed = std::pin::pin!(self.shared.room.notified());
+            // Registers before the check: a notification between check and wait would be lost otherwise.
             freed.as_mut().enable();
             if self.has_room() {
                 return;
@@ -164,16 +170,18 @@ impl Outbox {
         }
     }
 
-    /// Whether [`Self::wait_for_room`] would not wait.
+    /// Whether [`Self::wait_for_room`] would return immediately.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.phase == OutboxPhase::Closed || state.queue.unbounded_bytes() < UNBOUNDED_LIMIT;
+        // Remembered, so that the writer notifies only if a caller waits.
         state.awaited |= !has_room;
         has_room
     }
 
-    /// Waits, on the calling thread, for something to write: at least one slot, and more up to `max` bytes.
-    /// False: the end. There may be one writer.
+    /// Blocks the calling thread until there is something to write.
+    ///
+    /// Takes at least one slot, and more up to `max` bytes. Returns false at the end. There may be only one writer.
     pub fn take_blocking(&self, batch: &mut Vec<QueuedFrame>, max: usize) -> bool {
         let mut state = self.lock();
         loop {
@@ -182,6 +190,7 @@ impl Outbox {
                 OutboxFrame::Slots => return true,
                 OutboxFrame::End => return false,
                 OutboxFrame::Nothing { until } => {
+                    // Set under the lock that the wait releases, so that no push in between is missed.
                     state.sleeper = Some(Sleeper {
                         until,
                         kind: SleeperKind::Thread,
@@ -204,7 +213,7 @@ impl Outbox {
         }
     }
 
-    /// As [`Self::take_blocking`], for a writer that is a task.
+    /// Does the same as [`Self::take_blocking`], for a writer that is a task.
     pub async fn take(&self, batch: &mut Vec<QueuedFrame>, max: usize) -> bool {
         loop {
             let until = {
@@ -221,6 +230,7 @@ impl Outbox {
                     }
                 }
             };
+            // A `notify_one` before this line leaves a permit, so the wake-up is not lost.
             let woken = self.shared.task.notified();
             match until {
                 None => woken.await,
@@ -244,6 +254,7 @@ impl Outbox {
     ) -> OutboxFrame {
         let mut room = max;
         while let Some(slot) = state
+            // The first slot is taken whatever its size; otherwise a large one would never leave.
             .queue
             .pop_within(if batch.is_empty() { usize::MAX } else { room }, now)
         {
@@ -255,6 +266,7 @@ impl Outbox {
             self.shared.room.notify_waiters();
         }
         match state.phase {
+            // Frames from before the end still leave.
             _ if !batch.is_empty() => OutboxFrame::Slots,
             OutboxPhase::Running => OutboxFrame::Nothing {
                 until: state.queue.next_due(),
@@ -263,7 +275,7 @@ impl Outbox {
         }
     }
 
-    /// Wakes the writer if it sleeps and has to know.
+    /// Wakes the writer if it sleeps and would otherwise wake too late.
     fn wake_writer(&self, mut state: MutexGuard<'_, OutboxState>, effect: WakeHint) {
         let Some(sleeper) = state.sleeper else {
             return;
@@ -276,7 +288,9 @@ impl Outbox {
         if knows {
             return;
         }
+        // Cleared here, so that further pushes do not wake the writer again.
         state.sleeper = None;
+        // Unlocked before the notification, so that the writer does not wake up to a held lock.
         drop(state);
         match sleeper.kind {
             SleeperKind::Thread => self.shared.thread.notify_one(),
@@ -325,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn wakes_a_task_for_what_is_pushed_and_what_is_due() {
+    async fn a_task_wakes_for_pushed_items_and_due_deltas() {
         let outbox = Outbox::new(Duration::from_millis(16));
         outbox.open();
         let mut batch = Vec::new();
@@ -350,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_has_at_most_its_size() {
+    async fn a_batch_respects_its_size_limit() {
         let outbox = Outbox::new(Duration::ZERO);
         outbox.open();
         for text in ["1", "22", "333", "a long one", "5"] {
@@ -368,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn finish_lets_out_what_is_held() {
+    fn finish_releases_held_deltas() {
         let outbox = Outbox::new(Duration::from_secs(60));
         outbox.open();
         let mut batch = Vec::new();
@@ -386,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn close_gives_all_room_back() {
+    async fn close_releases_all_reserved_bytes() {
         let pool = ByteBudget::new(10);
         let account = pool.open_session(10);
         let outbox = Outbox::new(Duration::ZERO);
@@ -415,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_nobody_reads_press_back() {
+    async fn unread_answers_cause_backpressure() {
         let outbox = Outbox::new(Duration::ZERO);
         let answer = Response::from_ok(Id::Number(1), "x".repeat(1 << 20).into());
         for _ in 0..9 {
@@ -429,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_and_one_writer() {
+    fn pushes_from_many_threads_all_reach_the_writer() {
         const EACH: usize = 20_000;
         let outbox = Outbox::new(Duration::from_micros(200));
         outbox.open();
@@ -467,7 +481,7 @@ mod tests {
             outbox.finish();
             writer.join().unwrap()
         });
-        // 'e', 'n', 't' … of the headers are others' letters; none of a, b, c, d stands in "Content-Length".
+        // The letters of "Content-Length" include none of a, b, c and d.
         assert_eq!(seen, [EACH; 4]);
     }
 }

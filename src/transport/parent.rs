@@ -1,14 +1,16 @@
-//! Watching the process that started us: when it goes, so do we.
+//! Watches the process that started the server: when it ends, so does the server.
+//!
+//! On Linux a pidfd reports the end; elsewhere, and where a sandbox forbids it, polling does. Knows process ids only.
 
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// How often a process is looked for where the system cannot tell of its end.
+/// Polling interval where the system cannot report the end of a process.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A watched process.
+/// The watched process.
 #[derive(Debug)]
 pub struct Parent {
     pid: Pid,
@@ -24,8 +26,9 @@ enum ParentWatch {
 }
 
 impl Parent {
-    /// Watches the process `pid`. `None`, with a log line, if there is none here: the editor may run in
-    /// another container. Needs a runtime.
+    /// Watches the process `pid`. Needs a Tokio runtime.
+    ///
+    /// Returns `None`, with a log line, if the process is not visible here: the editor may run in another container.
     pub fn watch_pid(pid: i64) -> Option<Self> {
         let known = i32::try_from(pid)
             .ok()
@@ -42,7 +45,7 @@ impl Parent {
         Some(Self { pid, how })
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     pub async fn wait_for_exit(&self) {
         match &self.how {
             #[cfg(target_os = "linux")]
@@ -50,6 +53,7 @@ impl Parent {
                 if fd.readable().await.is_ok() {
                     return;
                 }
+                // An error of the reactor does not mean that the process has ended.
                 self.poll_exit().await;
             }
             ParentWatch::Looking => self.poll_exit().await,
@@ -74,7 +78,7 @@ impl ParentWatch {
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
             Ok(fd) => Ok(AsyncFd::with_interest(fd, Interest::READABLE).map_or(Self::Looking, Self::Told)),
             Err(Errno::SRCH) => Err(Errno::SRCH),
-            // An old kernel, or a sandbox that forbids it.
+            // An old kernel or a sandbox does not allow it.
             Err(_) => Self::new_polling(pid),
         }
     }
@@ -89,7 +93,7 @@ impl ParentWatch {
     }
 }
 
-/// A process of somebody else exists too: only "no such process" says that it does not.
+/// Any result but "no such process" means that it exists: it may belong to another user.
 fn process_exists(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
 }
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tells_of_the_end() {
+    async fn pidfd_reports_the_end_of_the_process() {
         let mut child = cat();
         let pid = i64::from(child.id());
         let parent = Parent::watch_pid(pid).unwrap();
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn looks_where_it_is_not_told() {
+    async fn polling_notices_the_end_of_the_process() {
         let mut child = cat();
         let pid = Pid::from_child(&child);
         let parent = Parent {
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_process_is_ignored() {
+    async fn invalid_process_ids_are_not_watched() {
         for pid in [0, -1, i64::from(i32::MAX), i64::MAX, i64::MIN] {
             assert!(Parent::watch_pid(pid).is_none(), "{pid}");
         }

@@ -1,10 +1,11 @@
-//! The outbox's core, pure: what leaves next, in which order, what merges (R-WIRE-1, R-WIRE-3).
+//! The pure core of the outbox: what leaves next, in which order, and what merges (R-WIRE-1, R-WIRE-3).
 //!
-//! One queue in the order of pushing. A delta joins the waiting delta of its stream if that is the newest of
-//! its group; above two notifications per stream and frame it is held, outside the queue, until the frame ends
-//! or something of its group that is no delta is pushed. So a stream holds at most one slot, and a group's order
-//! is the order of pushing, but for deltas of different streams, which say nothing about each other. Knows no
-//! threads and no clock: time comes as an argument.
+//! There is one queue, in push order. A delta merges into the waiting delta of its stream if that one is the newest of
+//! its group. Above two notifications per stream and frame, the delta is held outside the queue. It leaves when the
+//! frame ends, or when something other than a delta is pushed for its group.
+//!
+//! Invariants: a stream has at most one held slot, and a group leaves in push order. Only deltas of different streams
+//! may pass each other. Knows no threads and no clock: time comes as an argument.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -12,51 +13,49 @@ use std::time::Duration;
 use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
 
-/// A merged delta stops growing here, in bytes of its body.
+/// Body length in bytes at which a merged delta stops growing.
 pub const MAX_MERGED: usize = 64 << 10;
 
-/// How many notifications of one stream leave in a frame.
+/// Notifications of one stream that leave without delay in a frame (R-WIRE-3).
 const PER_FRAME: u8 = 2;
 
-/// Ended groups are looked for when there are so many, and each time their number has doubled.
+/// Number of groups at which ended groups are first removed. Afterwards, each doubling triggers the next sweep.
 const SWEEP: usize = 64;
 
-/// What is to be sent.
+/// A message to send.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// The answer to a request, serialised. Leaves after all that was pushed before it: of its group, or
-    /// without one, of every group.
+    /// The serialized answer to a request. It leaves after everything pushed before it for its group, or for all
+    /// groups if it has none.
     Response {
-        /// The body.
         body: Vec<u8>,
-        /// Whose order it belongs to.
+        /// The group whose order applies.
         group: Option<u64>,
     },
-    /// A notification or a request to the client, serialised.
+    /// A serialized notification or request to the client.
     Notification {
-        /// The body.
         body: Vec<u8>,
-        /// Whose order it belongs to (a session); none: its own.
+        /// The group (a session) whose order applies; without one, only its own.
         group: Option<u64>,
-        /// The room it takes until it is written.
+        /// Bytes reserved until the frame is written.
         permit: Option<Permit>,
     },
     /// An increment that may merge with the next of its stream.
     Mergeable {
-        /// The stream (a message, an output) and its group (a session). A stream belongs to one group.
+        /// The stream (a message or an output) and its group (a session). A stream belongs to one group.
         key: (u64, u64),
-        /// The body up to the text; carries the offset of this text.
+        /// The body up to the text; contains the offset of this text.
         head: Vec<u8>,
         /// The text, JSON-escaped.
         text: Vec<u8>,
-        /// The body behind the text; the same for all of a stream.
+        /// The body after the text; the same for all deltas of a stream.
         tail: &'static [u8],
-        /// The room it takes until it is written.
+        /// Bytes reserved until the frame is written.
         permit: Option<Permit>,
     },
 }
 
-/// A body on its way out. Dropping it gives its room back: do so when its bytes are written.
+/// A body on its way out. Dropping it releases its bytes, so drop it only once they are written.
 #[derive(Debug)]
 pub struct QueuedFrame {
     body: Vec<u8>,
@@ -66,17 +65,17 @@ pub struct QueuedFrame {
 }
 
 impl QueuedFrame {
-    /// Its length in bytes.
+    /// Length of the body in bytes, without the header.
     pub fn len(&self) -> usize {
         self.body.len() + self.tail.len()
     }
 
-    /// Whether it has no bytes.
+    /// Whether the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends the frame, header and body, to `buffer`.
+    /// Appends header and body to `buffer`.
     pub fn write_to(&self, buffer: &mut Vec<u8>) {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
@@ -99,7 +98,7 @@ impl QueuedFrame {
     }
 }
 
-/// How often a stream has been notified of in its current frame.
+/// How often a stream was notified in its current frame.
 #[derive(Debug)]
 struct Frame {
     stream: u64,
@@ -109,44 +108,44 @@ struct Frame {
 
 #[derive(Debug, Default)]
 struct Group {
-    /// The number of its newest slot in the queue.
+    /// Position of its newest slot, counted like [`OutboundQueue::first`].
     newest: Option<u64>,
-    /// At most one of each stream, newer than all of that stream in the queue; each leaves at its time.
+    /// At most one slot per stream, newer than all of that stream in the queue; each leaves at its time.
     held: Vec<(Instant, QueuedFrame)>,
-    /// Streams that are in a frame.
+    /// Streams that may have an unfinished frame.
     frames: Vec<Frame>,
 }
 
 /// What a push means for a writer that sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeHint {
-    /// It has something to write.
+    /// There is something to write now.
     Ready,
-    /// It has something to write at that time.
+    /// There is something to write at that time.
     ReadyAt(Instant),
-    /// Nothing that it does not know of.
+    /// Nothing new for the writer.
     Nothing,
 }
 
-/// The order of what leaves.
+/// Orders and merges everything that leaves.
 #[derive(Debug)]
 pub struct OutboundQueue {
     frame: Duration,
     ready: VecDeque<QueuedFrame>,
-    /// The number of the first of `ready`.
+    /// Position of the first entry of `ready`; grows with every pop, so positions stay valid.
     first: u64,
     groups: HashMap<u64, Group>,
-    /// When which group has something to let go.
+    /// When each group releases its held slots.
     held: BTreeSet<(Instant, u64)>,
-    /// Notifications from before the client was ready for them.
+    /// Notifications pushed before the client was ready; `None` once it is.
     unopened: Option<Vec<Outgoing>>,
-    /// Bytes in `ready` that no permit stands for.
+    /// Bytes in `ready` without a permit.
     unbounded: usize,
     sweep_at: usize,
 }
 
 impl OutboundQueue {
-    /// An empty queue; `frame` zero: nothing is held by rate.
+    /// Creates an empty queue. A zero `frame` turns rate limiting off.
     pub fn new(frame: Duration) -> Self {
         Self {
             frame,
@@ -160,19 +159,19 @@ impl OutboundQueue {
         }
     }
 
-    /// Sets the length of a frame, for frames to come.
+    /// Changes the frame length; slots that are already held keep their time.
     pub fn set_frame(&mut self, frame: Duration) {
         self.frame = frame;
     }
 
-    /// Lets notifications out.
+    /// Releases notifications once the client is ready for them.
     pub fn open(&mut self, now: Instant) {
         for item in self.unopened.take().unwrap_or_default() {
             self.push(item, now);
         }
     }
 
-    /// Takes an item in.
+    /// Queues, merges or holds an item.
     pub fn push(&mut self, item: Outgoing, now: Instant) -> WakeHint {
         if let Some(waiting) = &mut self.unopened
             && should_wait(waiting, &item)
@@ -182,6 +181,7 @@ impl OutboundQueue {
         }
         match item {
             Outgoing::Response { body, group } => {
+                // Held deltas were pushed earlier, so they leave first (R-WIRE-1).
                 match group {
                     Some(group) => self.release_group(group),
                     None => self.release_all(),
@@ -190,6 +190,7 @@ impl OutboundQueue {
                 WakeHint::Ready
             }
             Outgoing::Notification { body, group, permit } => {
+                // Held deltas of the group were pushed earlier, so they leave first.
                 group.into_iter().for_each(|group| self.release_group(group));
                 self.enqueue_frame(new_whole_frame(body, permit), group);
                 WakeHint::Ready
@@ -212,12 +213,12 @@ impl OutboundQueue {
         }
     }
 
-    /// The next slot to be written.
+    /// Removes and returns the next slot to write.
     pub fn pop(&mut self, now: Instant) -> Option<QueuedFrame> {
         self.pop_within(usize::MAX, now)
     }
 
-    /// The next slot to be written, if it is no longer than `room` bytes.
+    /// Removes and returns the next slot to write, if it is at most `room` bytes long.
     pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<QueuedFrame> {
         self.release_due(now);
         let slot = self.ready.pop_front_if(|slot| slot.len() <= room)?;
@@ -228,24 +229,24 @@ impl OutboundQueue {
         Some(slot)
     }
 
-    /// When the next held slot leaves.
+    /// Returns when the next held slot leaves.
     pub fn next_due(&self) -> Option<Instant> {
         self.held.first().map(|(due, _)| *due)
     }
 
-    /// Lets all that is held leave now.
+    /// Moves all held slots to the queue now.
     pub fn release_all(&mut self) {
         while let Some((_, group)) = self.held.first() {
             self.release_group(*group);
         }
     }
 
-    /// Bytes waiting that nobody asked for room for: answers and what belongs to no session.
+    /// Bytes in the queue without a permit: answers and messages that belong to no session.
     pub fn unbounded_bytes(&self) -> usize {
         self.unbounded
     }
 
-    /// Forgets everything, and gives all room back.
+    /// Drops everything and releases all permits.
     pub fn clear(&mut self) {
         let frame = self.frame;
         *self = Self::new(frame);
@@ -259,6 +260,7 @@ impl OutboundQueue {
         text: &[u8],
         now: Instant,
     ) -> WakeHint {
+        // Sweeps only before a group is added: known groups pay nothing.
         if self.groups.len() >= self.sweep_at && !self.groups.contains_key(&group) {
             self.sweep_groups(now);
         }
@@ -268,16 +270,18 @@ impl OutboundQueue {
                 entry.held[at].1.merge_text(text, slot.permit);
                 return WakeHint::Nothing;
             }
+            // The held slot is full, so it leaves first; the new text gets a slot of its own.
             self.release_one(group, at);
         }
         let entry = self.groups.entry(group).or_default();
         if let Some(newest) = entry.newest
+            // A newest slot that has left is below `first`, and takes no more text.
             && let Some(at) = newest.checked_sub(self.first)
             && let Some(waiting) = usize::try_from(at).ok().and_then(|at| self.ready.get_mut(at))
             && waiting.can_merge(stream, text)
         {
             if waiting.permit.is_none() {
-                // It is bounded from now on, or grows.
+                // With a permit the slot counts as bounded from now on; without one it grows.
                 match slot.permit {
                     Some(_) => self.unbounded -= waiting.len(),
                     None => self.unbounded += text.len(),
@@ -296,12 +300,12 @@ impl OutboundQueue {
         WakeHint::Ready
     }
 
-    /// Puts a slot at the end of the queue.
+    /// Appends a slot to the queue.
     fn enqueue_frame(&mut self, slot: QueuedFrame, group: Option<u64>) {
         if slot.permit.is_none() {
             self.unbounded += slot.len();
         }
-        // Groups of which no delta was ever seen need no memory: nothing can merge.
+        // A group without deltas has no entry: nothing in it can merge.
         if let Some(group) = group
             && let Some(group) = self.groups.get_mut(&group)
         {
@@ -310,7 +314,7 @@ impl OutboundQueue {
         self.ready.push_back(slot);
     }
 
-    /// Moves what a group holds to the end of the queue.
+    /// Moves a group's held slots to the end of the queue, oldest first.
     fn release_group(&mut self, group: u64) {
         while self
             .groups
@@ -327,6 +331,7 @@ impl OutboundQueue {
             return;
         };
         let (due, slot) = entry.held.remove(at);
+        // Other slots of the group may be due at the same time; the set keeps one entry for all of them.
         if !entry.held.iter().any(|(other, _)| *other == due) {
             self.held.remove(&(due, group));
         }
@@ -344,6 +349,7 @@ impl OutboundQueue {
             let at = entry.and_then(|entry| {
                 let at = entry.held.iter().position(|(other, _)| *other == due)?;
                 let stream = entry.held[at].1.stream;
+                // The slot leaves at the end of its frame, so it opens and counts in the next one.
                 if let Some(frame) = entry.frame_of(stream) {
                     (frame.start, frame.sent) = (now, 0);
                 }
@@ -358,7 +364,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Forgets groups in which nothing is going on.
+    /// Removes groups without queued slots, held slots or an unfinished frame.
     fn sweep_groups(&mut self, now: Instant) {
         let (first, frame) = (self.first, self.frame);
         self.groups.retain(|_, group| {
@@ -379,7 +385,7 @@ impl Group {
         self.frames.iter_mut().find(|frame| Some(frame.stream) == stream)
     }
 
-    /// Counts a notification of `stream`, or tells until when it has to be held.
+    /// Counts a notification of `stream`, or returns the time until which it must be held.
     fn hold_until(&mut self, stream: u64, length: Duration, now: Instant) -> Option<Instant> {
         if length.is_zero() {
             return None;
@@ -401,7 +407,7 @@ impl Group {
     }
 }
 
-/// Whether an item has to wait for `open`: an answer only behind what its group has waiting.
+/// Whether an item must wait for `open`. An answer waits only behind earlier items of its group.
 fn should_wait(waiting: &[Outgoing], item: &Outgoing) -> bool {
     match item {
         Outgoing::Response { group: None, .. } => false,

@@ -1,4 +1,4 @@
-//! Order, merging, rate and room of the outbox's core.
+//! Order, merging, rate limits and permits of the outbox's core.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn frames_carry_their_length() {
 }
 
 #[test]
-fn waiting_deltas_merge_until_something_of_their_group_follows() {
+fn waiting_deltas_merge_until_their_group_sends_something_else() {
     let (mut queue, now) = open_queue(Duration::ZERO);
     assert_eq!(queue.push(delta(1, 1, 0, "a"), now), WakeHint::Ready);
     assert_eq!(queue.push(delta(1, 1, 1, "b"), now), WakeHint::Nothing);
@@ -95,7 +95,7 @@ fn waiting_deltas_merge_until_something_of_their_group_follows() {
 }
 
 #[test]
-fn what_has_left_is_not_merged_into() {
+fn a_delta_that_has_left_takes_no_more_text() {
     let (mut queue, now) = open_queue(Duration::ZERO);
     queue.push(delta(1, 1, 0, "a"), now);
     assert_eq!(drain(&mut queue, now), ["1@0:a;"]);
@@ -123,7 +123,7 @@ fn a_merged_slot_stays_under_its_limit() {
 }
 
 #[test]
-fn two_notifications_a_frame_then_one_at_its_end() {
+fn a_frame_sends_two_notifications_and_the_rest_at_its_end() {
     let (mut queue, start) = open_queue(FRAME);
     let mut sent = Vec::new();
     for ms in 0..100_u32 {
@@ -133,7 +133,7 @@ fn two_notifications_a_frame_then_one_at_its_end() {
             sent.extend(drain(&mut queue, now).into_iter().map(|text| (ms, text)));
         }
     }
-    // The first frame lets the first two through, each further one what was held and one more.
+    // The first frame passes two deltas at once; each later one passes the held slot and one more.
     let times: Vec<u32> = sent.iter().map(|(ms, _)| *ms).collect();
     assert_eq!(times, [0, 0, 16, 16, 32, 32, 48, 48, 64, 64, 80, 80, 96, 96]);
     assert_eq!(sent[0].1, "1@0:x;");
@@ -142,7 +142,7 @@ fn two_notifications_a_frame_then_one_at_its_end() {
 }
 
 #[test]
-fn ordinary_speed_is_never_delayed() {
+fn ordinary_model_speed_is_never_delayed() {
     let (mut queue, start) = open_queue(FRAME);
     for n in 0..200 {
         let now = start + MS * 8 * n;
@@ -152,7 +152,7 @@ fn ordinary_speed_is_never_delayed() {
 }
 
 #[test]
-fn a_held_delta_leaves_before_what_follows_it() {
+fn a_held_delta_leaves_before_later_items_of_its_group() {
     let fill = |queue: &mut OutboundQueue, now| {
         for at in 0..4 {
             queue.push(delta(1, 1, at, "x"), now);
@@ -186,7 +186,7 @@ fn a_held_delta_leaves_before_what_follows_it() {
 }
 
 #[test]
-fn the_effect_tells_when_to_look() {
+fn the_wake_hint_says_when_to_look() {
     let (mut queue, now) = open_queue(FRAME);
     let effects: Vec<WakeHint> = (0..4)
         .map(|at| {
@@ -203,7 +203,7 @@ fn the_effect_tells_when_to_look() {
 }
 
 #[test]
-fn notifications_wait_for_the_client_and_answers_do_not() {
+fn notifications_wait_for_initialized_and_answers_do_not() {
     let (mut queue, now) = (OutboundQueue::new(FRAME), clock::now());
     queue.push(event(1, "one"), now);
     queue.push(response(None, "initialize"), now);
@@ -218,7 +218,7 @@ fn notifications_wait_for_the_client_and_answers_do_not() {
 }
 
 #[test]
-fn room_is_given_back_when_a_slot_is_dropped() {
+fn dropping_a_slot_releases_its_bytes() {
     let pool = ByteBudget::new(1_000);
     let account = pool.open_session(1_000);
     let (mut queue, now) = open_queue(FRAME);
@@ -261,7 +261,7 @@ fn room_is_given_back_when_a_slot_is_dropped() {
 }
 
 #[test]
-fn unbounded_bytes_are_counted() {
+fn bytes_without_a_permit_are_counted() {
     let (mut queue, now) = open_queue(Duration::ZERO);
     queue.push(response(None, "12345"), now);
     queue.push(delta(1, 1, 0, "x"), now);
@@ -272,7 +272,7 @@ fn unbounded_bytes_are_counted() {
 }
 
 #[test]
-fn groups_are_forgotten() {
+fn idle_groups_are_removed() {
     let (mut queue, start) = open_queue(FRAME);
     for group in 0..10_000 {
         let now = start + FRAME * u32::try_from(group).unwrap();
@@ -303,13 +303,13 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 0..200)
 }
 
-/// What was pushed, in order; texts are numbers of pushes, so that each byte run names its push.
+/// The pushed items, in order. Each text consists of push numbers, so that its bytes name the push.
 #[derive(Default)]
 struct QueueModel {
     /// For each push: its group, and its stream if it is a delta.
     pushes: Vec<(Option<u64>, Option<u64>)>,
     offsets: HashMap<u64, usize>,
-    /// Pushes that are answers: nothing earlier may come after them.
+    /// Pushes that are answers: nothing earlier may follow them.
     answers: Vec<usize>,
 }
 
@@ -390,7 +390,7 @@ fn run(
     (model, sent)
 }
 
-/// The numbers of pushes in the order in which they were sent.
+/// The numbers of pushes, in the order they were sent.
 fn tokens(sent: &[String]) -> Vec<usize> {
     let all = sent.concat();
     all.split('<')
@@ -428,12 +428,12 @@ proptest! {
                 }
             }
         }
-        // An answer without a group is behind everything that was pushed before it.
+        // An answer without a group comes after everything pushed before it.
         for answer in &model.answers {
             let place = order.iter().position(|push| push == answer).unwrap();
             prop_assert!(order[place..].iter().all(|later| later >= answer));
         }
-        // Offsets are where the client's text ends.
+        // Each offset equals the length of the text that the client has so far.
         let mut lengths: HashMap<u64, usize> = HashMap::new();
         for slot in sent.iter().filter(|slot| slot.ends_with(';')) {
             let (stream, rest) = slot.split_once('@').unwrap();
@@ -472,7 +472,7 @@ proptest! {
         }
         let frames = (now - start).as_millis() / 16 + 2;
         for times in times {
-            // Two a frame, wherever frames start: never more than four in the length of one.
+            // Two per frame, wherever frames start: never more than four within the length of one frame.
             for window in times.windows(5) {
                 prop_assert!(window[4] - window[0] >= FRAME, "{window:?}");
             }

@@ -1,7 +1,8 @@
 //! The loop between the pipes and a JSON-RPC service (architecture §3, I1, R-WIRE-4, R-CANCEL).
 //!
-//! Every handler is polled once in the order of the wire and spawned if it is not done; all answers come back
-//! to the loop, which alone knows which requests are live. Nothing here waits without a bound but for input.
+//! Polls each handler once in wire order and spawns it if it is not done. All answers return to the loop, which alone
+//! knows the live requests, so each request gets exactly one answer. Every wait but the one for input has a bound.
+//! Knows the life cycle methods of LSP, but no other method.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -32,40 +33,42 @@ use crate::base::clock::{self, Instant};
 use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
 use crate::base::text::one_line;
 
-/// How many requests to the client are passed on at once before an answer.
+/// Requests to the client that are passed on in a row before an answer.
 const TO_CLIENT: usize = 64;
 
-/// Notifications whose handlers are still running, beyond the limit of requests.
+/// Notifications whose handlers may still run, on top of the limit of requests.
 const NOTIFICATIONS: usize = 1_024;
 
-/// What handlers have to answer, once what `on_end` does is done.
+/// Time for handlers to answer once `on_end` has finished.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What the writer has to write the rest, after all else.
+/// Time for the writer to write the rest, after everything else.
 const LAST_WRITE: Duration = Duration::from_millis(150);
 
 tokio::task_local! {
     static CANCEL: CancellationToken;
 }
 
-/// The cancel token of the request whose handler this runs in: cancelled by `$/cancelRequest` and at the end.
-/// Outside of a handler, and in handlers of notifications, one that is never cancelled.
+/// Returns the cancel token of the request whose handler calls this.
+///
+/// `$/cancelRequest` and the end of serving cancel it. Outside a handler, and in handlers of notifications, it returns
+/// a token that is never cancelled.
 pub fn cancel_token() -> CancellationToken {
     CANCEL.try_with(Clone::clone).unwrap_or_default()
 }
 
-/// How to serve.
+/// Limits and grace periods of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
-    /// Sizes of what comes in.
+    /// Sizes of incoming frames.
     pub limits: FrameLimits,
-    /// Requests at once; one more is refused with -32000.
+    /// Requests that may run concurrently; a further one is refused with -32000. 4,096 by default.
     pub in_flight: usize,
-    /// How long a cancelled request may take before it is answered with -32800 and its handler dropped.
+    /// Time for a cancelled request to answer; then it gets -32800 and its handler is dropped. 1.5 s by default.
     pub grace: Duration,
-    /// Methods that are given all the time they need when cancelled; at the end `on_end` sees to them.
+    /// Methods without that grace period: they may take as long as they need. At the end, `on_end` stops them.
     pub exempt: &'static [&'static str],
-    /// How long the end may take, without the last write of at most 150 ms.
+    /// Longest duration of the end, without the last write of at most 150 ms. 1.8 s by default.
     pub end: Duration,
 }
 
@@ -81,14 +84,14 @@ impl Default for ConnectionOptions {
     }
 }
 
-/// Why serving ended.
+/// The reason why serving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The client closed its pipe.
+    /// The client closed its end of the pipe.
     EndOfInput,
     /// The client's pipe cannot be read.
     InputFailed,
-    /// The client said `exit`.
+    /// The client sent `exit`.
     Exit,
     /// The client no longer reads.
     PipeBroken,
@@ -98,40 +101,37 @@ pub enum End {
     Cancelled,
 }
 
-/// How serving ended.
+/// The result of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Why.
     pub end: End,
-    /// Whether the client had asked for `shutdown`.
+    /// Whether the client had requested `shutdown`.
     pub after_shutdown: bool,
 }
 
 impl Ended {
-    /// The exit code that LSP wants: 0 after `shutdown`, else 1.
+    /// Returns the exit code that LSP requires: 0 after `shutdown`, otherwise 1.
     pub fn exit_code(self) -> u8 {
         u8::from(!self.after_shutdown)
     }
 }
 
-/// All that serving needs.
+/// Everything that serving needs.
 #[derive(Debug)]
 pub struct Connection<R, S, Q, A, W> {
-    /// Where frames come from.
     pub input: R,
-    /// Who answers requests. It has to be ready at all times, as the library's service is.
+    /// Answers requests. It must be ready at all times, as the library's service is.
     pub service: S,
     /// The service's own requests and notifications to the client (`ClientSocket::split`).
     pub requests: Q,
-    /// Where the client's answers go (`ClientSocket::split`).
+    /// Receives the client's answers (`ClientSocket::split`).
     pub answers: A,
-    /// Where everything leaves; opened here when the client has said `initialized`.
+    /// Takes everything that is sent. Opened here once the client has sent `initialized`.
     pub outbox: Outbox,
-    /// Ready when the outbox, finished, has been written ([`super::FrameWriter`]).
+    /// Resolves once the finished outbox has been written ([`super::FrameWriter`]).
     pub written: W,
-    /// Cancelled from outside to end, and by the writer when the pipe breaks.
+    /// Cancelled from outside to end serving, and by the writer if the pipe breaks.
     pub root: CancellationToken,
-    /// How.
     pub options: ConnectionOptions,
 }
 
@@ -145,10 +145,10 @@ where
     A: Sink<Response> + Unpin,
     W: Future<Output = ()> + Unpin,
 {
-    /// Serves until the end, whatever it is.
+    /// Serves until the end, whatever causes it.
     ///
-    /// `on_end` runs after the last input and before the writer is closed, for at most [`ConnectionOptions::end`]: it
-    /// interrupts what runs, so that the handlers of exempt methods answer; what it and they send still leaves.
+    /// `on_end` runs after the last input and before the writer closes, for at most [`ConnectionOptions::end`]. It
+    /// interrupts running work, so that the handlers of exempt methods answer. Whatever it and they send still leaves.
     pub async fn serve_until_end<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
         let mut frames = FrameReader::new(self.input, self.options.limits);
         let mut serving = Serving {
@@ -165,6 +165,7 @@ where
             parent: None,
         };
         let end = serving.run_loop(&mut frames).await;
+        // No input is read from here on; dropping the reader also ends the thread behind stdin.
         drop(frames);
         tracing::info!(?end, live = serving.live.len(), "serving ends");
         let after_shutdown = serving.after_shutdown;
@@ -183,13 +184,13 @@ where
 
 struct Serving<S, Q, A> {
     service: S,
-    /// None: ended.
+    /// `None` once the stream has ended.
     requests: Option<Q>,
     answers: A,
     outbox: Outbox,
     root: CancellationToken,
     options: ConnectionOptions,
-    /// Requests that were taken and not yet answered.
+    /// Requests that were accepted and not yet answered.
     live: HashMap<Id, RunningCall>,
     /// Handlers that were not done at their first poll.
     running: FuturesUnordered<Running>,
@@ -205,14 +206,14 @@ struct RunningCall {
     initialize: bool,
 }
 
-/// `initialize` answered and `initialized` said, in whatever order they get here: then notifications leave.
+/// Notifications leave once `initialize` is answered and `initialized` has arrived, in either order.
 #[derive(Default)]
 struct Handshake {
     answered: bool,
     said: bool,
 }
 
-/// What can happen.
+/// Something for the loop to handle.
 enum LoopEvent {
     End(End),
     Answered(HandlerAnswer),
@@ -220,14 +221,14 @@ enum LoopEvent {
     Input(std::io::Result<Option<FrameItem>>),
 }
 
-/// Who is asked first: whoever was not heard last, so that no flood keeps a cancel waiting.
+/// Which source to poll first: the one that was not served last, so that no flood delays a cancel.
 #[derive(Clone, Copy)]
 enum First {
     Requests,
     Input,
 }
 
-/// What a handler came to.
+/// The result of a handler.
 struct HandlerAnswer {
     id: Option<Id>,
     outcome: Result<Option<Response>, TaskError>,
@@ -285,7 +286,7 @@ where
     async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>, first: First) -> LoopEvent {
         let outbox = &self.outbox;
         let requests = &mut self.requests;
-        // While the client does not read, what the service asks of it waits, and more input too.
+        // While the client does not read, neither its input nor the service's requests to it are taken.
         let request = async {
             outbox.wait_for_room().await;
             LoopEvent::ToClient(next_of(requests).await)
@@ -296,6 +297,7 @@ where
         };
         tokio::select! {
             biased;
+            // In order of priority: the end, then finished answers, then new work.
             () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { End::PipeBroken } else { End::Cancelled }),
             () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
@@ -307,6 +309,7 @@ where
         let body = match input {
             Ok(Some(FrameItem::Frame(body))) => body,
             Ok(Some(FrameItem::Bad(bad))) => {
+                // A bad frame has no readable id, so the answer carries null.
                 let code = match bad {
                     BadFrame::Header(_) => ErrorCode::ParseError,
                     BadFrame::TooLarge { .. } => ErrorCode::InvalidRequest,
@@ -324,11 +327,12 @@ where
             }
         };
         let verdict = classify_message(&body);
+        // The request owns its data: free the body, up to 32 MiB, before the handler runs.
         drop(body);
         match verdict {
             ClientMessage::Call(request) => return self.handle_request(request).await,
             ClientMessage::Answer(answer) => {
-                // The library's sink is always ready; another must not hold up the loop.
+                // The library's sink is always ready; a different one must not delay the loop.
                 if !matches!(self.answers.send(answer).now_or_never(), Some(Ok(()))) {
                     tracing::warn!("an answer of the client was dropped");
                 }
@@ -339,7 +343,7 @@ where
         None
     }
 
-    /// Handles a request or a notification as far as the loop itself is concerned with it.
+    /// Handles a request or a notification as far as the loop itself is concerned.
     async fn handle_request(&mut self, request: Request) -> Option<End> {
         let id = request.id().cloned();
         match (request.method(), id) {
@@ -348,6 +352,7 @@ where
             ("initialized", None) => {
                 self.handshake.said = true;
                 self.dispatch_notification(request).await;
+                // After the dispatch, so that the service sees `initialized` before notifications leave.
                 self.open();
             }
             (_, None) => self.dispatch_notification(request).await,
@@ -370,6 +375,7 @@ where
             });
         match id.and_then(|id| self.live.get(&id)) {
             Some(call) => call.token.cancel(),
+            // An answer and its cancel can cross on the wire, so an unknown id is normal.
             None => tracing::debug!("a cancel of no live request"),
         }
     }
@@ -393,6 +399,7 @@ where
 
     async fn dispatch_request(&mut self, id: Id, request: Request) {
         let method = request.method();
+        // Two live requests with one id could not be told apart, neither by answers nor by cancels.
         if self.live.contains_key(&id) {
             let why = invalid_request_error("id is that of a running request");
             return self.send_response(Response::from_error(id, why));
@@ -401,8 +408,10 @@ where
             let why = protocol_error(OVERLOADED, format!("{} requests are running", self.live.len()));
             return self.send_response(Response::from_error(id, why));
         }
+        // Set on arrival, not on success: the client may send `exit` before the answer is ready.
         self.after_shutdown |= method == "shutdown";
         let initialize = method == "initialize";
+        // Only the first `initialize` names the process to watch.
         if initialize && self.parent.is_none() {
             let pid = request
                 .params()
@@ -416,6 +425,7 @@ where
             exempt,
             initialize,
         };
+        // Before the first poll: the next message may already cancel this request.
         self.live.insert(id.clone(), call);
         let request = if initialize {
             with_process_id(request)
@@ -436,7 +446,7 @@ where
         }
     }
 
-    /// The service's future for a request, in its scope, with panics and the service's own errors as answers.
+    /// Builds the service's future for a request, with its cancel token. Panics and service errors become answers.
     fn build_handler(
         &mut self,
         request: Request,
@@ -450,6 +460,7 @@ where
             id.map(|id| Response::from_error(id, internal_error(why)))
         };
         let service = &mut self.service;
+        // Both the call itself and its future can panic.
         let called = CANCEL.sync_scope(token.clone(), || {
             catch_unwind(AssertUnwindSafe(|| service.call(request)))
         });
@@ -467,7 +478,7 @@ where
         .boxed()
     }
 
-    /// A handler is done: whatever it came to, its request gets its one answer.
+    /// Ends a request whose handler is done: whatever the outcome, the request gets its one answer (I1).
     fn finish_request(&mut self, answered: HandlerAnswer) {
         let Some(id) = answered.id else {
             return;
@@ -477,7 +488,7 @@ where
         };
         let response = match answered.outcome {
             Ok(Some(response)) => with_data(response),
-            // The library is silent about unknown methods in "$/".
+            // The library does not answer unknown methods that start with "$/".
             Ok(None) => Response::from_error(id, protocol_error(ErrorCode::MethodNotFound, "no such method")),
             Err(error) => {
                 tracing::error!(%error, "a handler did not end well");
@@ -490,8 +501,9 @@ where
         self.open();
     }
 
-    /// What a handler sent through the library's client before it answered leaves before its answer.
+    /// Sends what a handler passed to the library's client before it answered, so that it leaves before the answer.
     fn pass_on_requests(&mut self) {
+        // Bounded: a service that always has another request must not hold back the answer.
         for _ in 0..TO_CLIENT {
             match next_of(&mut self.requests).now_or_never() {
                 Some(request) => self.send_to_client(request),
@@ -521,13 +533,15 @@ where
 
     fn open(&mut self) {
         if self.handshake.answered && self.handshake.said {
+            // Cleared, so that later answers do not open the outbox again.
             self.handshake.said = false;
             self.outbox.open();
         }
     }
 
-    /// Waits, at most until `deadline`, for `on_end` and then for the handlers' last answers.
+    /// Waits until `deadline` for `on_end`, and then for the last answers of handlers.
     async fn drain_handlers(&mut self, on_end: impl Future<Output = ()>, deadline: Instant) {
+        // Exempt handlers keep running: `on_end` interrupts them, so that they can answer with a result.
         for call in self.live.values().filter(|call| !call.exempt) {
             call.token.cancel();
         }
@@ -550,7 +564,7 @@ where
                 () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
         }
-        // Dropping a task aborts it; who was not answered is told so (I1).
+        // Dropping a task aborts it. Each request that is still unanswered gets an error (I1).
         self.running.clear();
         for (id, call) in std::mem::take(&mut self.live) {
             call.token.cancel();
@@ -559,7 +573,9 @@ where
     }
 }
 
-/// JSON-RPC lets a request leave its params out; the library's router refuses that for methods that take any.
+/// Adds `null` params to a request without any.
+///
+/// JSON-RPC allows to omit them, but the library's router then refuses each method that has params.
 fn with_params(request: Request) -> Request {
     if request.params().is_some() {
         return request;
@@ -572,8 +588,9 @@ fn with_params(request: Request) -> Request {
     }
 }
 
-/// A `processId` that is none (negative, too large, no number) is as good as null: it only says whose end is
-/// watched for, and is no reason to refuse a client.
+/// Replaces an invalid `processId` (negative, too large, not a number) with null.
+///
+/// It only names the process to watch, so it is no reason to refuse a client.
 fn with_process_id(request: Request) -> Request {
     let sound = |id: &Value| id.is_null() || id.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
     let odd = request.params().and_then(|params| params.get("processId"));
@@ -601,13 +618,14 @@ fn text_of(payload: Box<dyn Any + Send>) -> String {
     panic_text(payload.as_ref())
 }
 
-/// Polls a handler for the first time: what it does before it first waits happens in the order of the wire.
-/// Not subject to the runtime's budget, which would make a handler wait where it need not.
+/// Polls a handler for the first time: what it does before it first waits happens in wire order.
+///
+/// Runs outside the runtime's cooperative budget, which could make a handler wait although it has no need to.
 async fn first_poll(handler: &mut BoxFuture<'static, Option<Response>>) -> Poll<Option<Response>> {
     futures::poll!(tokio::task::coop::unconstrained(handler))
 }
 
-/// A handler that has `grace` to end once it is cancelled.
+/// Runs a handler that has `grace` to finish once it is cancelled; `None` means any time.
 async fn run_with_grace(
     id: Id,
     mut handler: BoxFuture<'static, Option<Response>>,
@@ -623,19 +641,20 @@ async fn run_with_grace(
     };
     tokio::select! {
         biased;
+        // An answer that is ready takes precedence over the end of the grace period.
         response = &mut handler => response,
         () = over => Some(Response::from_error(id, cancelled_error())),
     }
 }
 
-/// Adds what every error of ours carries to one of the library's. A handler's own `data` stays.
+/// Adds the data that all our errors carry to an error of the library. A handler's own `data` stays.
 fn with_data(response: Response) -> Response {
     let Some(error) = response.error() else {
         return response;
     };
     let complete = match (error.code, &error.data) {
         (_, None) => protocol_error(error.code, error.message.clone()),
-        // The library puts the name of the method there.
+        // The library puts the name of the method into `data`.
         (ErrorCode::MethodNotFound, Some(Value::String(method))) => protocol_error(
             ErrorCode::MethodNotFound,
             format!("no method {}", one_line(method, 80)),
@@ -652,7 +671,7 @@ async fn wait_for_parent_exit(parent: Option<&Parent>) {
     }
 }
 
-/// The first of two that is ready, `first` asked first.
+/// Returns the output of the first future that is ready; `first` is polled first.
 async fn select_in_order<T>(
     request: impl Future<Output = T>,
     input: impl Future<Output = T>,
@@ -668,7 +687,7 @@ async fn select_in_order<T>(
     }
 }
 
-/// The next of a stream that may have ended; never ready after that.
+/// Returns the next item of a stream that may have ended; pending forever once it has.
 async fn next_of<Q: Stream + Unpin>(stream: &mut Option<Q>) -> Option<Q::Item> {
     match stream {
         Some(stream) => stream.next().await,

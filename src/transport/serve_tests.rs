@@ -1,4 +1,4 @@
-//! The loop, driven by a client of the test over an in-memory pipe; time is paused where it matters.
+//! The loop, driven by a test client over an in-memory pipe. Time is paused where it matters.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::transport::writer::FrameWriter;
 
 type Reply = BoxFuture<'static, Result<Option<Response>, String>>;
 
-/// What the handlers have done, in order.
+/// The actions of the handlers, in order.
 type Record = Arc<Mutex<Vec<String>>>;
 
 struct FakeHandlers {
@@ -51,7 +51,7 @@ impl Service<Request> for FakeHandlers {
                     panic!("later")
                 }
                 "post" => {
-                    // A channel of the runtime, with room: must not wait, however many there are.
+                    // A Tokio channel with spare capacity: it must not wait, however many requests there are.
                     mailbox
                         .send(params.as_i64().or(params[0].as_i64()).unwrap())
                         .await
@@ -93,9 +93,9 @@ struct TestClient {
     root: CancellationToken,
     serving: AbortOnDrop<Ended>,
     posted: mpsc::Receiver<i64>,
-    /// What the service asks of the client.
+    /// Requests of the service to the client.
     ask: futures_mpsc::Sender<Request>,
-    /// What the service hears from the client.
+    /// Answers that the service receives from the client.
     heard: futures_mpsc::UnboundedReceiver<Response>,
     record: Record,
 }
@@ -192,7 +192,7 @@ impl TestClient {
         self.sent.recv().await.expect("an answer")
     }
 
-    /// Id and result, or id and error code.
+    /// Returns id and result, or id and error code.
     async fn answer(&mut self) -> (Value, Value) {
         let message = self.next().await;
         outcome(&message)
@@ -214,7 +214,7 @@ fn outcome(message: &Value) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn handlers_start_in_the_order_of_the_wire() {
+async fn handlers_start_in_wire_order() {
     let mut client = start();
     for at in 0..2_000_i64 {
         let text = match at % 2 {
@@ -232,7 +232,7 @@ async fn handlers_start_in_the_order_of_the_wire() {
 }
 
 #[tokio::test]
-async fn a_cancel_right_behind_its_request_is_obeyed() {
+async fn a_cancel_right_after_its_request_takes_effect() {
     let mut client = start();
     for id in 0..300 {
         client.send(request(id, "wait", json!([])) + &cancel(id)).await;
@@ -245,7 +245,7 @@ async fn a_cancel_right_behind_its_request_is_obeyed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deaf_handler_has_a_grace_and_an_exempt_one_all_its_time() {
+async fn only_exempt_handlers_outlive_the_grace_period_of_a_cancel() {
     let mut client = start();
     client
         .send(request(1, "deaf", json!([])) + &request(2, "agent/compact", json!([])))
@@ -263,7 +263,7 @@ async fn a_deaf_handler_has_a_grace_and_an_exempt_one_all_its_time() {
 }
 
 #[tokio::test]
-async fn panics_and_failures_are_answers() {
+async fn panics_and_failures_are_answered_with_errors() {
     let mut client = start();
     for (method, code) in [
         ("panic", -32_603),
@@ -297,7 +297,7 @@ async fn panics_and_failures_are_answers() {
 }
 
 #[tokio::test]
-async fn a_live_id_is_not_disturbed_by_its_second_use() {
+async fn a_reused_live_id_is_refused_and_the_first_request_answered() {
     let mut client = start();
     client
         .send(request(1, "wait", json!([])) + &request(1, "echo", json!([])))
@@ -316,7 +316,7 @@ async fn a_live_id_is_not_disturbed_by_its_second_use() {
 }
 
 #[tokio::test]
-async fn too_many_at_once_are_refused_and_can_be_cancelled() {
+async fn excess_requests_are_refused_and_running_ones_can_be_cancelled() {
     let mut client = start();
     for id in 0..4_096 {
         client.send(request(id, "wait", json!([]))).await;
@@ -332,7 +332,7 @@ async fn too_many_at_once_are_refused_and_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn bad_input_is_answered_and_harms_nobody() {
+async fn bad_input_is_answered_and_the_connection_survives() {
     let mut client = start();
     client.send(request("running", "wait", json!([]))).await;
     let bad: [(&[u8], Value, i64); 12] = [
@@ -364,7 +364,7 @@ async fn bad_input_is_answered_and_harms_nobody() {
     for (bytes, id, code) in bad {
         client.send(bytes).await;
         if bytes.ends_with(b"\"echo\"}") {
-            // Two bytes more than its header says.
+            // Two bytes longer than its header claims.
             assert_eq!(client.answer().await, (id.clone(), json!(code)));
             client.send(request(1, "echo", json!([]))).await;
             assert_eq!(client.answer().await, (id, json!(code)));
@@ -404,7 +404,7 @@ async fn a_frame_over_the_limit_is_skipped() {
 }
 
 #[tokio::test]
-async fn answers_of_the_client_reach_the_service() {
+async fn the_clients_answers_reach_the_service() {
     let mut client = start();
     client
         .send(frame(r#"{"jsonrpc":"2.0","id":3,"result":[4]}"#))
@@ -471,7 +471,7 @@ async fn notifications_wait_for_initialized() {
     assert_eq!(client.next().await["note"], 1);
 }
 
-/// How a client can end, and what that is.
+/// Each way a client can end, with the expected end.
 async fn ends() -> Vec<(TestClient, End, bool)> {
     let mut eof = start();
     eof.input = None;
@@ -498,7 +498,7 @@ async fn ends() -> Vec<(TestClient, End, bool)> {
 }
 
 #[tokio::test]
-async fn the_end_comes_and_says_what_it_was() {
+async fn each_end_reports_its_cause_and_exit_code() {
     for (client, end, after_shutdown) in ends().await {
         let (ended, rest) = client.end().await;
         assert_eq!(ended, Ended { end, after_shutdown });
@@ -508,7 +508,7 @@ async fn the_end_comes_and_says_what_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_comes_in_time_whatever_hangs() {
+async fn the_end_meets_its_deadline_despite_hanging_handlers() {
     let mut client = start_with(|_| std::future::pending());
     client
         .send(request(1, "deaf", json!([])) + &request(2, "agent/compact", json!([])))
@@ -535,7 +535,7 @@ async fn the_end_comes_in_time_whatever_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quick_end_does_not_wait_for_the_deaf() {
+async fn a_quick_end_waits_only_the_drain_timeout_for_hanging_handlers() {
     let mut client = start();
     client
         .send(request(1, "deaf", json!([])) + &notification("exit", json!(null)))
@@ -547,7 +547,7 @@ async fn a_quick_end_does_not_wait_for_the_deaf() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_words_still_leave() {
+async fn messages_sent_during_the_end_still_leave() {
     let (outbox_in, outbox_of) = tokio::sync::oneshot::channel::<Outbox>();
     let mut client = start_with(|end| async move {
         assert_eq!(end, End::EndOfInput);
@@ -572,19 +572,19 @@ async fn last_words_still_leave() {
     assert_eq!(*record.lock().unwrap(), ["slept"]);
     assert_eq!(rest[0], json!({"turnEnded": 1}));
     assert_eq!(outcome(&rest[1]), (json!(1), json!([200])));
-    // It ended with no word of its own: `on_end` is to see to that.
+    // The handler ended without an answer of its own: stopping it is the job of `on_end`.
     assert_eq!(outcome(&rest[2]), (json!(2), json!(-32_603)));
 }
 
 #[tokio::test]
-async fn a_panic_at_the_end_is_no_end_of_its_own() {
+async fn a_panic_in_on_end_keeps_the_cause_of_the_end() {
     let mut client = start_with(|_| async { panic!("in on_end") });
     client.input = None;
     assert_eq!(client.end().await.0.end, End::EndOfInput);
 }
 
 #[tokio::test]
-async fn the_end_of_the_parent_is_ours() {
+async fn the_server_ends_when_the_parent_ends() {
     #[expect(clippy::disallowed_methods, reason = "a test needs a process to watch")]
     let mut parent = std::process::Command::new("cat")
         .stdin(std::process::Stdio::piped())
@@ -603,7 +603,7 @@ async fn the_end_of_the_parent_is_ours() {
 }
 
 #[tokio::test]
-async fn a_parent_that_is_not_here_is_ignored() {
+async fn an_invisible_parent_process_is_ignored() {
     let mut client = start();
     client
         .send(request(1, "initialize", json!({"processId": 2_000_000_000})))
@@ -614,7 +614,7 @@ async fn a_parent_that_is_not_here_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_is_not_read() {
+async fn input_is_not_read_while_the_client_does_not_read() {
     let (mut input, theirs) = tokio::io::duplex(64 << 10);
     let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
     let (mailbox, _posted) = mpsc::channel(1);
@@ -636,7 +636,7 @@ async fn a_client_that_does_not_read_is_not_read() {
     );
     let bad = "Content-Length: 2\r\n\r\n[]".repeat(1_000);
     let mut sent = 0;
-    // Nobody takes from the outbox: what is written ends in the pipe and the answers that are kept.
+    // Nothing takes from the outbox, so writing stops once the pipe and the queue of answers are full.
     while let Ok(written) =
         tokio::time::timeout(Duration::from_millis(500), input.write_all(bad.as_bytes())).await
     {
@@ -684,7 +684,7 @@ async fn a_broken_pipe_ends_serving() {
 }
 
 #[tokio::test]
-async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
+async fn input_is_handled_during_a_flood_of_requests_to_the_client() {
     let (mut input, theirs) = tokio::io::duplex(64 << 10);
     let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
     let (mailbox, _posted) = mpsc::channel(1);
@@ -695,7 +695,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
                 record: Record::default(),
                 mailbox,
             },
-            // Never out of something to say.
+            // Always has another request.
             requests: futures::stream::repeat_with(|| Request::build("flood").finish()),
             answers: futures::sink::drain(),
             outbox: outbox.clone(),
@@ -709,7 +709,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
     input.write_all(open.as_bytes()).await.unwrap();
     let mut batch = Vec::new();
     for _ in 0..100 {
-        // Of the flood there is always more, while nothing comes in.
+        // The flood never ends, even while no input arrives.
         assert!(outbox.take(&mut batch, 1_000).await);
     }
     let text = request(1, "wait", json!([])) + &cancel(1);
@@ -728,7 +728,7 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_first_poll_is_outside_of_the_budget() {
+async fn the_first_poll_ignores_the_cooperative_budget() {
     let (mailbox, _posted) = mpsc::channel(10_000);
     for at in 0..1_000 {
         let mailbox: mpsc::Sender<i64> = mailbox.clone();

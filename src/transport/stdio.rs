@@ -1,8 +1,8 @@
-//! The process's own pipes: stdout moved out of everybody's reach (I11), stdin read on a thread of its own.
+//! The process's own pipes: stdout moves out of reach of stray prints (I11), and a thread reads stdin.
 //!
-//! stdin may be a pipe, a socket, a file, a terminal or /dev/null, and may be shared with other processes, so
-//! its mode is left alone: no O_NONBLOCK. The reading thread can be stopped at any time and never holds up the
-//! end of the runtime.
+//! stdin may be a pipe, a socket, a file, a terminal or `/dev/null`, and other processes may share it. So its mode
+//! stays as it is: no `O_NONBLOCK`. The reading thread can stop at any time and never delays the end of the runtime.
+//! Knows bytes only; frames are the job of [`super::frame`].
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,28 +15,22 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
-/// How much one read takes.
+/// Bytes that one read takes at most.
 const READ: usize = 64 << 10;
 
-/// How many reads may wait to be decoded; then reading waits.
+/// Chunks that may wait to be decoded. When they are full, the thread stops reading.
 const READS_AHEAD: usize = 4;
 
-/// What macOS refuses to go beyond, whatever the hard limit says.
+/// macOS refuses a higher limit of open files, whatever the hard limit says.
 #[cfg(target_os = "macos")]
 const OPEN_MAX: u64 = 10_240;
 
-/// Why the pipes cannot be used.
+/// The standard streams cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
     /// A standard stream could not be moved.
     #[error("{stream} cannot be used: {error}")]
-    Unusable {
-        /// Which.
-        stream: &'static str,
-        /// Why.
-        error: io::Error,
-    },
-    /// No thread for reading.
+    Unusable { stream: &'static str, error: io::Error },
     #[error("no thread to read stdin: {0}")]
     Thread(io::Error),
 }
@@ -44,14 +38,18 @@ pub enum StdioError {
 /// The client's two pipes.
 #[derive(Debug)]
 pub struct Stdio {
-    /// What the client sends.
     pub input: StdinReader,
-    /// What the client reads: the only way to it.
+    /// The only way to the client's end.
     pub output: StdoutWriter,
 }
 
-/// Moves stdin and stdout aside, before anything else runs: from then on a stray print goes to stderr, and no
-/// child can reach the client's pipes or read its messages.
+/// Moves stdin and stdout aside. Call it before anything else runs.
+///
+/// From then on a stray print goes to stderr, and no child can reach the client's pipes or read its messages.
+///
+/// # Errors
+/// [`StdioError::Unusable`] if a stream cannot be duplicated or replaced, and [`StdioError::Thread`] if the thread
+/// that reads stdin cannot start.
 pub fn claim_stdio() -> Result<Stdio, StdioError> {
     let unusable = |stream| {
         move |error: Errno| StdioError::Unusable {
@@ -63,6 +61,7 @@ pub fn claim_stdio() -> Result<Stdio, StdioError> {
     let output = move_aside(rustix::stdio::stdout()).map_err(unusable("stdout"))?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
     let null = null.map_err(unusable("/dev/null"))?;
+    // A stray read of fd 0 now meets its end. A stray print goes to stderr, or nowhere if stderr is closed.
     rustix::stdio::dup2_stdin(&null).map_err(unusable("stdin"))?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())
         .or_else(|_| rustix::stdio::dup2_stdout(&null))
@@ -73,12 +72,12 @@ pub fn claim_stdio() -> Result<Stdio, StdioError> {
     })
 }
 
-/// A duplicate above the standard streams that no child inherits.
+/// Duplicates a descriptor above the standard streams. No child inherits the duplicate.
 fn move_aside(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3)
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the limit, if there is one.
+/// Raises the soft limit of open files to the hard limit. Returns the limit in force; `None` means unlimited.
 pub fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -94,6 +93,7 @@ pub fn raise_open_files() -> Option<u64> {
     };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => wanted,
+        // Not fatal: the server then works with the old limit.
         Err(error) => {
             tracing::warn!(%error, "limit of open files cannot be raised");
             limit.current
@@ -101,18 +101,22 @@ pub fn raise_open_files() -> Option<u64> {
     }
 }
 
-/// Reading without blocking the runtime, whatever the descriptor is.
+/// Reads any kind of descriptor on a thread of its own, so that the runtime never blocks.
 #[derive(Debug)]
 pub struct StdinReader {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
-    /// Closed on drop: ends the thread.
+    /// Write end of a pipe that the thread polls. Closing it on drop ends the thread.
     _stop: OwnedFd,
 }
 
 impl StdinReader {
     /// Starts a thread that reads `fd`.
+    ///
+    /// # Errors
+    /// The OS error if the stop pipe or the thread cannot be created.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        // Close-on-exec: a child with a copy of the write end would keep the thread alive.
         let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let (sender, chunks) = mpsc::channel(READS_AHEAD);
         std::thread::Builder::new()
@@ -135,7 +139,7 @@ impl AsyncRead for StdinReader {
         if self.current.is_empty() {
             match std::task::ready!(self.chunks.poll_recv(cx)) {
                 Some(chunk) => self.current = chunk?,
-                // The thread has ended: so has the input.
+                // The thread has ended, so this is the end of input.
                 None => return Poll::Ready(Ok(())),
             }
         }
@@ -150,20 +154,22 @@ fn read_all(fd: &OwnedFd, stopped: &OwnedFd, sender: &mpsc::Sender<io::Result<By
     let mut buffer = vec![0; READ];
     while wait_for_input(fd, stopped) {
         let read = match rustix::io::read(fd, &mut buffer) {
+            // Returning drops the sender, which tells the receiver about the end of input.
             Ok(0) => return,
             Ok(length) => Ok(Bytes::copy_from_slice(&buffer[..length])),
-            // Somebody who shares the descriptor made it non-blocking.
+            // Another process that shares the descriptor may have made it non-blocking: poll again.
             Err(Errno::INTR | Errno::AGAIN) => continue,
             Err(error) => Err(error.into()),
         };
         let failed = read.is_err();
+        // Blocks while `READS_AHEAD` chunks wait, which presses back on the client.
         if sender.blocking_send(read).is_err() || failed {
             return;
         }
     }
 }
 
-/// False: nobody wants it any more.
+/// Blocks until `fd` can be read. Returns false once the [`StdinReader`] is gone.
 fn wait_for_input(fd: &OwnedFd, stopped: &OwnedFd) -> bool {
     loop {
         let mut fds = [
@@ -173,20 +179,20 @@ fn wait_for_input(fd: &OwnedFd, stopped: &OwnedFd) -> bool {
         match rustix::event::poll(&mut fds, None) {
             Ok(_) => return fds[1].revents().is_empty(),
             Err(Errno::INTR) => {}
-            // What cannot be polled can still be read.
+            // A descriptor that cannot be polled can still be read.
             Err(_) => return true,
         }
     }
 }
 
-/// The client's end of what we write. Blocks: it belongs on the writer's thread.
+/// Writes to the client. Blocks, so it belongs on the writer's thread ([`super::writer`]).
 #[derive(Debug)]
 pub struct StdoutWriter {
     fd: OwnedFd,
 }
 
 impl StdoutWriter {
-    /// Writes to `fd`.
+    /// Takes over `fd` and leaves its mode as it is.
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd }
     }
@@ -198,12 +204,14 @@ impl Write for StdoutWriter {
             match rustix::io::write(&self.fd, bytes) {
                 Ok(written) => return Ok(written),
                 Err(Errno::INTR) => {}
+                // Another process that shares the pipe may have made it non-blocking.
                 Err(Errno::AGAIN) => wait_for_output(self.fd.as_fd())?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
+    // Writes go straight to the descriptor, so there is nothing to flush.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -238,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_pipes_sockets_files_and_nothing() {
+    async fn reader_accepts_pipes_sockets_files_and_dev_null() {
         let text = vec![b'x'; 1 << 20];
         let (read, write) = rustix::pipe::pipe().unwrap();
         let sent = text.clone();
@@ -247,7 +255,7 @@ mod tests {
         thread.join().unwrap();
 
         let (ours, theirs) = UnixStream::pair().unwrap();
-        // A shared descriptor that somebody made non-blocking, on both sides.
+        // A shared descriptor that another process made non-blocking, on both sides.
         ours.set_nonblocking(true).unwrap();
         theirs.set_nonblocking(true).unwrap();
         let sent = text.clone();
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_is_an_error_and_no_hang() {
+    async fn reading_a_directory_fails_without_a_hang() {
         let folder = File::open("/").unwrap();
         let mut all = Vec::new();
         let error = StdinReader::new(folder.into())
@@ -291,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_to_nobody_is_an_error() {
+    fn writing_to_a_closed_pipe_is_an_error() {
         let (read, write) = rustix::pipe::pipe().unwrap();
         drop(read);
         let error = StdoutWriter::new(write).write_all(b"x").unwrap_err();
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_open_files_is_raised() {
+    fn raises_the_limit_of_open_files() {
         let limit = raise_open_files();
         let now = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         assert_eq!(now.current, limit);
@@ -307,10 +315,10 @@ mod tests {
         assert_eq!(now.current, now.maximum);
     }
 
-    /// Set for the process that plays a part in another test.
+    /// Set for the child process that plays a part in another test.
     const ROLE: &str = "AGENTLS_TEST_ROLE";
 
-    /// Not a test of its own: `a_claimed_stdout_is_out_of_reach` runs it in a process of its own.
+    /// Not a test by itself: `a_claimed_stdout_is_out_of_reach` runs it in a child process.
     #[test]
     fn claims_the_standard_streams() {
         // It moves the standard streams of its process, so it needs one of its own.

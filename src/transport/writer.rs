@@ -1,4 +1,6 @@
-//! The thread behind the outbox: takes what waits, joins it to few writes, gives room back when it is written.
+//! The thread behind the outbox: joins waiting frames into few writes and releases their bytes once written.
+//!
+//! It runs on a thread because a write into a full pipe blocks. Order is the job of [`super::queue`].
 
 use std::future::Future;
 use std::io::Write;
@@ -10,22 +12,27 @@ use tokio::sync::oneshot;
 use super::outbox::{Outbox, QueuedFrame};
 use crate::base::CancellationToken;
 
-/// How many bytes of bodies one write joins.
+/// Bytes of bodies that one write joins at most; a larger single frame still leaves.
 const COALESCE: usize = 128 << 10;
 
-/// A buffer that grew beyond this is given back.
+/// Capacity in bytes above which the buffer is shrunk after a write.
 const KEEP_BUFFER: usize = 512 << 10;
 
-/// The running writer; as a future it is ready when the thread has ended. Dropping it leaves the thread alone:
-/// a write into a full pipe cannot be called off.
+/// The running writer, as a future that resolves when the thread has ended.
+///
+/// Dropping it does not stop the thread: a write into a full pipe cannot be interrupted.
 #[derive(Debug)]
 pub struct FrameWriter {
     ended: oneshot::Receiver<()>,
 }
 
 impl FrameWriter {
-    /// Starts a thread that writes what `outbox` gives to `output`. A failed write closes the outbox and
-    /// cancels `root`.
+    /// Starts a thread that writes the frames of `outbox` to `output`.
+    ///
+    /// A failed write closes the outbox and cancels `root`.
+    ///
+    /// # Errors
+    /// The OS error if the thread cannot start.
     pub fn start(
         outbox: Outbox,
         output: impl Write + Send + 'static,
@@ -54,22 +61,24 @@ impl Future for FrameWriter {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // Dropped without a value: that is the end.
+        // The sender is dropped without a value; that is the signal.
         Pin::new(&mut self.ended).poll(cx).map(drop)
     }
 }
 
-/// However the thread ends, also by a panic, nothing waits for it any more.
+/// Releases everything that waits for the thread, however the thread ends; a panic included.
 struct WriterGuard {
     outbox: Outbox,
     root: CancellationToken,
     clean: bool,
+    // Dropping it completes the [`FrameWriter`] future.
     _end: oneshot::Sender<()>,
 }
 
 impl Drop for WriterGuard {
     fn drop(&mut self) {
         if !self.clean {
+            // Releases all bytes, so that no sender waits for a writer that is gone.
             self.outbox.close();
             self.root.cancel();
         }
@@ -83,7 +92,7 @@ fn write_all(outbox: &Outbox, mut output: impl Write) -> std::io::Result<()> {
         batch.iter().for_each(|slot| slot.write_to(&mut buffer));
         output.write_all(&buffer)?;
         output.flush()?;
-        // Room is given back here, not earlier.
+        // Dropping the frames releases their bytes, so this must follow the write.
         batch.clear();
         buffer.clear();
         buffer.shrink_to(KEEP_BUFFER);
@@ -109,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Each write waits for a word of the test, and is told to it.
+    /// Reports each write to the test, then waits for the test's answer.
     struct Gate {
         go: mpsc::Receiver<io::Result<()>>,
         wrote: mpsc::Sender<usize>,
@@ -154,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_comes_back_after_the_write_and_what_waited_goes_in_one() {
+    async fn bytes_are_released_after_the_write_and_waiting_frames_are_joined() {
         let bench = bench();
         let pool = ByteBudget::new(1_000);
         let account = pool.open_session(1_000);
@@ -175,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_pipe_ends_everything() {
+    async fn a_broken_pipe_closes_the_outbox_and_cancels_the_root() {
         let bench = bench();
         let pool = ByteBudget::new(1_000);
         let account = pool.open_session(1_000);
@@ -190,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_end_too() {
+    async fn a_panic_closes_the_outbox_and_cancels_the_root() {
         let bench = bench();
         bench.outbox.push(note(None));
         drop(bench.go);

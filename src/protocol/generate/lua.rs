@@ -1,4 +1,4 @@
-//! LuaCATS annotations and method names for the Neovim client.
+//! Renders the wire types as LuaCATS annotations, and the method names, for the Neovim client.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
 
-/// Words that cannot stand as a bare field name.
+/// Words that Lua does not allow as a bare field name.
 const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
     "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",

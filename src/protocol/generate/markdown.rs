@@ -1,4 +1,4 @@
-//! The reference part of protocol.md.
+//! Renders the reference part of protocol.md.
 
 use std::fmt::Write as _;
 
@@ -96,16 +96,16 @@ fn write_entry(out: &mut String, model: &ProtocolModel, entry: &Entry) {
     }
 }
 
-/// What the type's own comment says beyond "Params of …".
+/// Returns what the type's own comment says after "Params of …".
 fn own_doc(params: &TypeDef) -> Option<&str> {
     let rest = params.doc.strip_prefix("Params of ")?;
     let (_, rest) = rest.split_once(". ")?;
     Some(rest)
 }
 
-/// The fields of the head of durable events.
+/// Returns the fields of the header of durable events.
 fn collect_head_fields(model: &ProtocolModel) -> Vec<&FieldModel> {
-    // A started turn is the head and one field more.
+    // The params of `agent/turnStarted` are that header and its own fields.
     let Some(TypeBody::Object { fields, .. }) =
         model.get("TurnStartedNotification").map(|started| &started.body)
     else {
@@ -175,7 +175,7 @@ fn type_of(shape: &FieldShape) -> String {
     }
 }
 
-/// The method in whose section a type is described; none for those of the last section.
+/// Returns the method whose section describes a type, or `None` for types of the last section.
 fn section_of(name: &str) -> Option<&'static Entry> {
     table::iter_entries().find(|entry| {
         entry.params.name == name
@@ -200,7 +200,7 @@ fn format_link(name: &str) -> String {
     }
 }
 
-/// An entry's example as it stands in the file, so with its fields in a sensible order.
+/// Returns an entry's example as written in the file, so with its fields in a sensible order.
 fn extract_example(method: &str) -> Option<String> {
     let (_, rest) = EXAMPLES.split_once(&format!("\n  \"{method}\": {{"))?;
     let (inside, _) = rest.split_once("\n  }")?;

@@ -1,8 +1,8 @@
-//! What is published from the wire types: JSON Schema, TypeScript, Lua, and the reference in protocol.md.
+//! Everything published from the wire types: JSON Schema, TypeScript, Lua, and the reference in protocol.md.
 //!
-//! [`model`] reads the schemas of all types in the table into one plain list; a file per language writes it
-//! down. `tests/generated.rs` compares with what is in the repository, and writes it under
-//! `UPDATE_PROTOCOL=1`.
+//! [`model`] parses the schemas of all types in the table into one plain list; one file per language renders it.
+//! `tests/generated.rs` compares the result with the repository, and writes it under `UPDATE_PROTOCOL=1`. This module
+//! writes no files itself.
 
 mod lua;
 mod markdown;
@@ -16,21 +16,21 @@ use self::model::ProtocolModel;
 use super::PROTOCOL_VERSION;
 use super::table::{self, Entry, TypeRef};
 
-/// Where the generated part of protocol.md begins and ends.
+/// The markers around the generated part of protocol.md.
 const BEGIN: &str = "<!-- generated:begin -->";
 const END: &str = "<!-- generated:end -->";
 
-/// Something that is generated, with its path from the top of the repository.
+/// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// The file.
     pub path: &'static str,
-    /// What it must hold.
+    /// Its expected content.
     pub text: String,
 }
 
-/// All that is generated. `protocol_md` is the page as it is; its part between the markers is replaced.
-/// None when it has no markers.
+/// Generates all files. `protocol_md` is the current page, whose part between the markers is replaced.
+///
+/// Returns `None` if the page has no markers.
 pub fn generate_files(protocol_md: &str) -> Option<Vec<Generated>> {
     let model = ProtocolModel::read(collect_definitions());
     let (before, rest) = protocol_md.split_once(BEGIN)?;
@@ -56,7 +56,7 @@ pub fn generate_files(protocol_md: &str) -> Option<Vec<Generated>> {
     ])
 }
 
-/// The schemas of all types, by name.
+/// Collects the schemas of all types, by name.
 fn collect_definitions() -> Map<String, Value> {
     let mut generator = SchemaGenerator::default();
     for of_type in list_types() {
@@ -65,14 +65,14 @@ fn collect_definitions() -> Map<String, Value> {
     generator.take_definitions(true)
 }
 
-/// The types that the table and the handshake name, in their order.
+/// Lists the types that the table and the handshake name, in their order.
 fn list_types() -> impl Iterator<Item = &'static TypeRef> {
     table::iter_entries()
         .flat_map(|entry| std::iter::once(&entry.params).chain(&entry.result))
         .chain(table::OTHER_TYPES)
 }
 
-/// The published schema: the types, and which method has which.
+/// Builds the published schema: the types, and the types of each method.
 fn build_schema() -> String {
     let reference = |of_type: &TypeRef| json!({"$ref": format!("#/$defs/{}", of_type.name)});
     let methods = |entries: &[Entry]| -> Value {
@@ -102,17 +102,17 @@ fn build_schema() -> String {
     format!("{schema:#}\n")
 }
 
-/// A doc comment as one line.
+/// Joins a doc comment to one line.
 fn doc_line(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The last part of a method's name.
+/// Returns the last part of a method's name.
 fn short_name(entry: &Entry) -> &'static str {
     entry.method.rsplit('/').next().unwrap_or(entry.method)
 }
 
-/// Breaks a line at spaces so that no part is longer than `width` characters, where that can be.
+/// Wraps a line at spaces so that no part is longer than `width` characters, except a longer word.
 fn wrap_line(line: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in line.split(' ') {

@@ -1,6 +1,6 @@
-//! The wire types as a plain list, read from their JSON Schemas.
+//! The wire types as a plain list, parsed from their JSON Schemas.
 //!
-//! It knows exactly the schemas that our types give; another one is a bug and panics, in a test.
+//! It knows exactly the schemas that our types produce. Another schema is a bug and panics, but only in a test.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{doc_line, list_types};
 
-/// All types, in the order in which the table first needs them.
+/// All types, in the order of their first use in the table.
 pub(super) struct ProtocolModel {
     pub(super) types: Vec<TypeDef>,
 }
@@ -20,19 +20,19 @@ pub(super) struct TypeDef {
     pub(super) body: TypeBody,
 }
 
-/// What a named type is.
+/// The definition of a named type.
 pub(super) enum TypeBody {
-    /// An object; `open` when it has any other fields too.
+    /// An object; `open` if it accepts any further fields.
     Object { fields: Vec<FieldModel>, open: bool },
-    /// One of these words.
+    /// One of these string values.
     Words(Vec<EnumWord>),
-    /// One of these objects, told apart by their field `type`.
+    /// One of these objects; their field `type` distinguishes them.
     Tagged(Vec<Variant>),
     /// Another type, or one of several.
     Alias(FieldShape),
 }
 
-/// A word of an enum.
+/// A value of an enum.
 pub(super) struct EnumWord {
     pub(super) text: String,
     pub(super) doc: String,
@@ -42,7 +42,7 @@ pub(super) struct EnumWord {
 pub(super) struct Variant {
     pub(super) tag: String,
     pub(super) doc: String,
-    /// A type whose fields it has too.
+    /// A type whose fields it also has.
     pub(super) base: Option<String>,
     pub(super) fields: Vec<FieldModel>,
 }
@@ -71,7 +71,7 @@ pub(super) enum FieldShape {
 }
 
 impl ProtocolModel {
-    /// Reads the definitions.
+    /// Parses the definitions.
     pub(super) fn read(definitions: Map<String, Value>) -> Self {
         let mut order = Order {
             definitions: &definitions,
@@ -89,7 +89,7 @@ impl ProtocolModel {
         Self { types }
     }
 
-    /// The type of that name.
+    /// Returns the type with that name.
     pub(super) fn get(&self, name: &str) -> Option<&TypeDef> {
         self.types.iter().find(|of_type| of_type.name == name)
     }
@@ -102,7 +102,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Lists a type, then those that it uses.
+    /// Lists a type, then the types that it uses.
     fn visit_type(&mut self, name: &str) {
         if self.seen.insert(name.to_owned()) {
             self.names.push(name.to_owned());
@@ -169,8 +169,7 @@ fn parse_variant(option: &Value) -> Variant {
     }
 }
 
-/// The required fields in the order of their declaration, then the optional ones by name: that is what a
-/// schema still knows of the order.
+/// Returns the required fields in declaration order, then the optional ones by name: a schema keeps no other order.
 fn parse_fields(schema: &Value) -> Vec<FieldModel> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);

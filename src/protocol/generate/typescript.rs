@@ -1,4 +1,4 @@
-//! TypeScript for the VS Code client.
+//! Renders the wire types as TypeScript for the VS Code client.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
-//! From the wire to the domain: every value is checked here, once, and an error names the parameter and
-//! says what would be right. No file is read here: what a prompt points at is read by whoever has the
-//! workspace.
+//! Converts from the wire to the domain. Checks every value here, once; an error names the parameter and the remedy.
+//!
+//! Reads no file: the caller, which has the workspace, resolves the references of a prompt.
 
 mod prompt;
 
@@ -19,18 +19,23 @@ use crate::domain::{ApprovalId, Decision, DecisionKind, InquiryId, InquiryReply}
 use crate::protocol as wire;
 use crate::session::InquiryAnswer;
 
-/// The longest title, in characters.
+/// Longest title in characters.
 const MAX_TITLE: usize = 200;
 
-/// How many events `agent/loadSession` gives when the client has none, and at most.
+/// Events that `agent/loadSession` returns by default for a client without any.
 const DEFAULT_TAIL: u32 = 200;
+/// Events that `agent/loadSession` returns at most.
 const MAX_TAIL: u32 = 1_000;
 
-/// How many sessions `agent/listSessions` gives when the client does not say, and at most.
+/// Sessions that `agent/listSessions` returns by default.
 const DEFAULT_SESSIONS: u32 = 50;
+/// Sessions that `agent/listSessions` returns at most.
 const MAX_SESSIONS: u32 = 200;
 
-/// Reads params; for those methods whose params are all optional, none at all are as good as `{}`.
+/// Parses params. Omitted params count as `{}`, for methods whose params are all optional.
+///
+/// # Errors
+/// [`RequestError::BadParams`] with the field that is wrong or missing.
 pub fn parse_params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
     let value = match value {
         Value::Null => Value::Object(serde_json::Map::new()),
@@ -41,7 +46,7 @@ pub fn parse_params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError
     };
     let at = RefCell::new(None);
     let mut members = members.into_iter();
-    // What was handed out last is what is wrong; after the end it is what is missing.
+    // The member handed out last is the wrong one; after the end, a missing one is named in the error.
     let told = std::iter::from_fn(|| {
         let member = members.next();
         at.replace(member.as_ref().map(|(name, _)| name.clone()));
@@ -60,7 +65,10 @@ pub fn parse_params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError
     })
 }
 
-/// A person's answer to an approval.
+/// Parses the user's answer to an approval.
+///
+/// # Errors
+/// [`RequestError::BadParams`] if a field does not go with the decision, or has the wrong form.
 pub fn parse_decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Decision), RequestError> {
     let wire::ApprovalRespondParams {
         approval_id,
@@ -117,7 +125,10 @@ pub fn parse_decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId
     Ok((ApprovalId::from(approval_id), decision))
 }
 
-/// A person's answer to a limit. Only its session knows what it counts in.
+/// Parses the user's answer to a limit. The amount stays as it is, because only the session knows its unit.
+///
+/// # Errors
+/// [`RequestError::BadParams`] if `raiseBy` is not above 0 or comes with `stop`.
 pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, InquiryAnswer), RequestError> {
     let wire::LimitRespondParams {
         limit_id,
@@ -136,12 +147,16 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Inqu
         }
         (Some(by), false) => InquiryAnswer::RaiseBy(by),
         (None, true) => InquiryAnswer::Reply(InquiryReply::Stop),
+        // Only the session knows the limit, so it decides whether this answer fits.
         (None, false) => InquiryAnswer::Reply(InquiryReply::Accept),
     };
     Ok((InquiryId::from(limit_id), answer))
 }
 
-/// A person's answer to a question.
+/// Parses the user's answer to a question.
+///
+/// # Errors
+/// [`RequestError::BadParams`] unless exactly one of `answers` and `dismissed` is there.
 pub fn question_answer(
     params: wire::QuestionRespondParams,
 ) -> Result<(InquiryId, InquiryAnswer), RequestError> {
@@ -169,7 +184,10 @@ pub fn question_answer(
     Ok((InquiryId::from(question_id), InquiryAnswer::Reply(reply)))
 }
 
-/// A new title: one line.
+/// Parses a new title.
+///
+/// # Errors
+/// [`RequestError::BadParams`] unless it is one line of 1 to 200 characters.
 pub fn parse_title(params: &wire::RenameSessionParams) -> Result<String, RequestError> {
     let title = params.title.trim();
     if title.is_empty() {
@@ -190,19 +208,23 @@ pub fn parse_title(params: &wire::RenameSessionParams) -> Result<String, Request
     Ok(title.to_owned())
 }
 
-/// Which events of a session are wanted: the last `tail` of those after `after` and before `before`.
+/// The wanted events of a session: the last `tail` of those between `after` and `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventRange {
-    /// Only events after this number; 0 for all.
+    /// Only events with a larger number; 0 for all.
     pub after: u64,
-    /// Only events before this number; none for all.
+    /// Only events with a smaller number; `None` for all.
     pub before: Option<u64>,
-    /// How many at most, the last ones.
+    /// Largest number of events; the last ones are taken.
     pub tail: u32,
 }
 
-/// The page that `agent/loadSession` asks for.
+/// Parses the page that `agent/loadSession` requests.
+///
+/// # Errors
+/// [`RequestError::BadParams`] if `tail` is above 1,000.
 pub fn parse_page(params: &wire::LoadSessionParams) -> Result<EventRange, RequestError> {
+    // A client that has events asks for what it missed, so the default covers as much as possible.
     let default = match params.after_seq {
         Some(_) => MAX_TAIL,
         None => DEFAULT_TAIL,
@@ -221,7 +243,10 @@ pub fn parse_page(params: &wire::LoadSessionParams) -> Result<EventRange, Reques
     })
 }
 
-/// How many sessions `agent/listSessions` gives at most.
+/// Returns the number of sessions that `agent/listSessions` may return.
+///
+/// # Errors
+/// [`RequestError::BadParams`] unless `limit` is from 1 to 200.
 pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestError> {
     match params.limit {
         None => Ok(DEFAULT_SESSIONS),
@@ -233,7 +258,10 @@ pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestEr
     }
 }
 
-/// What `agent/readContent` asks for: where, and how many bytes at most.
+/// Parses a request of `agent/readContent`: the pointer, and the largest number of bytes.
+///
+/// # Errors
+/// [`RequestError::BadParams`] for a limit out of range, [`RequestError::UnknownContent`] for a foreign reference.
 pub fn parse_content_request(
     params: &wire::ReadContentParams,
 ) -> Result<(ContentPointer, u64), RequestError> {
@@ -249,7 +277,7 @@ pub fn parse_content_request(
     Ok((pointer, limit))
 }
 
-/// The name of an effort, as the domain keeps it.
+/// Returns the name of an effort, as the domain stores it.
 pub fn to_effort_name(effort: wire::Effort) -> &'static str {
     match effort {
         wire::Effort::Low => "low",
@@ -258,21 +286,20 @@ pub fn to_effort_name(effort: wire::Effort) -> &'static str {
     }
 }
 
-/// What is wanted of the prompts that wait.
+/// A request of `agent/queue`.
 pub enum QueueRequest {
-    /// The list.
     List,
-    /// One more.
     Add(wire::PromptContent),
-    /// Another text in its place.
     Edit(String, wire::PromptContent),
-    /// One less.
     Remove(String),
-    /// This one now, else the next one.
+    /// Sends this prompt now, or the next one.
     SendNow(Option<String>),
 }
 
-/// Checks that what the action needs is there.
+/// Parses a request of `agent/queue`.
+///
+/// # Errors
+/// [`RequestError::BadParams`] if the action needs a prompt or a prompt id that is missing.
 pub fn parse_queue(params: wire::QueueParams) -> Result<QueueRequest, RequestError> {
     let wire::QueueParams {
         session_id: _,
@@ -306,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_carry_only_what_goes_with_them() {
+    fn a_decision_accepts_only_its_own_fields() {
         let (id, decision) = respond(json!({
             "approvalId": "appr_1", "decision": "allowAlways", "rule": " bash(ls*) ", "input": {"command": "ls"}
         }))
@@ -344,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_params_are_named() {
+    fn the_wrong_or_missing_parameter_is_named() {
         let error = parse_params::<wire::PromptParams>(json!({"prompt": "hi"})).unwrap_err();
         let RequestError::BadParams { field, .. } = &error else {
             panic!("{error}");
@@ -376,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_limits() {
+    fn event_pages_have_limits() {
         let page_of = |value: Value| parse_page(&parse_params(value).unwrap());
         assert_eq!(page_of(json!({"sessionId": "s"})).unwrap().tail, 200);
         assert_eq!(
@@ -391,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_one_line() {
+    fn titles_must_be_one_line() {
         let title_of = |text: &str| {
             parse_title(&wire::RenameSessionParams {
                 session_id: "s".to_owned(),

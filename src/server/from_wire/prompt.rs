@@ -1,4 +1,6 @@
-//! What a person says: blocks that are complete, and references whose text is still to be read.
+//! Converts prompts: complete blocks, and references whose text must still be read.
+//!
+//! Checks shapes only. The caller resolves a [`PendingReference`], because it has the workspace.
 
 use std::sync::Arc;
 
@@ -9,42 +11,40 @@ use crate::domain::{Block, ImageData, ReferenceKind};
 use crate::protocol::{PromptBlock, PromptContent, Range, Severity};
 use crate::server::error::RequestError;
 
-/// Pictures that every provider takes.
+/// Media types of images that every provider accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A part of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PromptPart {
-    /// Ready for the history.
+    /// Complete.
     Block(Block),
-    /// To be resolved by whoever has the workspace, into a [`Block::Reference`].
+    /// The caller resolves it into a [`Block::Reference`].
     Reference(PendingReference),
 }
 
-/// Something in a file that the person points at.
+/// A place in a file that the user points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingReference {
-    /// What it is.
     pub kind: ReferenceKind,
-    /// The file.
     pub uri: String,
-    /// The part of it; none for the whole file.
+    /// The lines; `None` for the whole file.
     pub span: Option<Span>,
-    /// The text, where the client gave it (a selection), or the diagnostic's message; else it is read from
-    /// the file's lines.
+    /// The client's text of a selection, or the message of a diagnostic. Without it, the text is read from the file.
     pub text: Option<String>,
 }
 
-/// Lines of a file, from 1, both in it.
+/// Lines of a file, counted from 1, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first line.
     pub first: u32,
-    /// The last line.
     pub last: u32,
 }
 
-/// Checks a prompt. It must say something: some text that is not blank, a reference or a picture.
+/// Parses a prompt.
+///
+/// # Errors
+/// [`RequestError::BadParams`] if a block is malformed, or if the prompt has no text, reference or image.
 pub fn parse_prompt(content: PromptContent) -> Result<Vec<PromptPart>, RequestError> {
     let blocks = match content {
         PromptContent::Text(text) if text.trim().is_empty() => return Err(empty_prompt_error()),
@@ -120,6 +120,7 @@ fn empty_prompt_error() -> RequestError {
 }
 
 fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
+    // Only the form is checked: an unsaved document has a URI like `untitled:1`.
     match Url::parse(&uri) {
         Ok(_) => Ok(uri),
         Err(_) => Err(RequestError::invalid_param(
@@ -129,7 +130,7 @@ fn checked_uri(uri: String, field: &str) -> Result<String, RequestError> {
     }
 }
 
-/// The lines that a range touches. An end at the beginning of a line does not touch it.
+/// Returns the lines that a range touches. A range that ends at the start of a line does not touch that line.
 fn to_line_span(range: Range, field: &str) -> Result<Span, RequestError> {
     if range.end < range.start {
         return Err(RequestError::invalid_param(
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_blocks_are_read() {
+    fn text_and_blocks_are_parsed() {
         let range = json!({"start": {"line": 4, "character": 2}, "end": {"line": 6, "character": 0}});
         let parts = read(json!([
             {"type": "text", "text": "look"},
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_wrong_field() {
         let backward = json!({"start": {"line": 4, "character": 2}, "end": {"line": 4, "character": 1}});
         for (prompt, says) in [
             (json!(" \n"), "prompt: must not be empty"),

@@ -1,4 +1,4 @@
-//! Approvals and grants.
+//! Methods for approvals, limits, questions and grants.
 
 use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
@@ -113,6 +113,7 @@ impl Service {
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
         let params: RevokeGrantParams = self.parse_params(params)?;
         let store = &self.state.sessions.services().store;
+        // A live session must drop the grant first: until then it would still allow calls.
         let live = self.state.sessions.revoke_grant(&params.grant_id).await;
         if !live
             && !store
@@ -133,7 +134,7 @@ impl Service {
     }
 }
 
-/// A session's open limits and questions as they were asked, without those that are answered.
+/// Returns a session's open limits and questions as they were requested, without the answered ones.
 pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
     let unanswered = snapshot.unanswered_inquiries();
     unanswered
@@ -141,7 +142,7 @@ pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
         .collect()
 }
 
-/// Limits and questions, each in their order.
+/// Splits inquiries into limits and questions; each list keeps its order.
 pub(super) fn split_by_kind(
     open: Vec<OpenOnWire>,
 ) -> (
@@ -158,7 +159,7 @@ pub(super) fn split_by_kind(
     (limits, questions)
 }
 
-/// A session's open questions as they were asked, without those that are decided and wait for a resume.
+/// Returns a session's open approvals as they were requested, without those decided and waiting for a resume.
 pub(super) fn open_approvals(snapshot: &SessionSnapshot) -> Vec<ApprovalRequestedNotification> {
     let undecided = snapshot.undecided_approvals();
     undecided

@@ -1,4 +1,4 @@
-//! What can be looked at: models, tools, kept content, metrics, configuration.
+//! Read-only methods: models, agents, commands, tools, kept content, metrics; also circuits and the configuration.
 
 use std::collections::BTreeMap;
 
@@ -71,6 +71,7 @@ impl Service {
             .values()
             .map(|agent| to_wire::agent_info(agent, &tools, current.as_deref()))
             .collect();
+        // A stable sort of names in order: `default` first, the others by name.
         agents.sort_by_key(|agent| agent.name != "default");
         Ok(ListAgentsResult { agents })
     }
@@ -155,6 +156,7 @@ impl Service {
                     .await;
                 let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
                 Ok(ReadContentResult {
+                    // Kept content is raw output: a terminal must not obey it (R-SEC).
                     text: crate::base::text::strip_control_characters(&kept.text).into_owned(),
                     next_offset: (kept.next < kept.total).then_some(kept.next),
                     bytes: kept.total,
@@ -219,6 +221,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
+        // Parsed only to refuse params of the wrong form.
         let _: ReloadConfigParams = self.parse_params(params)?;
         let problems = self.state.reload_config();
         Ok(ReloadConfigResult {

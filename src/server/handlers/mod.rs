@@ -1,4 +1,6 @@
-//! The `agent/*` methods, by resource. Each converts, posts, waits, converts back.
+//! The `agent/*` methods, by resource. Each converts its params, posts a command, waits, and converts the result.
+//!
+//! Handlers know no session internals: errors come from [`super::error`], shapes from `from_wire` and `to_wire`.
 
 mod approvals;
 mod info;
@@ -20,14 +22,15 @@ use crate::session::{CommandError, SessionCommand};
 use crate::store::StoreError;
 
 impl Service {
-    /// Reads params. Keys in them stay out of everything that is made of them: a key that a person types or pastes
-    /// goes to no model and into no store (I15).
+    /// Parses params and removes known keys from all their strings.
+    ///
+    /// A key that the user types or pastes must reach no model and no store (I15).
     fn parse_params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
         remove_keys(&self.state.sessions.services().redactor, &mut params);
         Ok(from_wire::parse_params(params)?)
     }
 
-    /// Posts a command, at once, and waits for its answer.
+    /// Posts a command before the first await, then waits for the session's answer.
     async fn ask_session<T>(
         &self,
         session: &SessionId,
@@ -53,7 +56,7 @@ fn remove_keys(redactor: &Redactor, value: &mut Value) {
     }
 }
 
-/// What a session refuses, as the client is told.
+/// Converts a session's refusal for the client.
 fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
     let session = session.clone();
     match refused {
@@ -88,7 +91,7 @@ fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
     }
 }
 
-/// What the store could not do, as the client is told.
+/// Converts a store error for the client.
 fn store_failed(error: StoreError) -> RequestError {
     match error {
         StoreError::BadCursor(_) => RequestError::invalid_param("cursor", error.to_string()),

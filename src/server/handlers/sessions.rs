@@ -1,4 +1,4 @@
-//! Sessions: new, listed, loaded, renamed, deleted; their mode and model.
+//! Session methods: new, list, load, rename, fork, export, delete and revert, and a session's mode and model.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::store::{
 };
 use crate::transport::outbox::Outgoing;
 
-/// How long a new session waits for what was written before it.
+/// Time that a new session waits for earlier writes to reach the disk.
 const WRITTEN: Duration = Duration::from_secs(1);
 
 impl Service {
@@ -41,6 +41,7 @@ impl Service {
             return Err(invalid_param("cwd", format!("{} is not a folder", cwd.display())));
         }
         let folder = self.state.folder_of(&cwd);
+        // Trust comes first: it decides which settings of the folder apply.
         self.state.learn_trust(&folder).await;
         self.state.tell_problems(&folder);
         if let Some(agent) = &params.agent {
@@ -63,11 +64,13 @@ impl Service {
         if let Some(model) = &chosen.model {
             self.check_model(&info, model).await?;
         }
+        // A remembered model is checked there, and causes a warning instead of an error.
         let choice = if params.remembered {
             self.with_last_choice(&info, chosen.clone()).await
         } else {
             chosen.clone()
         };
+        // Only the user's own choice is remembered, not the values filled in from the last one.
         self.state.sessions.remember_choice(&info, chosen);
         let (model, effort) = (choice.model.clone(), choice.effort.clone());
         let (id, mode) = self.state.sessions.create_session(info, choice);
@@ -80,17 +83,17 @@ impl Service {
         })
     }
 
-    /// Refuses a name that cannot be a model; asks the provider for its list where that decides.
+    /// Refuses a name that cannot be a model. Queries the provider's list if that decides.
     async fn check_model(&self, info: &session::SessionInfo, model: &str) -> Result<()> {
         let models = self.state.configured.folder_config(&info.folder).models.clone();
         let checked = models.check_model(info.agent.as_deref(), model).await;
         Ok(checked.map_err(RequestError::UnknownModel)?)
     }
 
-    /// `chosen`, with what the person chose last in this folder where nothing is chosen.
+    /// Fills the gaps of `chosen` with the last choice in this folder.
     async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
         let store = &self.state.sessions.services().store;
-        // What was chosen a moment ago may be on its way to the disk, which may take its time.
+        // A recent choice may still be on its way to a slow disk.
         let _ = tokio::time::timeout(WRITTEN, store.writes.flush_writes()).await;
         let folder = info.folder.display().to_string();
         let last = store
@@ -110,7 +113,7 @@ impl Service {
         }
     }
 
-    /// The model that was chosen last, if it can still be asked.
+    /// Returns the last chosen model if it is still available; otherwise warns the user.
     fn last_model(&self, info: &session::SessionInfo, model: Option<String>) -> Option<String> {
         let model = model?;
         let models = self.state.configured.folder_config(&info.folder).models.clone();
@@ -165,13 +168,14 @@ impl Service {
         let id = session_param(&params.session_id);
         let store = &self.state.sessions.services().store;
         if let Some(row) = store.reader.read_session(&id).await.map_err(store_failed)? {
+            // Trust comes first: it decides which settings the session loads.
             self.state.learn_trust(row.folder.as_ref()).await;
         }
         let read_only = params.read_only;
         let loaded = self
             .ask_session(&id, |reply| SessionCommand::Load { read_only, reply })
             .await?;
-        // The store ends with the server; then what it has is what there is.
+        // An error means that the store ended with the server: then the stored events are all there are.
         let _ = loaded.passed.await;
         let page = read_page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
         self.warn_skipped(&id, loaded.skipped, &page.skipped);
@@ -201,7 +205,7 @@ impl Service {
         })
     }
 
-    /// Tells once for a load what could not be read. It is no event of the session: it is so at every load.
+    /// Reports unreadable records once per load. It is not an event of the session, because each load finds them again.
     fn warn_skipped(&self, session: &SessionId, mut skipped: Vec<Skipped>, page: &[Skipped]) {
         let more = page.iter().filter(|record| !skipped.contains(record));
         let more: Vec<Skipped> = more.cloned().collect();
@@ -242,12 +246,13 @@ impl Service {
     pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
         let params: ExportSessionParams = self.parse_params(params)?;
         let id = session_param(&params.session_id);
+        // Read-only needs no lock, so it also exports a session that another server has open.
         let load = |reply| SessionCommand::Load {
             read_only: true,
             reply,
         };
         let loaded = self.ask_session(&id, load).await?;
-        // The store ends with the server; then what it has is what there is.
+        // An error means that the store ended with the server: then the stored events are all there are.
         let _ = loaded.passed.await;
         let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
         let store = &self.state.sessions.services().store;
@@ -259,7 +264,7 @@ impl Service {
                 export.add_event(&id, stored);
             }
         }
-        // What is only in memory would be missing, and nobody would see it.
+        // Events that exist only in memory would be missing without notice.
         if last < loaded.snapshot.seq && store.writes.health() != StoreHealth::Ok {
             return Err(store_failed(StoreError::NotWritable).into());
         }
@@ -322,6 +327,7 @@ impl Service {
                     reply,
                 })
         };
+        // The query of a provider's list takes a while, so it runs here and not in the session.
         let done = match set(model.clone()).await {
             Err(CommandError::NeedsModelList(info)) => {
                 self.check_model(&info, &model).await?;
@@ -334,7 +340,7 @@ impl Service {
     }
 }
 
-/// The page that was asked for, of the events up to `last`: what came since is sent as notifications.
+/// Reads the requested page, up to event `last`. Later events are sent as notifications.
 async fn read_page(
     reader: &crate::store::StoreReader,
     id: &SessionId,

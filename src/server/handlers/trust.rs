@@ -1,4 +1,4 @@
-//! Trust of folders: what it would activate, and a person's word on it.
+//! Trust methods: what trust of a folder would activate, and the user's decision about it.
 
 use std::path::Path;
 
@@ -42,6 +42,7 @@ impl Service {
                     .iter()
                     .any(|known| known.provider == provider && known.to == to)
             };
+            // Only redirects that the user could see count: the files may have changed since `agent/describeTrust`.
             if let Some(unknown) = accepted.iter().find(|one| !is_described(&one.provider, &one.to)) {
                 let problem = format!(
                     "the folder no longer redirects {:?} there; call agent/describeTrust again",

@@ -1,4 +1,4 @@
-//! Prompts, steers, resumes, compactions, cancels.
+//! Methods that start, steer, queue, resume, compact or cancel turns.
 
 use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
@@ -20,6 +20,7 @@ impl Service {
     pub(in crate::server) async fn run_prompt(&self, params: Value) -> Result<PromptResult> {
         let params: PromptParams = self.parse_params(params)?;
         let session = session_param(&params.session_id);
+        // Before the first await, so that prompts keep their order.
         let content = documents::load_prompt_content(&self.state, params.prompt)?;
         let handle = self
             .ask_session(&session, |reply| SessionCommand::Prompt { content, reply })
@@ -92,7 +93,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn cancel_turn(&self, params: Value) {
-        // A notification has no answer: what is wrong with it is for the log.
+        // A notification has no answer, so a problem with it goes to the log.
         let params: CancelNotification = match from_wire::parse_params(params) {
             Ok(params) => params,
             Err(error) => return tracing::warn!(%error, "agent/cancel was not understood"),
@@ -102,15 +103,17 @@ impl Service {
         self.state.sessions.cancel_turn(&session, turn.as_ref());
     }
 
-    /// Follows a turn to its end; `$/cancelRequest` cancels it and is answered with its result (R-WIRE).
+    /// Follows a turn to its end. `$/cancelRequest` cancels the turn, and the answer carries its result (R-WIRE).
     async fn follow_turn(&self, session: SessionId, handle: TurnHandle) -> Result<PromptResult> {
         let turn = handle.turn.clone();
         let cancelled = cancel_token();
         let mut outcome = std::pin::pin!(handle.wait_for_outcome());
         tokio::select! { biased;
+            // A turn that has ended gets its normal answer, even if a cancel arrives at the same time.
             ended = &mut outcome => return Ok(to_prompt_result(ended)?),
             () = cancelled.cancelled() => {}
         }
+        // The server is ending: the turn was interrupted, not cancelled by the user, so its result is a normal answer.
         if self.state.ending.is_cancelled() {
             return Ok(to_prompt_result(outcome.await)?);
         }

@@ -1,4 +1,4 @@
-//! What turns changed of files.
+//! Converts the file changes of turns, and the result of a revert.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::protocol::{
 };
 use crate::session::RevertReply;
 
-/// Diffs of one notification together, as JSON, in bytes.
+/// Bytes of escaped JSON that all diffs of one notification may take.
 const DIFFS: usize = 160 << 10;
 
-/// A turn's changes. Diffs that have no room are left out: the files tell the same.
+/// Converts a turn's changes. Diffs without room are left out, because the files themselves show the same.
 pub(super) fn turn_diff(
     header: EventHeader,
     diff: &TurnDiff,
@@ -54,7 +54,7 @@ pub(super) fn turn_diff(
     }
 }
 
-/// What became of files that were to be put back.
+/// Converts the result of a revert or a redo.
 pub fn to_revert_result(reply: &RevertReply) -> RevertResult {
     let file = |(path, shown, what): &(String, String, domain::ChangeKind)| RevertedFile {
         path: shown.clone(),

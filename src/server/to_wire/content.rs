@@ -1,7 +1,8 @@
-//! References to what was cut, and finding it again for `agent/readContent`.
+//! References to cut texts, and their resolution for `agent/readContent`.
 //!
-//! `e:<seq>:<path>` is a field of an event, `c:<name>` is content that a session keeps aside. The texts
-//! are the ones that are shown, so that offsets are those of the field that was cut.
+//! `e:<seq>:<path>` is a field of an event; `c:<name>` is content that a session keeps in a file.
+//!
+//! Invariant: the resolved text is exactly the shown one, so that offsets match those of the cut field.
 
 use std::borrow::Cow;
 
@@ -13,28 +14,28 @@ use crate::base::text::{reveal_hidden_characters, strip_control_characters};
 use crate::domain::{Answers, Block, Event, InquiryReply, PlanItem, RequestSubject};
 use crate::protocol::ReadContentResult;
 
-/// How much is read when the client does not say, in bytes.
+/// Bytes that `agent/readContent` returns by default.
 pub const DEFAULT_LIMIT: u64 = 64 * 1024;
 
-/// How much is read at most, in bytes.
+/// Bytes that `agent/readContent` returns at most.
 pub const MAX_LIMIT: u64 = 1024 * 1024;
 
-/// What a reference points at.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPointer {
     /// A field of an event; [`extract_field`] reads it.
     Event {
-        /// The event's number.
+        /// Number of the event.
         seq: u64,
-        /// The field's path.
+        /// Path of the field.
         path: String,
     },
-    /// Content kept aside under this name; [`kept_piece`] shows what was read.
+    /// Content kept in a file of this name, which the store reads.
     Kept(String),
 }
 
 impl ContentPointer {
-    /// Reads a reference; none when it is not one of ours.
+    /// Parses a reference; returns `None` for a foreign one.
     pub fn parse(reference: &str) -> Option<Self> {
         if let Some(name) = reference.strip_prefix("c:") {
             return Some(Self::Kept(name.to_owned()));
@@ -47,7 +48,7 @@ impl ContentPointer {
     }
 }
 
-/// The whole of a field that was cut; none when the event has no such field.
+/// Returns the whole text of a cut field, or `None` if the event has no such field.
 pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
     match event {
         Event::TurnEnded(end) => match split(path) {
@@ -121,22 +122,22 @@ pub fn extract_field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
     }
 }
 
-/// What a call would run or reach, readable: its command line or its address. None for other calls.
+/// Returns what a call would run or reach, readable: its command line or its URL. `None` for other calls.
 pub(super) fn shown_subject(input: &Value) -> Option<Cow<'_, str>> {
     let subject = input.get("command").or_else(|| input.get("url"))?;
     subject.as_str().map(reveal_hidden_characters)
 }
 
-/// The answers to a question as JSON.
+/// Encodes the answers to a question as JSON.
 pub(super) fn to_answers_json(answers: &Answers) -> String {
     to_json(answers)
 }
 
-/// A piece of a text: at most `limit` bytes from `offset` on, moved to whole characters.
+/// Returns a piece of a text: at most `limit` bytes from `offset`, aligned to whole characters.
 pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
     let start = whole.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // A limit below one character's length must still get on.
+    // A limit shorter than one character must still make progress.
     let mut end = whole.floor_char_boundary(start.saturating_add(limit));
     if end == start {
         end = whole.ceil_char_boundary(start.saturating_add(1).min(whole.len()));
@@ -148,11 +149,13 @@ pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
     }
 }
 
-/// A piece of content kept aside: `raw` was read from `offset` on, of `bytes` in all. Bytes that are no
-/// UTF-8 are replaced, and what a terminal would obey is taken out.
+/// Returns a piece of kept content: `raw` was read from `offset`, out of `bytes` in total.
+///
+/// Bytes that are not UTF-8 are replaced, and control characters that a terminal would obey are removed.
 pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
     let at_end = offset + raw.len() as u64 >= bytes;
     let mut used = raw.len();
+    // A character that the end of the piece cuts is left for the next piece.
     if !at_end && let Some(open) = open_character(raw) {
         used -= open;
     }
@@ -164,7 +167,7 @@ pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
     }
 }
 
-/// How many bytes at the end begin a character that does not end there.
+/// Returns the number of bytes at the end that begin an incomplete character.
 fn open_character(raw: &[u8]) -> Option<usize> {
     let (back, first) = raw
         .iter()
@@ -178,16 +181,16 @@ fn open_character(raw: &[u8]) -> Option<usize> {
         0xf0.. => 4,
         _ => 1,
     };
-    // A read of nothing but the open character gives it up as broken rather than standing still.
+    // If there is nothing but the incomplete character, it counts as broken, so that the reader makes progress.
     (back + 1 < length && back + 1 < raw.len()).then_some(back + 1)
 }
 
-/// Text from a tool as it is shown.
+/// Makes a tool's text safe to show.
 pub(super) fn sanitize_output(text: &str) -> Cow<'_, str> {
     strip_control_characters(text)
 }
 
-/// A change as it is shown: nothing of it may hide.
+/// Makes a change fit to show: reveals hidden characters.
 pub(super) fn shown_change(diff: &str) -> Cow<'_, str> {
     reveal_hidden_characters(diff)
 }
@@ -200,7 +203,7 @@ pub(super) fn kept_reference(name: &str) -> String {
     format!("c:{name}")
 }
 
-/// The path of the field `name` of the object at `parent`.
+/// Returns the path of the field `name` of the object at `parent`.
 pub(super) fn path(parent: &str, name: &str) -> String {
     if parent.is_empty() {
         name.to_owned()
@@ -209,7 +212,7 @@ pub(super) fn path(parent: &str, name: &str) -> String {
     }
 }
 
-/// All unused steers, as a JSON array.
+/// Encodes all unused steers as a JSON array.
 pub(super) fn to_steers_json(steers: &[Vec<Block>]) -> String {
     let steers: Vec<_> = steers
         .iter()
@@ -218,7 +221,7 @@ pub(super) fn to_steers_json(steers: &[Vec<Block>]) -> String {
     to_json(&steers)
 }
 
-/// The whole plan, as a JSON array.
+/// Encodes the whole plan as a JSON array.
 pub(super) fn to_plan_json(items: &[PlanItem]) -> String {
     let mut cutter = FieldBudget::new_unlimited();
     let items: Vec<_> = items
@@ -259,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_read_back() {
+    fn references_are_parsed() {
         assert_eq!(
             ContentPointer::parse("e:12:content/0/text"),
             Some(ContentPointer::Event {
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_join_to_the_whole() {
+    fn pieces_join_to_the_whole_text() {
         let whole = "aé€😀".repeat(7);
         for limit in 1..9 {
             let (mut joined, mut offset) = (String::new(), Some(0));
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_pieces_join_to_the_whole() {
+    fn kept_pieces_join_to_the_whole_content() {
         let whole = "aé€😀".repeat(7).into_bytes();
         for limit in 1..9 {
             let (mut joined, mut offset) = (String::new(), Some(0));

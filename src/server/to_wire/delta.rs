@@ -1,47 +1,43 @@
-//! Deltas as bytes that can be merged: a head up to the opening quote of `text`, the escaped text, a tail
-//! that never changes. Two deltas of one item merge by appending the second's text to the first's
-//! (R-WIRE-3); the offset that stands in the first head stays right.
+//! Deltas as bytes that can be merged: a head up to the opening quote of `text`, the escaped text, and a constant tail.
+//!
+//! Two deltas of one item merge by appending the second text to the first (R-WIRE-3). The offset in the first head
+//! stays valid. A test holds the bytes equal to those of the wire types.
 
 use crate::base::text::prefix_within;
 use crate::domain::{Delta, Envelope, MessageId, ToolCallId};
 use crate::protocol::table::method;
 
-/// What stands behind the text.
+/// The bytes after the text.
 pub const TAIL: &[u8] = b"\"}}";
 
-/// How long the escaped text of one delta gets at most, in bytes. A longer delta becomes several; merging
-/// should stop here too.
+/// Longest escaped text of one delta, in bytes. A longer delta is split; merging should stop here too.
 pub const MAX_TEXT: usize = 64 * 1024;
 
-/// How much of a tool's name is carried, in bytes: models make names up.
+/// Bytes of a tool's name that are sent at most: models make names up.
 pub(super) const MAX_NAME: usize = 1024;
 
-/// Which deltas may merge: those of one kind and one item.
+/// Identifies deltas that may merge: those of one kind and one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaKey {
-    /// Text of a message.
     Text(MessageId),
-    /// Reasoning of a message.
     Reasoning(MessageId),
-    /// Input of a tool call.
     ToolInput(ToolCallId),
-    /// Output of a tool call.
     ToolOutput(ToolCallId),
 }
 
-/// A delta's frame in pieces; the body is `head`, `text`, [`TAIL`].
+/// A delta's frame in pieces. The body is `head`, `text` and [`TAIL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeltaFrame {
-    /// What it may merge with.
+    /// Frames of the same key may merge.
     pub key: DeltaKey,
     /// The body up to and including the opening quote of the text.
     pub head: Vec<u8>,
-    /// The text, escaped.
+    /// The escaped text.
     pub text: Vec<u8>,
 }
 
 impl DeltaFrame {
-    /// The body of the frame.
+    /// Joins the pieces to the body of the frame.
     pub fn into_body(mut self) -> Vec<u8> {
         self.head.reserve(self.text.len() + TAIL.len());
         self.head.extend_from_slice(&self.text);
@@ -50,7 +46,7 @@ impl DeltaFrame {
     }
 }
 
-/// The frames of a delta: one, or several when it is longer than [`MAX_TEXT`].
+/// Encodes a delta: one frame, or several if it is longer than [`MAX_TEXT`].
 pub fn to_frames(envelope: &Envelope, delta: &Delta) -> Vec<DeltaFrame> {
     let mut frames = Vec::with_capacity(1);
     let (mut rest, mut done) = (delta.text(), 0);
@@ -79,8 +75,9 @@ fn to_delta_key(delta: &Delta) -> DeltaKey {
     }
 }
 
-/// The head of the piece that begins `done` bytes into the delta. The fields stand in the order of the
-/// wire types, which end with `text`; a test holds the two together.
+/// Builds the head of the piece that starts `done` bytes into the delta.
+///
+/// The fields have the order of the wire types, which end with `text`; a test holds the two together.
 fn build_head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
     let method = match delta {
         Delta::Text { .. } => method::TEXT_DELTA,
@@ -119,7 +116,7 @@ fn build_head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
     head
 }
 
-/// Ends the string before and begins the next field's.
+/// Ends the previous string and starts the next field.
 fn start_field(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(b"\",\"");
     out.extend_from_slice(name.as_bytes());
@@ -127,20 +124,21 @@ fn start_field(out: &mut Vec<u8>, name: &str, value: &str) {
     escape_json(out, value);
 }
 
-/// Appends `text` as it stands inside a JSON string, the quotes left out; the same bytes as serde_json's.
+/// Appends `text` as it appears inside a JSON string, without the quotes. Equals the bytes of serde_json.
 pub fn escape_json(out: &mut Vec<u8>, text: &str) {
     escape_up_to(out, text, usize::MAX);
 }
 
-/// Appends as much of the escaped `text` as fits in `room` bytes, at whole characters but at least one;
-/// tells how many bytes of `text` that were.
+/// Appends as much of the escaped `text` as fits into `room` bytes: whole characters, but at least one.
+///
+/// Returns the number of bytes of `text` that were used.
 fn escape_up_to(out: &mut Vec<u8>, text: &str, room: usize) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();
     let limit = out.len().saturating_add(room);
     let mut at = 0;
     while at < bytes.len() {
-        // What needs no escape goes over in one piece.
+        // Text that needs no escape is copied in one piece.
         let plain = bytes[at..]
             .iter()
             .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))
@@ -158,6 +156,7 @@ fn escape_up_to(out: &mut Vec<u8>, text: &str, room: usize) -> usize {
         let Some(&byte) = bytes.get(at) else {
             break;
         };
+        // The longest escape takes 6 bytes.
         if at > 0 && limit.saturating_sub(out.len()) < 6 {
             return at;
         }
@@ -226,9 +225,9 @@ mod tests {
     }
 
     proptest! {
-        /// The frame in pieces is the frame that the wire types give, byte for byte.
+        /// The joined pieces equal the frame of the wire types, byte for byte.
         #[test]
-        fn pieces_equal_the_whole(text in ".*|[\\x00-\\x7f]*", offset in any::<u64>()) {
+        fn the_joined_pieces_equal_the_wire_types_frame(text in ".*|[\\x00-\\x7f]*", offset in any::<u64>()) {
             for delta in deltas(&text, offset) {
                 let envelope = envelope(delta.clone());
                 let mut frames = to_frames(&envelope, &delta);
@@ -238,9 +237,9 @@ mod tests {
             }
         }
 
-        /// Appending the text of later deltas to the first gives the delta of the joined text.
+        /// Appending the text of later deltas to the first yields the delta of the joined text.
         #[test]
-        fn merging_is_appending(texts in prop::collection::vec("\\PC*|[\\x00-\\x7f]*", 1..6)) {
+        fn merging_deltas_appends_their_texts(texts in prop::collection::vec("\\PC*|[\\x00-\\x7f]*", 1..6)) {
             let whole = texts.concat();
             let (mut merged, mut offset) = (None::<DeltaFrame>, 0);
             for text in &texts {
@@ -257,7 +256,7 @@ mod tests {
             prop_assert_eq!(merged.unwrap().into_body(), expected);
         }
 
-        /// A text cut at any room loses nothing and never splits a character.
+        /// A text cut at any size loses nothing, and no character is split.
         #[test]
         fn escaping_in_pieces_loses_nothing(text in ".{0,40}|[\\x00-\\x7f]{0,40}", room in 1_usize..20) {
             let (mut joined, mut rest) = (Vec::new(), text.as_str());

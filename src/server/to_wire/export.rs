@@ -1,4 +1,4 @@
-//! A session as one text: Markdown for people, JSON for programs.
+//! Exports a session as one text: Markdown for people, JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -11,19 +11,19 @@ use crate::domain::{Block, Envelope, Event, Message, Role, SessionId, ToolCallUp
 use crate::protocol::{ExportFormat, SessionState};
 use crate::store::StoredEvent;
 
-/// Characters of a tool's output that Markdown shows.
+/// Characters of a tool's output that the Markdown shows.
 const OUTPUT: usize = 2_000;
 
 /// An export that grows event by event.
 pub enum Export {
-    /// For people.
+    /// Text for people.
     Markdown(String),
-    /// For programs: the session, the events.
+    /// For programs: the session's state and its events.
     Json(Value, Vec<Value>),
 }
 
 impl Export {
-    /// Of a session that stands so.
+    /// Starts the export of a session with this state.
     pub fn new(format: ExportFormat, session: &SessionId, state: &SessionState) -> Self {
         match format {
             ExportFormat::Json => {
@@ -32,6 +32,7 @@ impl Export {
                 Self::Json(told, Vec::new())
             }
             ExportFormat::Markdown => {
+                // Results of `write!` are ignored below: writing into a `String` cannot fail.
                 let title = state.title.as_deref().unwrap_or("(no prompt yet)");
                 let mut out = format!("# {}\n\n", one_line(title, 200));
                 let _ = writeln!(out, "- session: `{session}`\n- folder: `{}`", state.cwd);
@@ -46,7 +47,7 @@ impl Export {
         }
     }
 
-    /// Adds the next event.
+    /// Appends the next event.
     pub fn add_event(&mut self, session: &SessionId, stored: &StoredEvent) {
         match self {
             Self::Json(_, events) => events.push(to_value(&whole_record(&Envelope {
@@ -59,7 +60,9 @@ impl Export {
                 in_page: false,
             }))),
             Self::Markdown(out) => match &stored.event {
+                // Hidden messages are for the model only.
                 Event::Message(said) if !said.hidden => write_message(out, said),
+                // Earlier updates of the call have no output.
                 Event::ToolCall(update) if update.status.is_final() => tool_call(out, update),
                 Event::TurnEnded(end) => turn_ended(out, end),
                 _ => {}
@@ -67,7 +70,7 @@ impl Export {
         }
     }
 
-    /// The text.
+    /// Finishes the export.
     pub fn into_text(self) -> String {
         match self {
             Self::Markdown(out) => out,
@@ -80,7 +83,7 @@ fn write_message(out: &mut String, message: &Message) {
     let who = match message.role {
         Role::User => "You",
         Role::Assistant => "Agent",
-        // What a tool gave stands with its call.
+        // The output of a tool appears with its call.
         Role::Tool => return,
     };
     let mut said = String::new();
@@ -137,7 +140,7 @@ fn turn_ended(out: &mut String, end: &TurnEnd) {
     }
 }
 
-/// A block of code whose fence is longer than any within.
+/// Writes a code block. Its fence is longer than any run of backticks in the text, so the text cannot close it.
 fn write_fenced_block(out: &mut String, language: &str, text: &str) {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(3.max(longest + 1));
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn a_fence_is_longer_than_any_in_its_text() {
         let mut out = String::new();
         write_fenced_block(&mut out, "md", "a ```` b");
         assert_eq!(out, "\n`````md\na ```` b\n`````\n");

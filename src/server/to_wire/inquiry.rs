@@ -1,4 +1,4 @@
-//! Inquiries as limits and questions on the wire.
+//! Converts inquiries to limits and questions.
 
 use super::content::to_answers_json as answers_text;
 use super::truncate::FieldBudget;
@@ -8,15 +8,13 @@ use crate::domain::{
 };
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
-/// An open inquiry as it was asked, for `agent/listApprovals` and `agent/loadSession`.
+/// An open inquiry as it was requested, for `agent/listApprovals` and `agent/loadSession`.
 pub enum OpenOnWire {
-    /// A limit.
     Limit(wire::LimitRequestedNotification),
-    /// A question.
     Question(wire::QuestionRequestedNotification),
 }
 
-/// An open inquiry as it was asked.
+/// Converts an open inquiry as it was requested.
 pub fn open_inquiry(session: &SessionId, open: &OpenInquiry) -> OpenOnWire {
     let header = EventHeader {
         session_id: session.to_string(),
@@ -175,7 +173,7 @@ fn to_answers(
     cut.into_iter().collect()
 }
 
-/// US dollars, or a number.
+/// Converts an amount: US dollars for a money limit, otherwise a plain number.
 fn to_amount(limit: LimitName, amount: u64) -> f64 {
     if limit.is_money() {
         Cost(amount).to_usd()

@@ -1,4 +1,4 @@
-//! Messages, their blocks, and the question of an approval.
+//! Converts messages, their blocks, and the request of an approval.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::protocol::{
     ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, MoreFields,
 };
 
-/// Blocks, whole.
+/// Converts blocks uncut.
 pub fn to_message_blocks(blocks: &[Block]) -> Vec<MessageBlock> {
     let mut cutter = FieldBudget::new_unlimited();
     blocks
@@ -18,7 +18,7 @@ pub fn to_message_blocks(blocks: &[Block]) -> Vec<MessageBlock> {
         .collect()
 }
 
-/// An open question, for `agent/listApprovals` and `agent/loadSession`: just as it was asked.
+/// Converts an open approval for `agent/listApprovals` and `agent/loadSession`, exactly as it was requested.
 pub fn open_approval(session: &SessionId, open: &OpenApproval) -> ApprovalRequestedNotification {
     let header = EventHeader {
         session_id: session.to_string(),
@@ -29,7 +29,7 @@ pub fn open_approval(session: &SessionId, open: &OpenApproval) -> ApprovalReques
     approval_requested(header, &open.approval)
 }
 
-/// The question of an approval as it is asked.
+/// Converts the request of an approval. A budget of its own cuts it the same way wherever it is shown.
 pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> ApprovalRequestedNotification {
     let mut cutter = FieldBudget::new(header.seq);
     let mut more = MoreFields::new();
@@ -42,7 +42,7 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         cwd: cutter.fit_line(&approval.cwd),
         risk: approval.risk.into(),
         why: cutter.fit_line(&approval.why),
-        // A person must see the rule whole, or not be offered it.
+        // The user must see the whole rule, or it is not offered.
         rule: (approval.rule.as_ref())
             .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
@@ -58,7 +58,7 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
     }
 }
 
-/// The options of a command that change what it does.
+/// Returns the options of a command that change what it does.
 fn call_options(input: &Value) -> Vec<String> {
     let mut options = Vec::new();
     if input.get("command").is_none() {
@@ -95,7 +95,7 @@ pub(super) fn to_message_notification(
     }
 }
 
-/// As many blocks as there is room for, each cut; `path` is that of the list.
+/// Converts as many blocks as fit, each cut. `path` is the path of the list.
 pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget) -> Vec<MessageBlock> {
     cutter.fit_list(blocks, |cutter, index, block| {
         self::to_message_block(block, &format!("{path}/{index}"), cutter)
@@ -125,7 +125,7 @@ fn to_message_block(block: &Block, path: &str, cutter: &mut FieldBudget) -> Mess
             text: cutter.text(path, "text", text, &mut more),
             more,
         },
-        // Opaque reasoning and signatures are for the provider alone.
+        // Opaque reasoning and signatures are meant for the provider alone.
         Block::Reasoning { redacted: true, .. } => MessageBlock::Reasoning {
             text: String::new(),
             more,
@@ -134,7 +134,7 @@ fn to_message_block(block: &Block, path: &str, cutter: &mut FieldBudget) -> Mess
             text: cutter.text(path, "text", text, &mut more),
             more,
         },
-        // What a provider attached to its call is for the provider alone.
+        // Data that a provider attached to its call is meant for the provider alone.
         Block::ToolUse { id, name, input, .. } => MessageBlock::ToolUse {
             tool_call_id: id.to_string(),
             name: cutter.fit_line(name),

@@ -1,9 +1,9 @@
-//! From the domain to the wire: exhaustive matches, so that a new event or variant does not compile until
-//! its wire shape is decided.
+//! Converts from the domain to the wire. The matches are exhaustive, so that a new event or variant does not compile
+//! until its wire shape is decided.
 //!
-//! Long fields are cut here and nowhere else (R-WIRE-3): [`truncate`] shortens and writes the reference,
-//! [`content`] finds the whole again for that reference. Deltas have a second form in [`delta`], bytes
-//! that the outbox merges by appending.
+//! Invariant: only this module cuts long fields (R-WIRE-3). [`truncate`] shortens a field and writes the reference;
+//! [`content`] finds the whole text for that reference. Deltas also have a second form in [`delta`]: bytes that the
+//! outbox merges by appending. Knows no sessions and reads no disk.
 
 mod checkpoint;
 pub mod content;
@@ -36,7 +36,7 @@ use crate::domain::{
 };
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
-/// An event as its notification. A delta is carried whole here; what goes out are its [`delta::to_frames`].
+/// Converts an event to its notification. Deltas are sent as [`delta::to_frames`] instead.
 pub fn to_notification(envelope: &Envelope) -> ServerNotification {
     let seq = envelope.seq.unwrap_or_default();
     notification_cut(envelope, FieldBudget::new(seq))
@@ -52,7 +52,7 @@ fn notification_cut(envelope: &Envelope, cutter: FieldBudget) -> ServerNotificat
     }
 }
 
-/// `parent`: the call that delegated to the sub-agent of which it tells.
+/// Converts an event. `parent` is the call that delegated to the sub-agent which the event is about.
 fn to_event_notification(
     header: EventHeader,
     event: &Event,
@@ -270,13 +270,13 @@ fn to_event_notification(
             }
             .into()
         }
-        // Never nested itself; the outer one would be as good.
+        // A nested event is never nested itself; if it were, the outer parent would be as good.
         Event::Nested(nested) => self::to_event_notification(header, &nested.event, parent, cutter),
         Event::Delta(delta) => delta_notification(header, delta),
     }
 }
 
-/// Files of instructions, as many as a message has room for.
+/// Converts as many instruction files as one message has room for.
 pub fn instruction_files(files: &[InstructionFile]) -> Vec<wire::InstructionFile> {
     FieldBudget::new(0).fit_list(files, |cutter, _, file| instruction_file(file, cutter))
 }
@@ -298,7 +298,7 @@ fn instruction_file(file: &InstructionFile, cutter: &mut FieldBudget) -> wire::I
     }
 }
 
-/// A warning that concerns the server as a whole.
+/// Builds a warning that concerns the whole server.
 pub fn server_warning(code: &str, message: &str) -> ServerNotification {
     let mut cutter = FieldBudget::new(0);
     wire::WarningNotification {
@@ -313,7 +313,7 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
     .into()
 }
 
-/// Warnings that concern the server as a whole and hold (code and message), for `agent/status`.
+/// Converts the current warnings of the whole server (code and message) for `agent/status`.
 pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
     let mut cutter = FieldBudget::new(0);
     let warning = |(code, message): &(&str, String)| wire::ServerWarning {
@@ -323,7 +323,7 @@ pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning
     warnings.iter().map(warning).collect()
 }
 
-/// A stored event, for `agent/loadSession`.
+/// Converts a stored event for `agent/loadSession`.
 pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = to_notification(envelope);
     wire::EventRecord {
@@ -332,7 +332,7 @@ pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
     }
 }
 
-/// The same, nothing of it cut but what a question shows.
+/// Converts a stored event uncut, except for the request of an approval or an inquiry.
 fn whole_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = notification_cut(envelope, FieldBudget::new_unlimited());
     wire::EventRecord {
@@ -341,7 +341,7 @@ fn whole_record(envelope: &Envelope) -> wire::EventRecord {
     }
 }
 
-/// The head of an event.
+/// Builds the header of an event's notification.
 pub fn to_event_header(envelope: &Envelope) -> EventHeader {
     EventHeader {
         session_id: envelope.session.to_string(),
@@ -351,7 +351,7 @@ pub fn to_event_header(envelope: &Envelope) -> EventHeader {
     }
 }
 
-/// A notification as the body of a JSON-RPC frame.
+/// Encodes a notification as the body of a JSON-RPC frame.
 pub fn encode_frame(notification: &ServerNotification) -> Vec<u8> {
     #[derive(Serialize)]
     struct NotificationBody<'a> {

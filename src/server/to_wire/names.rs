@@ -1,4 +1,4 @@
-//! Enums with the same variants on both sides. The matches are exhaustive over the domain's.
+//! Conversions between enums with the same variants on both sides. The matches are exhaustive over the source's.
 
 use crate::domain;
 use crate::protocol as wire;
@@ -61,7 +61,7 @@ from_wire! {
     Decision => DecisionKind { Allow AllowSession AllowAlways Deny }
 }
 
-/// The effort of that name; the domain keeps it as text.
+/// Parses the name of an effort. The domain stores it as text.
 pub fn parse_effort(name: &str) -> Option<wire::Effort> {
     match name {
         "low" => Some(wire::Effort::Low),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_on_the_wire_are_the_domains() {
+    fn names_on_the_wire_equal_the_domains_names() {
         for mode in domain::Mode::ALL {
             assert_eq!(on_wire(wire::Mode::from(mode)), mode.name());
         }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transitions_reason_is_read_back_as_the_same_kind() {
+    fn a_transitions_reason_round_trips_as_the_same_kind() {
         for reason in domain::TerminalReason::ALL {
             let reason = wire::TransitionReason::Terminal((*reason).into());
             let text = serde_json::to_string(&reason).unwrap();

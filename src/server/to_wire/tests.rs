@@ -1,4 +1,4 @@
-//! Golden notifications, and what holds for all of them: never over 256 KiB, and what was cut is found.
+//! Golden notifications, and the properties of all of them: at most 256 KiB, and every cut field can be read whole.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn message(role: Role, content: Vec<Block>) -> Event {
     }))
 }
 
-/// Every event with what its notification carries besides the head.
+/// Every event, with the fields of its notification besides the header.
 fn golden() -> Vec<(Event, &'static str, Value)> {
     let usage = json!({"inputTokens": 1, "outputTokens": 2, "cacheReadTokens": 3, "cacheWriteTokens": 4});
     let spent = |cost: Option<f64>| {
@@ -539,7 +539,7 @@ fn a_frame_is_json_rpc() {
     );
 }
 
-/// Where every cut field of `value` is: what is carried of it, its reference and its length.
+/// Finds each cut field of `value`: the shown part, its reference and its length.
 fn cuts(value: &Value, found: &mut Vec<(Value, String, u64)>) {
     match value {
         Value::Object(fields) => {
@@ -561,7 +561,7 @@ fn cuts(value: &Value, found: &mut Vec<(Value, String, u64)>) {
     }
 }
 
-/// No notification is too long, and all that was cut is found whole by its reference.
+/// Checks that no notification is too long, and that each cut field is found whole by its reference.
 fn check(event: Event) -> usize {
     let envelope = envelope(event);
     let notification = to_notification(&envelope);

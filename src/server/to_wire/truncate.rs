@@ -1,5 +1,7 @@
-//! Shortening: one budget per notification, spent in the order in which its fields are written, so that
-//! none can be longer than 256 KiB whatever comes together in it (R-WIRE-3).
+//! Shortens fields. Each notification has one budget, spent in the order of its fields.
+//!
+//! Invariant: no notification exceeds 256 KiB, whatever it combines (R-WIRE-3). The whole text stays available through
+//! a reference, which [`content`] resolves.
 
 use serde_json::Value;
 
@@ -8,20 +10,20 @@ use crate::base::text::{one_line, prefix_within, strip_control_characters, suffi
 use crate::domain::ToolResult;
 use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, More, MoreFields};
 
-/// What the long fields of one notification may take together, in bytes of escaped JSON. The rest is for
-/// names, numbers and references.
+/// Bytes of escaped JSON that the long fields of one notification may take together. The rest is for names, numbers
+/// and references.
 const BUDGET: usize = MAX_NOTIFICATION - 56 * 1024;
 
-/// The longest line for people, in bytes.
+/// Longest line for the user, in bytes.
 const LINE: usize = 4 * 1024;
 
-/// The longest title, in characters.
+/// Longest title, in characters.
 const TITLE: usize = 300;
 
-/// What an element of a list costs besides its texts.
+/// Bytes that a list element costs besides its texts.
 const ELEMENT: usize = 256;
 
-/// Cuts the fields of one notification.
+/// The remaining budget of one notification.
 pub(super) struct FieldBudget {
     seq: u64,
     left: usize,
@@ -29,7 +31,7 @@ pub(super) struct FieldBudget {
 }
 
 impl FieldBudget {
-    /// For the event of number `seq`.
+    /// Creates the budget of the event with number `seq`.
     pub(super) fn new(seq: u64) -> Self {
         Self {
             seq,
@@ -38,7 +40,7 @@ impl FieldBudget {
         }
     }
 
-    /// Cuts nothing; for what is read back in pieces.
+    /// Creates a budget that cuts nothing, for texts that are read back in pieces.
     pub(super) fn new_unlimited() -> Self {
         Self {
             seq: 0,
@@ -47,8 +49,9 @@ impl FieldBudget {
         }
     }
 
-    /// A text that may be long: its beginning, and where the whole is. `parent` is the path of the object
-    /// that holds the field `name`; empty for the notification itself.
+    /// Fits a long text: keeps its beginning and adds a reference to the whole.
+    ///
+    /// `parent` is the path of the object that holds the field `name`; it is empty for the notification itself.
     pub(super) fn text(&mut self, parent: &str, name: &str, text: &str, more: &mut MoreFields) -> String {
         let head = self.take_prefix(text);
         if head.len() < text.len() {
@@ -60,13 +63,15 @@ impl FieldBudget {
         head.to_owned()
     }
 
-    /// What a tool gave, safe to show: its beginning and its end, and where the whole is.
+    /// Fits a tool's output, made safe to show: keeps its beginning and its end, and adds a reference to the whole.
     pub(super) fn fit_output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
         let text = content::sanitize_output(&result.text);
         let head = self.take_prefix(&text);
+        // The tail comes from the rest, so that it never overlaps with the head.
         let rest = &text[head.len()..];
         let tail = self.take_suffix(rest);
         let mut cut = (!rest.is_empty()).then(|| self.build_reference("output", text.len()));
+        // The tool cut its output before: the kept file is the only whole text.
         if let Some(full) = &result.full {
             cut = Some(More {
                 reference: content::kept_reference(&full.name),
@@ -81,8 +86,10 @@ impl FieldBudget {
         head.to_owned()
     }
 
-    /// A JSON value that may be long: long strings in it are cut so that its other fields can still be
-    /// read; if that does not help, the beginning of its text stands as a string.
+    /// Fits a JSON value.
+    ///
+    /// Long strings in it are cut so that its other fields stay readable. If that is not enough, the beginning of its
+    /// text takes its place as a string.
     pub(super) fn fit_json(
         &mut self,
         parent: &str,
@@ -100,6 +107,7 @@ impl FieldBudget {
             name.to_owned(),
             self.build_reference(&content::path(parent, name), whole.len()),
         );
+        // Shortens in steps, so that as much as possible of the strings stays.
         for longest in [16 * 1024, 4 * 1024, 1024, 256]
             .into_iter()
             .filter(|longest| *longest < room)
@@ -114,8 +122,9 @@ impl FieldBudget {
         Value::String(self.take_prefix(&whole).to_owned())
     }
 
-    /// A line for people; a too long one is cut without a reference.
+    /// Fits a line for the user. A line that is too long is cut without a reference.
     pub(super) fn fit_line(&mut self, text: &str) -> String {
+        // Bounds the work on a huge text; the exact cut follows.
         let begin = prefix_within(text, 2 * LINE);
         let clean = strip_control_characters(begin);
         let head = fitting_prefix(&clean, LINE, self.left);
@@ -127,7 +136,7 @@ impl FieldBudget {
         }
     }
 
-    /// A title: one line.
+    /// Fits a title into one line.
     pub(super) fn fit_title(&mut self, text: &str) -> String {
         self.fit_line(&one_line(
             &strip_control_characters(prefix_within(text, 2 * LINE)),
@@ -135,7 +144,7 @@ impl FieldBudget {
         ))
     }
 
-    /// As many elements of a list as there is room for. What is left out is the caller's to tell.
+    /// Converts as many elements of a list as fit. The caller reports the number left out.
     pub(super) fn fit_list<T, U>(
         &mut self,
         items: &[T],
@@ -152,7 +161,7 @@ impl FieldBudget {
         list
     }
 
-    /// Whether a text of `length` bytes can be carried whole; takes the room for it.
+    /// Reserves room for a text of `length` bytes, if it fits as a whole.
     pub(super) fn take_whole(&mut self, length: usize) -> bool {
         let fits = length <= self.field.min(self.left);
         if fits {
@@ -161,12 +170,12 @@ impl FieldBudget {
         fits
     }
 
-    /// Tells where the whole of a list is, some elements of which were left out.
+    /// Adds a reference to a whole list, some elements of which were left out.
     pub(super) fn add_whole_reference(&self, name: &str, bytes: usize, more: &mut MoreFields) {
         more.insert(name.to_owned(), self.build_reference(name, bytes));
     }
 
-    /// A reference to a field of this event.
+    /// Builds a reference to a field of this event.
     pub(super) fn build_reference(&self, path: &str, bytes: usize) -> More {
         More {
             reference: content::event_reference(self.seq, path),
@@ -191,7 +200,7 @@ impl FieldBudget {
     }
 }
 
-/// The longest prefix of at most `bytes` bytes that takes at most `escaped` bytes as JSON.
+/// Returns the longest prefix of at most `bytes` bytes that takes at most `escaped` bytes as JSON.
 fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
     let mut head = prefix_within(text, bytes);
     if escaped_len(head) <= escaped {
@@ -210,7 +219,7 @@ fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
     head
 }
 
-/// How many bytes `text` takes inside a JSON string.
+/// Returns the number of bytes that `text` takes inside a JSON string.
 pub(super) fn escaped_len(text: &str) -> usize {
     text.bytes().map(escape_cost).sum()
 }
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn output_keeps_its_end() {
+    fn long_output_keeps_its_end() {
         let result = ToolResult::ok(format!("begin{}end", "-".repeat(200_000)));
         let mut more = MoreFields::new();
         let head = FieldBudget::new(7).fit_output(&result, &mut more);
@@ -284,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_up_to_twice_the_field_is_all_there() {
+    fn output_of_up_to_twice_the_field_length_is_complete() {
         let result = ToolResult::ok("é".repeat(50_000));
         let mut more = MoreFields::new();
         let head = FieldBudget::new(7).fit_output(&result, &mut more);

@@ -1,12 +1,14 @@
-//! What a folder's own files would do if it were trusted. All texts were made legible where they were read.
+//! Converts what a folder's own files would do if it were trusted.
+//!
+//! Expects texts whose hidden characters were revealed on reading.
 
 use crate::config::{FolderItem, FolderItemKind, ProviderRedirect};
 use crate::protocol as wire;
 
-/// How many redirects are told at most; the others cannot be accepted.
+/// Redirects that are listed at most; the others cannot be accepted.
 const MAX_REDIRECTS: usize = 50;
 
-/// One thing that the folder's files activate.
+/// Converts one thing that the folder's files activate.
 pub fn trust_item(item: FolderItem) -> wire::TrustItem {
     wire::TrustItem {
         kind: match item.kind {
@@ -20,7 +22,7 @@ pub fn trust_item(item: FolderItem) -> wire::TrustItem {
     }
 }
 
-/// The redirects that a person can be asked about.
+/// Converts the redirects that the user may accept.
 pub fn to_redirects(found: Vec<ProviderRedirect>) -> Vec<wire::ProviderRedirect> {
     let redirects = found.into_iter().filter(ProviderRedirect::can_be_accepted);
     let redirects = redirects.map(|redirect| wire::ProviderRedirect {

@@ -1,4 +1,4 @@
-//! Small values: errors, usage, grants, tools, metrics, the answer to a prompt.
+//! Converts small values: errors, usage, grants, tools, metrics, and the answer to a prompt.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,15 @@ use crate::protocol as wire;
 use crate::provider::CircuitView;
 use crate::workspace::prompts::PromptCommand;
 
-/// How many locations of a tool call are told.
+/// Locations of a tool call that a notification lists at most.
 pub(super) const MAX_LOCATIONS: usize = 100;
 
-/// The longest text of an error, in bytes: texts come from providers too, who may send a whole page.
+/// Longest text of an error in bytes. Providers also produce texts, and may send a whole page.
 const ERROR_TEXT: usize = 2 * 1024;
 
-/// An error as clients see it.
+/// Converts an error for clients.
 pub fn error_data(error: &AgentError) -> wire::ErrorData {
+    // Destructured, so that a new field does not compile until its wire form is decided.
     let AgentError {
         code,
         class,
@@ -56,7 +57,7 @@ pub fn error_data(error: &AgentError) -> wire::ErrorData {
     }
 }
 
-/// The answer to what starts a turn. `text` is the final answer, empty without one.
+/// Builds the answer to a request that started a turn. `text` is the final answer; empty without one.
 pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::PromptResult {
     wire::PromptResult {
         turn_id: turn.to_string(),
@@ -71,7 +72,7 @@ pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::Prompt
     }
 }
 
-/// Tokens.
+/// Converts token counts.
 pub fn to_token_usage(usage: &Usage) -> wire::TokenUsage {
     let Usage {
         input,
@@ -87,7 +88,7 @@ pub fn to_token_usage(usage: &Usage) -> wire::TokenUsage {
     }
 }
 
-/// Tokens with their cost.
+/// Converts token counts and their cost.
 pub fn to_spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
     wire::Spent {
         tokens: to_token_usage(tokens),
@@ -95,7 +96,7 @@ pub fn to_spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
     }
 }
 
-/// Something that was allowed beyond one call.
+/// Converts a grant.
 pub fn to_grant(grant: &Grant) -> wire::Grant {
     let Grant {
         id,
@@ -113,7 +114,7 @@ pub fn to_grant(grant: &Grant) -> wire::Grant {
     }
 }
 
-/// A tool.
+/// Converts a tool's specification.
 pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
     let ToolSpec {
         name,
@@ -127,7 +128,7 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
     }
 }
 
-/// An agent of the configuration; `tools` are all there are.
+/// Converts a configured agent. `tools` are the names of all tools.
 pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
     let has = tools.iter().filter(|tool| agent.tools.is_allowed(tool));
     wire::AgentInfo {
@@ -141,7 +142,7 @@ pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) 
     }
 }
 
-/// A slash command.
+/// Converts a slash command.
 pub fn command_info(command: &PromptCommand) -> wire::CommandInfo {
     wire::CommandInfo {
         name: command.name.clone(),
@@ -153,7 +154,7 @@ pub fn command_info(command: &PromptCommand) -> wire::CommandInfo {
     }
 }
 
-/// What the server has counted, with the session's part if one was asked for.
+/// Converts the server's counters. `session` adds the requested session's part.
 pub fn to_metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::MetricsResult {
     wire::MetricsResult {
         totals: wire::Counts {
@@ -179,12 +180,12 @@ pub fn to_metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wir
     }
 }
 
-/// The circuit of a provider, unless it is closed.
+/// Converts the circuit of a provider; `None` while it is closed.
 pub fn to_provider_circuit(name: &str, view: &CircuitView) -> Option<wire::CircuitInfo> {
     (view.state != CircuitState::Closed).then(|| circuit_info(wire::CircuitSubject::Provider, name, view))
 }
 
-/// The circuits of providers, or of a session's tools.
+/// Converts the circuits of providers, or of a session's tools.
 pub fn to_circuits(
     subject: wire::CircuitSubject,
     views: &BTreeMap<String, CircuitView>,
@@ -240,7 +241,7 @@ fn clip_text(text: &str) -> String {
     }
 }
 
-/// The prompts that wait, as they are shown.
+/// Converts the queued prompts for display; long texts are cut.
 pub fn to_queue_state(queue: &PromptQueue) -> wire::QueueState {
     let mut cutter = FieldBudget::new(0);
     let prompt = |prompt: &QueuedPrompt| wire::QueuedPrompt {
@@ -253,7 +254,7 @@ pub fn to_queue_state(queue: &PromptQueue) -> wire::QueueState {
     }
 }
 
-/// The prompts that wait, whole, and what became of the one that was meant.
+/// Converts the whole queued prompts, with the outcome of the request's action.
 pub fn queue_result(
     paused: bool,
     prompts: &[(String, Vec<Block>)],

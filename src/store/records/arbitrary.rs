@@ -24,7 +24,7 @@ fn arb_shared_text() -> impl Strategy<Value = Arc<str>> {
 }
 
 fn arb_json() -> impl Strategy<Value = Arc<Value>> {
-    // Floats of few digits: serde_json may read long ones back one step off.
+    // Floats with few digits: serde_json may parse long ones with a rounding error.
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

@@ -1,4 +1,4 @@
-//! Disk shapes of what turns changed: the kept states of files, and what was told of them.
+//! Records of file changes by turns: the states of the files, and the notification about them.
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ enum StateRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct ChangeRecord {
     before: StateRecord,
-    /// What it was before the last of several changes. A crash may have come before that was made, and then it is so
-    /// still.
+    /// The state before the last of several changes. After a crash, the last change may not have been made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     was: Option<StateRecord>,
     after: StateRecord,
@@ -51,7 +50,7 @@ struct FileDiffRecord {
     restorable: bool,
 }
 
-/// The JSON of a change; its path is a column.
+/// Encodes a change; its path is a column.
 pub(in crate::store) fn encode_change(change: &FileChange) -> Result<String, RecordError> {
     to_json(&ChangeRecord {
         before: (&change.before).into(),
@@ -60,7 +59,7 @@ pub(in crate::store) fn encode_change(change: &FileChange) -> Result<String, Rec
     })
 }
 
-/// The change of a row: as two where it was made in more than one.
+/// Decodes the change of a row. Several changes yield two: the last one, and all before it.
 pub(in crate::store) fn decode_change(path: &str, text: &str) -> Result<Vec<FileChange>, RecordError> {
     let ChangeRecord { before, was, after } = parse(text)?;
     let (before, after): (FileState, FileState) = (before.into(), after.into());

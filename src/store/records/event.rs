@@ -1,4 +1,4 @@
-//! Disk shapes of the durable events, one per variant, and the exhaustive way there and back.
+//! Records of the durable events, one per variant, with exhaustive conversions in both directions.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::domain::{
     TurnTrigger,
 };
 
-/// The kind of a turn's end.
+/// Kind of the record that ends a turn.
 pub(in crate::store) const TURN_ENDED: &str = "turn_ended";
 
-/// The row of an event: its kind and its JSON. None for a delta, which is never stored.
+/// Encodes an event as its kind and its JSON. Returns `None` for a delta, which is never stored.
 pub(in crate::store) fn encode_event(event: &Event) -> Result<Option<(&'static str, String)>, RecordError> {
     let (kind, json) = match event {
         Event::TurnStarted { by, resumes } => (
@@ -204,7 +204,7 @@ pub(in crate::store) fn encode_event(event: &Event) -> Result<Option<(&'static s
     Ok(Some((kind, json)))
 }
 
-/// The event of a row.
+/// Decodes the event of a row.
 pub(in crate::store) fn decode_event(kind: &str, text: &str) -> Result<Event, RecordError> {
     Ok(match kind {
         "turn_started" => {
@@ -330,7 +330,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RecordError> {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnStartedRecord {
-    /// Absent in records of the first days, which had nothing but `resumes` to tell it by.
+    /// Absent in early records; there only `resumes` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<EnumName<TurnTrigger>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -674,7 +674,7 @@ struct WarningRecord {
     message: String,
 }
 
-/// An event of a sub-agent, as the record that it is by itself.
+/// An event of a sub-agent, with the record that it would have on its own.
 #[derive(Debug, Serialize, Deserialize)]
 struct NestedRecord {
     parent: String,

@@ -1,4 +1,4 @@
-//! Disk shapes of inquiries and of what was said to them.
+//! Records of inquiries and of the replies to them.
 
 use std::sync::Arc;
 

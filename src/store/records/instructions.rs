@@ -1,4 +1,4 @@
-//! The disk shape of what files of instructions were loaded.
+//! The record of the loaded instruction files.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ pub(super) enum BlockRecord {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// Who gave the signature; records of old do not say.
+        /// The source of the signature; absent in early records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<SharedText>,
         #[serde(default, skip_serializing_if = "is_false")]
@@ -78,7 +78,7 @@ pub(super) enum BlockRecord {
         id: String,
         name: String,
         input: Json,
-        /// Records of old do not have it.
+        /// Absent in early records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attached: Option<ProviderCallRecord>,
     },

@@ -1,7 +1,7 @@
-//! Disk shapes: JSON text in a row, apart from `domain`, with exhaustive converters both ways.
+//! Records: the JSON of rows, separate from `domain`, with exhaustive converters both ways.
 //!
 //! The format only grows: fields are added with a default, unknown fields are ignored, nothing is renamed.
-//! What cannot be read is a [`RecordError`], which readers report and skip (R-SESS-4).
+//! An unreadable record is a [`RecordError`], which readers report and skip (R-SESS-4).
 
 mod checkpoint;
 mod compaction;
@@ -24,13 +24,13 @@ pub(super) use event::{TURN_ENDED, decode_event, encode_event};
 pub(super) use pending::{decode_pending, encode_pending};
 pub(super) use words::Worded;
 
-/// Why a record cannot be written or read.
+/// The reason why a record cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecordError {
     /// A kind that this version does not know.
     #[error("unknown kind `{0}`")]
     UnknownKind(String),
-    /// Not the JSON that its kind says.
+    /// The JSON does not match its kind.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
 }

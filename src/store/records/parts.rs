@@ -1,7 +1,7 @@
-//! Disk shapes of what events are made of: approvals, errors, usage, places, and shared JSON and text.
+//! Records of the parts of events: approvals, errors, usage, locations, and shared JSON and text.
 //!
 //! Every converter takes its source apart field by field, so that a new field or variant in `domain` does
-//! not compile until its place on disk is decided.
+//! not compile until its form on disk is decided.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Shared JSON, stored as what it is.
+/// Shared JSON, stored inline.
 #[derive(Clone, Debug)]
 pub(super) struct Json(pub(super) Arc<Value>);
 
@@ -35,14 +35,13 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Present JSON, `null` included; an absent field is none.
+/// Reads a present field, `null` included; an absent field is `None`.
 pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
-/// Shared text.
 #[derive(Clone, Debug)]
 pub(super) struct SharedText(pub(super) Arc<str>);
 

@@ -1,4 +1,4 @@
-//! Disk shapes of what was accepted or shown but is not settled by an event yet.
+//! Records of values that were accepted or shown, but are not settled by an event yet.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,10 +52,10 @@ struct OpenInquiryRecord {
     inquiry: InquiryRecord,
 }
 
-/// The JSON of a pending row; its kind and key are columns.
+/// Encodes a pending row; its kind and key are columns.
 pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String, RecordError> {
     match pending {
-        // The key says which piece of which message.
+        // The key identifies the message and the piece.
         PendingEvent::Partial {
             message: _,
             before: _,
@@ -98,7 +98,7 @@ pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String,
     }
 }
 
-/// The pending value of a row.
+/// Decodes the pending value of a row.
 pub(in crate::store) fn decode_pending(
     kind: &str,
     key: &str,

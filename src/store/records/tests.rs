@@ -1,4 +1,4 @@
-//! Round trips of every record, and what the disk format looks like.
+//! Round trips of every record, and the golden files of the disk format.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::store::rows::PendingEvent;
 
 proptest! {
     #[test]
-    fn every_event_comes_back_as_it_was(event in arbitrary::arb_event()) {
+    fn every_event_round_trips(event in arbitrary::arb_event()) {
         let (kind, text) = encode_event(&event).unwrap().unwrap();
         prop_assert_eq!(decode_event(kind, &text).unwrap(), event);
     }
 
     #[test]
-    fn every_pending_value_comes_back_as_it_was(value in arbitrary::arb_pending()) {
+    fn every_pending_value_round_trips(value in arbitrary::arb_pending()) {
         let text = encode_pending(&value).unwrap();
         let key = value.key();
         prop_assert_eq!(decode_pending(key.kind.as_word(), &key.key, &text).unwrap(), value);
     }
 
-    /// What is cut anywhere is reported, never read as something else, and never a panic.
+    /// A record cut at any point is an error: it is never misread and never causes a panic.
     #[test]
     fn torn_records_are_errors(event in arbitrary::arb_event(), at in any::<prop::sample::Index>()) {
         let (kind, text) = encode_event(&event).unwrap().unwrap();
@@ -44,7 +44,7 @@ fn deltas_are_not_stored() {
 }
 
 #[test]
-fn records_of_other_versions() {
+fn records_of_other_versions_are_read_or_refused() {
     let newer = r#"{"why": "x", "until": 3, "new_field": {"a": [1]}}"#;
     assert_eq!(
         decode_event("wait", newer).unwrap(),
@@ -68,9 +68,9 @@ fn records_of_other_versions() {
     }
 }
 
-/// The disk format is a contract: this file may gain lines, and optional fields, and nothing else.
+/// The disk format is a contract: this file may only gain lines and optional fields.
 #[test]
-fn golden_records() {
+fn records_match_the_golden_file() {
     let mut text = String::new();
     for event in samples() {
         let (kind, json) = encode_event(&event).unwrap().unwrap();
@@ -84,9 +84,9 @@ fn golden_records() {
     insta::assert_snapshot!(text);
 }
 
-/// All words that stand for enums on disk.
+/// All words that represent enums on disk.
 #[test]
-fn golden_words() {
+fn enum_words_match_the_golden_file() {
     fn all<T: Worded + Copy>(values: &[T]) -> String {
         let words: Vec<_> = values.iter().map(Worded::as_word).collect();
         assert!(words.iter().all(|word| T::from_word(word).is_some()));
@@ -472,7 +472,7 @@ fn pending_samples() -> Vec<PendingEvent> {
 }
 
 #[test]
-fn a_turn_of_the_first_days_tells_by_what_it_resumes_who_asked() {
+fn an_early_turn_record_derives_its_trigger_from_resumes() {
     for (json, asker) in [
         ("{}", TurnTrigger::Prompt),
         (r#"{"resumes":"turn_0"}"#, TurnTrigger::Resume),

@@ -1,4 +1,4 @@
-//! Enums as stable words on disk. A word that this version does not know makes its record alien, never a panic.
+//! Enums as stable words on disk. An unknown word makes its record unreadable, but never causes a panic.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,15 +9,14 @@ use crate::domain::{
     Role, TerminalReason, ToolCallStatus, TurnState, TurnTrigger,
 };
 
-/// An enum that is a word on disk.
+/// An enum that is stored as a word.
 pub(in crate::store) trait Worded: Sized {
-    /// The word.
     fn as_word(&self) -> &'static str;
-    /// The value of that word.
+    /// Returns `None` for a word that this version does not know.
     fn from_word(word: &str) -> Option<Self>;
 }
 
-/// Serialises an enum as its word.
+/// Serializes an enum as its word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EnumName<T>(pub(super) T);
 
@@ -36,7 +35,7 @@ impl<'de, T: Worded> Deserialize<'de> for EnumName<T> {
     }
 }
 
-/// Words that are the disk's own.
+/// Enums whose words exist only on disk.
 macro_rules! words {
     ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
         impl Worded for $name {
@@ -50,7 +49,7 @@ macro_rules! words {
     };
 }
 
-/// Enums whose public name is a stable word already; the golden records notice when one changes.
+/// Enums whose public name is already a stable word; the golden records detect a change.
 macro_rules! named {
     ($($name:ident),*) => {
         $(impl Worded for $name {

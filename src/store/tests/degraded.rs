@@ -1,4 +1,4 @@
-//! A disk that fails (R-ERR-2), and other versions of agentls (R-SESS-5).
+//! A failing disk (R-ERR-2), and stores of other versions of agentls (R-SESS-5).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::store::schema::VERSION;
 use crate::store::writer::KEEP;
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
+async fn a_full_disk_warns_once_and_events_are_written_later_in_order() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));
@@ -46,7 +46,7 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_page_cannot_have_is_shown_after_all() {
+async fn an_event_missing_from_its_page_is_sent_as_a_notification() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.send(append_in_page("ses_1", 1, note("a"))).await;
@@ -63,7 +63,7 @@ async fn what_a_page_cannot_have_is_shown_after_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_tried_again_every_second_and_not_with_every_event() {
+async fn a_failing_disk_is_retried_every_second_and_not_with_every_event() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Busy));
@@ -76,7 +76,7 @@ async fn it_is_tried_again_every_second_and_not_with_every_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
+async fn a_full_memory_drops_low_priority_events_and_keeps_the_rest() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Io));
@@ -116,7 +116,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_later_records_stand_on_is_never_lost() {
+async fn critical_records_survive_a_full_memory() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::Io));
@@ -161,7 +161,7 @@ fn end_of_turn() -> Event {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_folder_that_cannot_be_used_is_a_warning_too() {
+async fn an_unusable_folder_is_a_warning() {
     let rig = StoreFixture::new();
     std::fs::create_dir(rig.folder.path().join("store.db")).unwrap();
     rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
@@ -187,7 +187,7 @@ async fn a_folder_that_cannot_be_used_is_a_warning_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_no_database_loses_nothing_that_fits() {
+async fn a_file_that_is_not_a_database_loses_nothing_that_fits_into_memory() {
     let rig = StoreFixture::new();
     let path = rig.folder.path().join("store.db");
     std::fs::write(
@@ -287,9 +287,9 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
     assert_eq!(count, 1);
 }
 
-/// Held by another process for longer than one waits: kept, and written when it is free.
+/// A lock of another process lasts longer than the writer waits: the write is kept, then stored once it is free.
 #[tokio::test]
-async fn a_store_that_another_process_holds() {
+async fn a_write_to_a_store_locked_by_another_process_is_stored_later() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let other = rig.database();
@@ -309,10 +309,10 @@ async fn a_store_that_another_process_holds() {
     assert_eq!(seqs(&page), [1, 2]);
 }
 
-/// Pieces of a message in progress are kept until the message is, and a disk that fails for them alone is one
-/// warning.
+/// Pieces of a message in progress stay in memory until the message is complete. A disk that fails for them alone
+/// causes one warning.
 #[tokio::test(start_paused = true)]
-async fn pieces_are_kept_until_their_message_is() {
+async fn pieces_stay_in_memory_until_their_message_is_complete() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(WriteFault::DiskFull));

@@ -1,4 +1,4 @@
-//! The store as a whole: through its public face, over real files.
+//! The store as a whole, through its public interface and over real files.
 
 mod degraded;
 mod reading;
@@ -14,7 +14,7 @@ use super::*;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::*;
 
-/// What reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
+/// Everything that reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
 #[derive(Clone, Default)]
 pub(super) struct SeenWords(Arc<Mutex<Vec<String>>>);
 
@@ -28,7 +28,7 @@ impl SeenWords {
     }
 }
 
-/// An outlet that notes what it sees and whether it was in the database by then.
+/// An outlet that records each event, and whether it was in the database by then.
 pub(super) struct Witness {
     seen: SeenWords,
     database: std::path::PathBuf,
@@ -67,7 +67,7 @@ fn is_stored(database: &Path, session: &SessionId, seq: u64) -> bool {
         .unwrap()
 }
 
-/// A store driven inline in a folder of its own.
+/// A store that runs inline in a folder of its own.
 pub(super) struct StoreFixture {
     pub(super) folder: Arc<tempfile::TempDir>,
     pub(super) store: Store,
@@ -124,7 +124,7 @@ impl StoreFixture {
         self.store.writes.flush_writes().await.unwrap()
     }
 
-    /// Makes the sessions.
+    /// Creates the sessions.
     pub(super) async fn create(&self, ids: &[&str]) {
         for (at, id) in ids.iter().enumerate() {
             let row = SessionRow::new((*id).into(), "/w", "/w", 1_000 + at as i64);
@@ -139,13 +139,13 @@ impl StoreFixture {
         Connection::open(self.folder.path().join("store.db")).unwrap()
     }
 
-    /// The server is killed: nothing is flushed, closed or told.
+    /// Kills the server: nothing is flushed, closed or reported.
     pub(super) fn kill(mut self) -> Arc<tempfile::TempDir> {
         drop(self.driver.take());
         self.folder.clone()
     }
 
-    /// The server ends in order.
+    /// Ends the server in an orderly way.
     pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, SeenWords) {
         drop(self.store);
         self.driver.take().unwrap().await.unwrap();
@@ -174,7 +174,7 @@ pub(super) fn append(session: &str, seq: u64, event: Event) -> StoreWrite {
     }
 }
 
-/// The same of an event that the client reads in a page.
+/// Builds the same write for an event that the client reads in a page.
 pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> StoreWrite {
     StoreWrite::Append {
         envelope: Envelope {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_there_before_anything_was_written() {
+async fn a_missing_store_reads_as_empty() {
     let rig = StoreFixture::new();
     let (reader, id) = (&rig.store.reader, SessionId::from("ses_1"));
     assert_eq!(
@@ -72,7 +72,7 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turns_events() {
+async fn read_turn_returns_only_the_events_of_that_turn() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for (session, seq, turn) in [
@@ -105,15 +105,15 @@ async fn a_turns_events() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Pages in either direction, of any size, join to all events, and say truly whether there are more.
+    /// Pages in either direction, of any size, join to all events, and report correctly whether there are more.
     #[test]
-    fn pages_join_to_the_whole(count in 0_u64..40, limit in 1_usize..12) {
+    fn pages_of_any_size_join_to_all_events(count in 0_u64..40, limit in 1_usize..12) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let rig = StoreFixture::new();
             rig.create(&["ses_0", "ses_1", "ses_2"]).await;
             let id = SessionId::from("ses_1");
-            // Neighbours, so that a page that runs over its session would show.
+            // Neighboring sessions reveal a page that leaves its own session.
             for session in ["ses_0", "ses_1", "ses_2"] {
                 let count = if session == "ses_1" { count } else { 3 };
                 for seq in 1..=count {
@@ -151,9 +151,9 @@ proptest! {
         });
     }
 
-    /// The list's pages join to all sessions, newest first, also where times are equal.
+    /// The pages of the list join to all sessions, newest first, even with equal times.
     #[test]
-    fn lists_join_to_the_whole(times in prop::collection::vec(0_i64..5, 0..20), limit in 1_usize..6) {
+    fn list_pages_of_any_size_join_to_all_sessions(times in prop::collection::vec(0_i64..5, 0..20), limit in 1_usize..6) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let rig = StoreFixture::new();
@@ -307,7 +307,7 @@ async fn a_foreign_cursor_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grants_and_trust() {
+async fn grants_and_trust_are_read_as_written() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
@@ -353,9 +353,9 @@ async fn grants_and_trust() {
     assert_eq!(reader.list_grants("/w", None).await.unwrap(), []);
 }
 
-/// A page costs what it holds, however long the session: all ways to page go along a key.
+/// The cost of a page depends on its size, not on the length of the session: all queries follow a key.
 #[tokio::test(start_paused = true)]
-async fn pages_are_searches_along_a_key() {
+async fn page_queries_use_a_key() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let database = rig.database();

@@ -1,4 +1,4 @@
-//! Order, groups, durability, and what events do to the rows beside them.
+//! Order, groups, durability, and the effects of events on other rows.
 
 use proptest::prelude::*;
 use tokio::sync::oneshot;
@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_group_is_one_commit_and_all_is_passed_in_order_after_it() {
+async fn a_batch_is_one_commit_and_is_published_in_order_after_it() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for write in [
@@ -24,7 +24,7 @@ async fn a_group_is_one_commit_and_all_is_passed_in_order_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_alone_touch_no_disk() {
+async fn deltas_alone_do_not_open_the_database() {
     let rig = StoreFixture::new();
     rig.send(delta("ses_1", "a")).await;
     rig.send(delta("ses_1", "b")).await;
@@ -38,7 +38,7 @@ async fn deltas_alone_touch_no_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn done_is_told_after_the_event_was_passed() {
+async fn done_is_signaled_after_the_event_is_published() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let (done, told) = oneshot::channel();
@@ -54,7 +54,7 @@ async fn done_is_told_after_the_event_was_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reserved_rooms_bound_the_queue() {
+async fn reserved_permits_count_against_the_queue() {
     let rig = StoreFixture::new();
     let mut rooms = Vec::new();
     for _ in 0..1_024 {
@@ -71,7 +71,7 @@ async fn reserved_rooms_bound_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_passed_is_there_after_a_kill() {
+async fn published_events_survive_a_kill() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     for seq in 1..=10 {
@@ -89,7 +89,7 @@ async fn what_was_passed_is_there_after_a_kill() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_queued_is_written_when_all_handles_go() {
+async fn queued_writes_are_stored_when_all_handles_are_dropped() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     for seq in 1..=500 {
@@ -113,7 +113,7 @@ async fn what_is_queued_is_written_when_all_handles_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_keep_the_sessions_row() {
+async fn events_update_the_sessions_row() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
@@ -322,7 +322,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
+async fn deletion_removes_everything_and_late_writes_restore_nothing() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1", "ses_2"]).await;
     for id in ["ses_1", "ses_2"] {
@@ -397,7 +397,7 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_there_already_is_not_stored_twice() {
+async fn an_event_with_a_used_number_is_not_stored() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     rig.send(append("ses_1", 1, note("first"))).await;
@@ -423,7 +423,7 @@ async fn an_event_that_is_there_already_is_not_stored_twice() {
 }
 
 #[tokio::test]
-async fn two_servers_write_one_store() {
+async fn two_servers_can_write_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let start = |seen: &SeenWords| {
         let witness = Witness {
@@ -470,9 +470,9 @@ async fn two_servers_write_one_store() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is sent in whatever groups: it is passed on in the order sent and read back as it was.
+    /// Events of any batches are published in the order sent, and read back unchanged.
     #[test]
-    fn events_come_back_as_they_were(
+    fn events_are_published_in_order_and_read_back_unchanged(
         events in prop::collection::vec(records::arbitrary::arb_event(), 1..40),
         group in 1_usize..10,
     ) {
@@ -500,9 +500,9 @@ proptest! {
     }
 }
 
-/// What a day has cost is kept by provider, and each server is told of the others' share only.
+/// Spending of a day is stored by provider, and each server reads only the share of the others.
 #[tokio::test(start_paused = true)]
-async fn a_day_has_its_costs() {
+async fn spending_of_a_day_is_kept_by_provider_and_server() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let spent = |provider: &str, cost| Event::Usage {
@@ -555,9 +555,9 @@ async fn a_day_has_its_costs() {
     assert_eq!(again.store.reader.spent_elsewhere(1).await.unwrap(), []);
 }
 
-/// The last change may not have been made, when a crash came before it: then the file is as the one before left it.
+/// After a crash, the last change may not have been made: then the file is in the state before it.
 #[tokio::test]
-async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
+async fn the_last_of_several_changes_of_a_file_is_reported_separately() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
     let file = |hash: &str| FileState::File {
@@ -578,7 +578,7 @@ async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
             change(&two, &three),
             vec![change(&none, &two), change(&two, &three)],
         ),
-        // Nothing came of it.
+        // The change had no effect.
         (change(&two, &two), vec![change(&none, &two)]),
         (
             change(&two, &none),
