@@ -1,4 +1,6 @@
-//! `ask_user`: a question to the person, where the client takes questions.
+//! `ask_user`: asks the person a question, if the client supports questions.
+//!
+//! Checks the question and formats the reply. Must not know how the client asks; [`super::UserPrompt`] does.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,16 +10,16 @@ use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
 use crate::domain::{AgentQuestion, Choice, Effect, InquiryReply, QuestionField};
 
-/// Longest question, and longest detail, in characters.
+/// Longest question and longest detail, in characters.
 const MAX_TEXT: usize = 4_000;
 /// Longest choice, in characters.
 const MAX_CHOICE: usize = 200;
-/// Most choices.
+/// Most choices of a question.
 const MAX_CHOICES: usize = 10;
-/// The field of the answer.
+/// Name of the only field in the reply.
 const ANSWER: &str = "answer";
 
-/// Asks the person.
+/// The `ask_user` tool.
 pub struct AskUser;
 
 /// The arguments of `ask_user`.
@@ -54,7 +56,7 @@ impl Tool for AskUser {
         Ok(Effect::none())
     }
 
-    /// People take their time.
+    /// No limit: people take their time.
     fn call_timeout(&self, _: &AskUserInput) -> Option<std::time::Duration> {
         None
     }
@@ -131,7 +133,7 @@ mod tests {
     use super::super::testing::ToolHarness;
 
     #[tokio::test]
-    async fn what_cannot_be_asked_is_refused_and_nobody_is_no_error() {
+    async fn invalid_questions_are_refused_and_a_missing_person_is_not_an_error() {
         let bench = ToolHarness::new();
         let answer = bench
             .call_tool("ask_user", json!({"question": "which?"}))

@@ -1,4 +1,4 @@
-//! `list_dir`: what is in a folder.
+//! `list_dir`: lists what is in a folder. Must not descend or read contents.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::text::name_in_list;
 use crate::domain::{Effect, EffectKind};
 
-/// Most entries of a folder that are looked at.
+/// Most entries of a folder that are examined.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Lists a folder.
+/// The `list_dir` tool.
 pub struct ListDir;
 
 /// The arguments of `list_dir`.
@@ -94,6 +94,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
             break;
         }
         let entry = entry.map_err(failed)?;
+        // `false` sorts first, so folders come before files.
         entries.push((entry.kind != FileKind::Folder, entry.name));
     }
     entries.sort();
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lists_folders_first() {
+    async fn folders_are_listed_first() {
         let bench = ToolHarness::with_folders(&["app", "lib"]);
         bench.write("z/x", "");
         bench.write(".hidden", "12345");
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_lists_are_cut_and_say_so() {
+    async fn long_lists_are_cut_with_a_note() {
         let bench = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
             bench.write(&n.to_string(), "");
