@@ -116,7 +116,7 @@ impl Numbered {
             return;
         }
         let _ = write!(self.text, "{number}\t{shown}");
-        // A `\r\n` that was stripped is not a cut.
+        // One byte more may be a `\r` or a line feed that was stripped.
         if shown.len() < line.len() || line.len() + 1 < length {
             let _ = write!(self.text, " [… line cut, {length} bytes long …]");
         }
