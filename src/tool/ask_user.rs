@@ -56,7 +56,7 @@ impl Tool for AskUser {
         Ok(Effect::none())
     }
 
-    /// No limit: people take their time.
+    /// Returns no limit: people take their time.
     fn call_timeout(&self, _: &AskUserInput) -> Option<std::time::Duration> {
         None
     }
@@ -105,6 +105,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
         ));
     }
     let choice = |text: &String| Choice {
+        // The value returns to the model unchanged; only the label is for people.
         value: text.clone(),
         label: strip_control_characters(text).into_owned(),
     };

@@ -65,12 +65,12 @@ impl Tool for Bash {
         Ok(Effect::from_command(&*input.command))
     }
 
-    /// No limit here: the command has its own.
+    /// Returns no limit: the command has its own.
     fn call_timeout(&self, _input: &BashInput) -> Option<Duration> {
         None
     }
 
-    /// On cancel the command is stopped in stages, and its output so far is reported (R-CANCEL).
+    /// Returns true: a cancel stops the command in stages, and its output so far is reported (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -96,6 +96,7 @@ fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
 /// Returns the time limit of a command, from the requested and the configured one.
 fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
     let usual = configured.unwrap_or(DEFAULT_TIMEOUT);
+    // A configured limit above the maximum raises the maximum.
     let most = MAX_TIMEOUT.max(usual);
     match asked {
         Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0))

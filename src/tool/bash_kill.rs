@@ -33,17 +33,17 @@ impl Tool for BashKill {
         format!("End {}", one_line(&strip_control_characters(&input.id), 40))
     }
 
-    /// No effect to approve: it ends only what this session started.
+    /// Predicts no effect: it ends only what this session started.
     fn predict_effect(&self, _input: &BashKillInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    /// No limit: ending a process takes at most 1.5 s.
+    /// Returns no limit: ending a process takes at most 1.5 s.
     fn call_timeout(&self, _input: &BashKillInput) -> Option<Duration> {
         None
     }
 
-    /// It takes at most 1.5 s, and a half-ended process is useless.
+    /// Returns true: it takes at most 1.5 s, and a half-ended process is useless.
     fn finishes_on_cancel(&self) -> bool {
         true
     }

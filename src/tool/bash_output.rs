@@ -50,12 +50,12 @@ impl Tool for BashOutput {
         Ok(Effect::none())
     }
 
-    /// No limit here: the wait has its own.
+    /// Returns no limit: the wait has its own.
     fn call_timeout(&self, _input: &BashOutputInput) -> Option<Duration> {
         None
     }
 
-    /// Output that was taken must reach the history; the wait itself obeys a cancel immediately.
+    /// Returns true: output that was taken must reach the history. The wait itself obeys a cancel immediately.
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -69,6 +69,7 @@ impl Tool for BashOutput {
             ended = background.wait_until_ended(&input.id) => ended.map_err(to_tool_error)?,
             () = tokio::time::sleep(wait) => {}
         }
+        // Take the output only now, so that a cancelled wait loses nothing.
         let output = background.read(&input.id).map_err(to_tool_error)?;
         Ok(build_output(output, &cx).await)
     }

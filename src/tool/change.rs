@@ -2,7 +2,7 @@
 //!
 //! Changes a file one call at a time, never a version that the model has not seen, never below a person's unsaved text.
 //! `edit_file` needs no earlier read, since the old text must match exactly. A file that was read or written before
-//! must still have the text that the model knows; otherwise the call is refused with the current text. `write_file`
+//! must still have the text that the model knows. Otherwise the call is refused with the current text. `write_file`
 //! replaces a whole file, so an existing one must have been read.
 //!
 //! Must not compute the new text; the tools do. A file that is open in the editor is changed there, see `editor_edit`.
@@ -267,6 +267,7 @@ impl Change {
     fn write(self, cx: &ToolContext, target: &Resolved) -> Result<ToolOutput, ToolError> {
         let output = self.build_output(target);
         write::write(&target.absolute, &self.after.to_bytes())?;
+        // Only a successful write counts as text that the model knows.
         cx.workspace
             .read_log()
             .record_text(&target.absolute, &self.after.text);
@@ -318,7 +319,7 @@ pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, 
     ))
 }
 
-/// Refuses, with the current text, a file that changed since the model knew it.
+/// Refuses a file that has changed since the model knew it, showing the current text.
 pub(super) fn must_be_unchanged(
     cx: &ToolContext,
     target: &Resolved,

@@ -1,7 +1,7 @@
 //! Finds what a command changed in the workspace's files (R-SESS-3), by comparing sizes and times before and after.
 //!
-//! A change can be undone if the old content is known: this session has read or written the file (even before the
-//! server was restarted), git has that content, the file only has another name now, or it is new.
+//! A change can be undone if the old content is known. That is so for a file that this session has read or written
+//! (even before a restart of the server), that git has, that only has another name now, or that is new.
 //! What someone else writes meanwhile is not the command's: files that a person saves in the editor, or that tools of
 //! other sessions change. Must not fail a command: what cannot be recorded is logged.
 
@@ -43,6 +43,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         let others = inner.workspace.external_writes().start_watch();
         let mut watched = scan_roots(&inner);
         restore_known_states(&inner, &watched, &earlier);
+        // Known files may be excluded from the scan, or beyond its limit.
         let known = collect_known_paths(&inner);
         watched.look_at(&known);
         for (path, stamp) in watched.iter_links() {
@@ -85,6 +86,7 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let mut now = scan_roots(&inner);
+        // A file that a changed `.gitignore` now excludes must not look deleted.
         now.look_at(watched.iter_paths());
         now.look_at(&collect_known_paths(&inner));
         if watched.partial || now.partial {
@@ -185,6 +187,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
     let mut came = HashMap::new();
     let mut found = FoundChanges::new();
     for change in changed {
+        // Changes are stored with UTF-8 paths.
         let Some(path) = change.path.to_str() else {
             continue;
         };

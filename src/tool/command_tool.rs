@@ -123,7 +123,7 @@ impl PreparedCall for CommandCall {
         futures::future::ready(Ok(Preview::default())).boxed()
     }
 
-    /// No limit here: the command has its own.
+    /// Returns no limit: the command has its own.
     fn timeout(&self) -> Option<Duration> {
         None
     }

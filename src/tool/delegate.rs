@@ -136,6 +136,7 @@ impl Plan {
                         "" => task.prompt.clone(),
                         about => format!("{about}\n\n{}", task.prompt),
                     };
+                    // Stays empty so that the check below finds it, whatever the common prompt says.
                     let whole = if task.prompt.trim().is_empty() {
                         String::new()
                     } else {
@@ -266,17 +267,17 @@ impl Tool for Delegate {
         }
     }
 
-    /// No effect of its own: each call of a sub-agent is judged separately.
+    /// Predicts no effect: each call of a sub-agent is judged separately.
     fn predict_effect(&self, _: &DelegateInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    /// No limit here: each sub-agent has its own.
+    /// Returns no limit: each sub-agent has its own.
     fn call_timeout(&self, _: &DelegateInput) -> Option<Duration> {
         None
     }
 
-    /// A cancelled sub-agent may finish its tools, and its partial result is reported.
+    /// Returns true: a cancelled sub-agent may finish its tools, and its partial result is reported.
     fn finishes_on_cancel(&self) -> bool {
         true
     }

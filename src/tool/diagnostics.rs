@@ -132,6 +132,7 @@ fn told_of(
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
     for one in found {
         let Ok(at) = cx.workspace.resolve_path(&cx.cwd, &one.uri) else {
+            // Without a local path there is nothing to judge it by.
             continue;
         };
         let wanted = match within {

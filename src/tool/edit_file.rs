@@ -66,7 +66,7 @@ impl Tool for EditFile {
         .await
     }
 
-    /// Writes are short and atomic, so a cancel waits for them (R-CANCEL).
+    /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }

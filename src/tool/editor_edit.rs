@@ -1,13 +1,13 @@
-//! Makes a change in the editor if the file is open there (R-TOOL-3): unsaved text is never lost, the person sees what
-//! is changed, and can undo it.
+//! Makes a change in the editor if the file is open there (R-TOOL-3). Unsaved text is never lost, and the person sees
+//! the change and can undo it.
 //!
 //! The editor's claim that it applied an edit does not count: the document's text must show the edit soon. A document
 //! without unsaved changes is saved afterwards, so that commands see the edit. One with unsaved changes stays unsaved,
 //! and the model learns that it differs from the disk.
 //!
-//! A document without unsaved changes is changed on the disk if the client cannot edit and save it, if its text is not
-//! known for certain, or if an editor may not keep it as it is (mixed line ends). Must not compute the change; see
-//! `change`.
+//! A document without unsaved changes is changed on the disk instead in three cases: the client cannot edit and save
+//! it, its text is not known for certain, or an editor may not preserve it (mixed line ends). Must not compute the
+//! change; see `change`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,7 @@ pub(super) fn route_to_editor(
         return Ok(None);
     };
     let before = change.before.as_ref().map_or("", |file| file.text.as_str());
+    // Editors may report other line ends than the file has.
     let known = unix_lines(before) == unix_lines(&opened.text);
     let blank = change.before.is_none() && opened.text.trim().is_empty();
     if !known && !blank {

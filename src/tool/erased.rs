@@ -95,6 +95,7 @@ impl<T: Tool> DynTool for T {
                 }
                 Some(problem) => problem,
             },
+            // The schema check gives the clearer text; the deserializer covers what it does not understand.
             Err(error) => schema::explain_mismatch(&schema, input).unwrap_or_else(|| error.to_string()),
         };
         Err(format!("invalid arguments for {}: {problem}", T::NAME))

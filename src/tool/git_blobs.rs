@@ -1,7 +1,7 @@
 //! Reads old contents of files from git's own store (R-SESS-3), for files that are as git has them.
 //!
-//! Runs only `git check-attr` and `git cat-file`. Neither looks at a file of the work tree except `.gitattributes`, and
-//! neither may start anything that a repository names: no hook, filter, file system monitor, pager, or remote.
+//! Runs only `git check-attr` and `git cat-file`. Neither looks at a file of the work tree except `.gitattributes`.
+//! Must not start anything that a repository names: no hook, filter, file system monitor, pager, or remote.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -131,6 +131,7 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
     let words: Vec<&[u8]> = said.stdout.split(|byte| *byte == 0).collect();
     // Path, attribute, value; the last word is empty.
     let told = words.chunks_exact(3);
+    // Not one answer per question: the output cannot be assigned to the files.
     if told.len() != files.len() * CONVERTS.len() {
         return None;
     }

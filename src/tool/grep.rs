@@ -249,6 +249,7 @@ impl<'a> GrepSearch<'a> {
                     }),
             };
         if searched.is_err() {
+            // The reader fails too when the search has to end.
             if let Some(halt) = self.bound.check_end() {
                 return Some(halt);
             }
@@ -355,6 +356,7 @@ impl Sink for Hits<'_> {
             let path = self.path();
             let _ = writeln!(self.out.text, "{path}");
             self.out.full |= self.out.text.len() > MAX_BYTES;
+            // One match is enough, so the search of this file ends.
             return Ok(false);
         }
         self.write_line(':', found.line_number(), found.bytes());

@@ -270,6 +270,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
         line.extend_from_slice(&chunk[..taken.min(KEEP.saturating_sub(line.len()))]);
         reader.consume(taken);
         length += taken;
+        // A line that never ends must not delay a cancel.
         if taken == 0 || end.is_some() || stop.is_cancelled() {
             return Ok(length);
         }

@@ -55,6 +55,7 @@ pub(super) async fn run_to_end(
     };
     // After the snapshot: git may list settings here, and the command starts next.
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
@@ -165,6 +166,7 @@ impl RunningCommand {
             };
             // Into the result first: the send below may be cancelled while it waits.
             self.text.push(&text);
+            // Once the turn has ended nobody listens, but the command must still be read to its end.
             if listening && !text.is_empty() {
                 listening = cx.send_progress(ToolProgress::Output(text)).await.is_ok();
             }
@@ -243,8 +245,8 @@ async fn drain_into_text(output: &mut Output, decoder: &mut Decoder, text: &mut 
 
 /// Yields to other work.
 ///
-/// Otherwise a pipe that is never empty is read for a hundred chunks before another part of this task, such as the next
-/// stage of a stop, or another task runs.
+/// Otherwise a pipe that is never empty is read for a hundred chunks before anything else runs, such as the next stage
+/// of a stop.
 async fn be_fair() {
     tokio::task::yield_now().await;
 }

@@ -232,7 +232,7 @@ impl LineFold {
     }
 }
 
-/// Whether nothing has to be removed from `text` for certain. Fast, since most output is plain.
+/// Returns whether nothing has to be removed from `text` for certain. Fast, since most output is plain.
 fn is_plain(text: &str) -> bool {
     let harmless = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
     text.as_bytes().iter().all(harmless)

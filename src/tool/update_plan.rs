@@ -80,6 +80,7 @@ impl Tool for UpdatePlan {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             told = cx.send_progress(ToolProgress::Plan(plan)) => told,
         };
+        // A closed channel means that the turn has ended.
         told.map_err(|_| ToolError::Cancelled)?;
         Ok(ToolOutput::text("the plan is shown"))
     }

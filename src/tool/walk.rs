@@ -75,6 +75,7 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, 
             starts.push(resolved(root.path()));
         }
     }
+    // These starts are not named in the arguments, so `resolve_path` has not checked them.
     for start in &starts {
         cx.check_judged(&start.display, &start.absolute)?;
     }

@@ -52,7 +52,7 @@ impl Tool for WriteFile {
         .await
     }
 
-    /// Writes are short and atomic, so a cancel waits for them (R-CANCEL).
+    /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }

@@ -263,6 +263,7 @@ impl Background {
         id: &str,
         hurry: &CancellationToken,
     ) -> Result<BackgroundOutput, BackgroundError> {
+        // Take the process out of the lock: stopping it takes up to 1.5 s.
         let process = self.lock_jobs().get(id)?.process.clone();
         let ending = process.stop(Stop::ServerEnd, hurry).await;
         if ending.gone {

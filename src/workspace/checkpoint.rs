@@ -53,10 +53,12 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
         FileKind::Link => {
             return alone(match folder.read_link(name)?.into_string() {
                 Ok(target) => FileState::Link { target },
+                // A stored target is text, so one that is not UTF-8 cannot be restored.
                 Err(_) => FileState::Unknown,
             });
         }
         FileKind::Regular => {}
+        // Neither a pipe nor a folder with files has a content that could be kept.
         _ => return alone(FileState::Unknown),
     }
     let bytes = folder
@@ -76,7 +78,7 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     })
 }
 
-/// Whether nothing is there, or one of the folders on the way has become a link.
+/// Returns whether nothing is there, or one of the folders on the way has become a link.
 fn is_absence(error: &io::Error) -> bool {
     nofollow::is_link_error(error)
         || matches!(
@@ -105,7 +107,7 @@ fn mode_from_stat(status: &Stat) -> u32 {
     u32::from(status.st_mode & 0o7777)
 }
 
-/// Whether the folder contains nothing but such folders.
+/// Returns whether the folder contains nothing but such folders.
 fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
     for entry in folder.read_entries()? {
         let entry = entry?;
@@ -166,7 +168,7 @@ pub enum RestoreVerdict {
 pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
     let mut wishes: Vec<DesiredState> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    // A change without a kind had no effect or was never made, so it is nobody's.
+    // A change without a kind had no effect or was never made.
     for change in changes.into_iter().filter(|change| change.kind().is_some()) {
         let at = *places.entry(&change.path).or_insert_with(|| {
             wishes.push(DesiredState {
@@ -212,6 +214,7 @@ impl DesiredState {
         if self.to == FileState::Unknown {
             return RestoreVerdict::Conflict("its old content is unknown");
         }
+        // First: a file that already has the desired state is no conflict, whoever changed it.
         if exactly && is(&self.to) {
             return RestoreVerdict::Done;
         }
@@ -230,7 +233,7 @@ impl DesiredState {
     }
 }
 
-/// Whether both are the same content, whatever their modes.
+/// Returns whether both have the same content, whatever their modes.
 pub fn same_content(a: &FileState, b: &FileState) -> bool {
     match (a, b) {
         (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) => a == b,
@@ -257,9 +260,11 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("it has no folder".to_owned());
     };
+    // Opened once, so that a link swapped in later cannot redirect the steps below.
     let folder = match (OpenFolder::open_for_traversal(parent), state) {
         (Ok(folder), _) => folder,
         (Err(error), FileState::Absent) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // The folder may have been deleted together with the file.
         (Err(_), _) => OpenFolder::create_all(parent).map_err(said)?,
     };
     // A folder without files counts as absent, as in `inspect_file`. One with files is never removed.

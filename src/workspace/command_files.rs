@@ -123,6 +123,7 @@ impl Lookup<'_> {
 
     fn check_file(&mut self, word: &FileWord, path: &Path) {
         let Ok(real) = real_path(path) else {
+            // Fail closed: a path that cannot be resolved may lead anywhere.
             if word.usage != FileUsage::Mention {
                 self.record_finding(word.part, FindingKind::Unchecked, path);
             }
@@ -220,6 +221,7 @@ impl Lookup<'_> {
                 }
                 if is_secret_like(&path) && !is_harmless_git_config(&path) {
                     self.record_finding(part, FindingKind::Secret, &path);
+                    // One secret is enough to ask.
                     return;
                 }
                 if entry.kind == FileKind::Link {
@@ -277,6 +279,7 @@ impl Lookup<'_> {
                 _ => linked_worktree(&dot_git),
             };
             let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
+            // Git ignores the case of section names and keys.
             let Some(config) = config.map(|config| config.to_lowercase()) else {
                 return self.record_finding(part, FindingKind::Unchecked, &dot_git);
             };
@@ -294,7 +297,7 @@ impl Lookup<'_> {
     }
 }
 
-/// Whether the text looks like a path.
+/// Returns whether the text looks like a path.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '~']) || text == ".." || text.starts_with("../") || text.contains('/')
 }
@@ -353,13 +356,13 @@ fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
     knows.then_some(common)
 }
 
-/// Every search of a repository meets git's settings, so they are a secret only if they contain a password.
+/// Returns whether this is git's config without a password. Every search of a repository meets that file.
 fn is_harmless_git_config(path: &Path) -> bool {
     path.ends_with(".git/config")
         && small_text(path).is_some_and(|text| !holds_password(&text.to_lowercase()))
 }
 
-/// Whether an address in git's settings contains a password or a token.
+/// Returns whether an address in git's settings contains a password or a token.
 fn holds_password(config: &str) -> bool {
     config.split("://").skip(1).any(|rest| {
         let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();

@@ -95,6 +95,7 @@ pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Dif
 fn format_header(path: &str, sides: Sides) -> String {
     // A line feed in a name must not forge a line of the diff.
     let path = text::reveal_hidden_characters(path).replace(['\n', '\t'], "?");
+    // An absolute path would become `a//path`.
     let path = path.trim_start_matches('/');
     match sides {
         Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),

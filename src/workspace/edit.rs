@@ -177,6 +177,7 @@ impl UnixText {
 }
 
 fn occurs_again(text: &str, old: &str, first: usize) -> bool {
+    // Continue one character later, so that overlapping occurrences count.
     let step = text[first..].chars().next().map_or(1, char::len_utf8);
     text[first + step..].contains(old)
 }
@@ -190,7 +191,7 @@ pub(super) fn common_ends(a: &str, b: &str) -> (usize, usize) {
     (head, rest.take_while(same).map(len).sum())
 }
 
-/// Whether a line end that replaces `from..to` becomes `\r\n`.
+/// Returns whether a line end that replaces `from..to` becomes `\r\n`.
 ///
 /// It follows the line end that it replaces, else the end of its own line, else that of the line before.
 fn crlf_at(text: &str, from: usize, to: usize) -> bool {
@@ -253,6 +254,7 @@ fn nearest_line<'a>(lines: &[&'a str], wanted: &[&str]) -> Option<(usize, &'a st
         .iter()
         .map(|line| line.trim())
         .find(|line| !line.is_empty())?;
+    // The comparison takes time proportional to the product of the lengths.
     if wanted.len() > MAX_LINE {
         return None;
     }

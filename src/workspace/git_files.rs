@@ -37,6 +37,7 @@ fn check_repository_files<'a>(
     objects: impl IntoIterator<Item = &'a str>,
 ) -> Option<()> {
     let own = real_path(&git_folder(root)?).ok()?;
+    // A linked work tree shares settings and objects with the main repository.
     let common = match text(&own.join("commondir"))? {
         Some(pointer) => real_path(&own.join(pointer.trim_end())).ok()?,
         None => own.clone(),
@@ -98,10 +99,12 @@ fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
             if line.ends_with('\\') {
                 return None;
             }
+            // Only these keys name files that our commands would read.
             if !matches!(key.as_str(), "path" | "attributesfile" | "excludesfile") {
                 continue;
             }
             let value = value.trim_matches('"');
+            // Escapes and comments would need git's own parser.
             if value.contains(['"', '\\', '#', ';']) {
                 return None;
             }

@@ -230,6 +230,7 @@ impl GitGuard {
                 }
                 states.push((path.clone(), found));
             }
+            // A changed index may add a submodule, so it is part of the cached state.
             let index = repository.index.clone();
             states.push((index.clone(), read_file_state(&index)?));
             for folder in list_submodules(launcher, &repository.root).await? {
@@ -282,7 +283,7 @@ impl Repository {
         })
     }
 
-    /// Whether `file` has the settings of a repository whose work tree must be the folder around its `.git`.
+    /// Returns whether `file` has the settings of a repository whose work tree must be the folder around its `.git`.
     fn is_main(&self, file: &Path) -> bool {
         file.parent() == Some(self.dot_git.as_path())
     }
@@ -385,6 +386,7 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
         // It cannot be replaced. In a submodule it only says where the submodule is; the caller checks the main
         // repository.
         ("core", "worktree") => Some(None),
+        // Git has no value that means "none" for these: an empty program would only be missing.
         ("diff", "textconv") => with("cat"),
         ("diff", "command" | "external") => with(PLAIN_DIFF),
         ("protocol", "allow") => with("never"),

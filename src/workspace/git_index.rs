@@ -133,6 +133,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
         _ => return None,
     };
     let count = read_u32(bytes, 8)?;
+    // The index ends with a checksum, which is as long as an object name.
     let end = bytes.len().checked_sub(length)?;
     let bytes = &bytes[..end];
     let mut at = 12;
@@ -164,6 +165,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
             4 => at + 1,
             _ => begin + (at - begin) / 8 * 8 + 8,
         };
+        // Entries are padded with NULs. Anything else means that the format is not the assumed one.
         if bytes.get(at..next)?.iter().any(|byte| *byte != 0) {
             return None;
         }

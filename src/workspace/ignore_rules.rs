@@ -165,6 +165,7 @@ impl IgnoreRules {
         }
         let mut global = Match::None;
         ask(&mut global, &self.global);
+        // `.ignore` wins over git's own files, whatever their level.
         match ignore.or(gitignore).or(exclude).or(global) {
             Match::None => IgnoreVerdict::Unnamed,
             Match::Ignore(()) => IgnoreVerdict::Excluded,
@@ -245,7 +246,7 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     }
 }
 
-/// Whether a pattern needs a regular expression; names and extensions are looked up.
+/// Returns whether a pattern needs a regular expression; names and extensions are looked up.
 fn has_wildcards(line: &str) -> bool {
     let line = line.trim_start_matches('!');
     let line = line.strip_prefix("**/").unwrap_or(line);

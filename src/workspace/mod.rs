@@ -150,6 +150,7 @@ impl WorkspaceShared {
         }
     }
 
+    /// Replaces the launcher; a start in progress keeps the one that it took.
     fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
         *launcher = Arc::new(change(Launcher::clone(&launcher)));
@@ -179,6 +180,7 @@ impl Workspace {
     pub fn of_subagent(&self) -> Self {
         Self {
             shared: self.shared.clone(),
+            // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
@@ -250,6 +252,7 @@ impl Workspace {
 
     /// Formats the resolved path `real` for the model, such that the result resolves to it again.
     pub fn format_for_model(&self, cwd: &Path, real: &Path) -> String {
+        // `for_model` needs a resolved cwd.
         let resolved = resolve::real_path(cwd);
         let cwd = resolved.as_deref().unwrap_or(cwd);
         resolve::for_model(&self.resolve_roots(cwd), cwd, real)

@@ -1,13 +1,13 @@
 //! Owns the editor's open documents: the agent reads what the person sees (R-TOOL-3). One for the whole server.
 //!
 //! Notifications only touch memory, in order of arrival. Whether a document differs from the disk is found by
-//! comparing: at [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and at every
-//! lookup. An editor reports neither that it reloaded a file nor that an undo led back to the saved text. The text of a
-//! document that equals the disk is dropped (R-SESS-6).
+//! comparing. That happens in [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and
+//! at every lookup. An editor reports neither that it reloaded a file nor that an undo led back to the saved text. The
+//! text of a document that equals the disk is dropped (R-SESS-6).
 //!
 //! The server should request **full** document sync. With incremental sync, the first change of a clean document needs
-//! the text before it, which is read back from the disk. If the disk has changed meanwhile (a command ran a formatter,
-//! the editor reloaded the file), the text is unknown until it is saved, opened again, or sent in full.
+//! the text before it, which is read back from the disk. If the disk has changed meanwhile, for example
+//! by a formatter, the text is unknown until it is saved, opened again, or sent in full.
 //! Must not know tools or the protocol's wire types.
 
 use std::collections::HashMap;
@@ -173,6 +173,7 @@ impl Overlay {
     /// Records that the editor saved a document; `text` is given if the client sends it.
     pub fn did_save(&self, uri: &str, text: Option<&str>) {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
+            // A command that runs meanwhile must not be charged with the person's save.
             self.others.write(&entry.path);
             match text {
                 Some(text) => entry.body = DocumentBody::Held(text.into()),
@@ -318,6 +319,7 @@ impl OpenDocument {
         let shown = hash_ignoring_final_newline(text);
         for expected in std::mem::take(&mut self.expected) {
             if expected.uri == uri && expected.text == shown {
+                // The waiter may have given up.
                 let _ = expected.shown.send(());
             } else if !expected.shown.is_closed() {
                 self.expected.push(expected);

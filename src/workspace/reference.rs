@@ -52,6 +52,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
     for part in path.components() {
         let Component::Normal(name) = part else {
             match part {
+                // `real` is resolved, so this is the parent that the kernel would use.
                 Component::ParentDir => _ = real.pop(),
                 part => real.push(part),
             }
@@ -67,6 +68,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
             return Err(ReferenceError::Outside { path, link, target });
         }
     }
+    // A secret file that the person names as such is their own choice.
     let is_other = real.file_name() != path.file_name() || !is_secret_like(path);
     if passes_clone && is_secret_like(&real) && is_other {
         let (path, target) = (path.to_owned(), real);

@@ -115,6 +115,7 @@ impl<H: Fn() -> bool> Walk<H> {
             entries.push(entry);
         }
         self.rules.leave_to(folder);
+        // Only names that exist are opened, which spares three failed opens per folder.
         let mut own: Vec<&str> = Vec::new();
         for name in IGNORE_FILES.into_iter().chain([".git"]) {
             own.extend(entries.iter().any(|entry| entry.name == name).then_some(name));

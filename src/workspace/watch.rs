@@ -233,6 +233,7 @@ impl WatchedTree {
             .collect();
         let came = |is: &FileStamp| {
             let moved = gone.get(&is.node).is_some_and(|was| was.is_same_file(is));
+            // The change time tells when a file came here, even if its modification time is old.
             let young = is.touched.saturating_add(LAG) >= self.begun;
             (moved || young).then_some(moved)
         };
@@ -361,6 +362,7 @@ impl ExternalWrites {
 
     /// Records that someone writes the resolved `path`.
     pub fn write(&self, path: &Path) {
+        // Also removes watches that have ended.
         lock(&self.watching).retain(|watch| match watch.upgrade() {
             Some(wrote) => {
                 lock(&wrote).insert(path.to_owned());

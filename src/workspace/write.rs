@@ -1,5 +1,5 @@
-//! Writes a file such that every reader sees the old or the new content, never a part, and a failure loses nothing
-//! (R-TOOL-3): a temporary file next to it, then a rename.
+//! Writes a file through a temporary file next to it and a rename (R-TOOL-3). Every reader sees the old or the new
+//! content, never a part, and a failure loses nothing.
 //!
 //! The temporary file is flushed (`fdatasync`) before the rename. That takes a few milliseconds, but a power cut cannot
 //! leave a person's file empty. Mode and, where permitted, owner and group are kept. Access control lists and extended
@@ -50,6 +50,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
 }
 
 fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
+    // The path was resolved earlier; a link may have appeared on it since.
     if real_path(path)? != path {
         return Err(WriteError::Moved(path.to_owned()));
     }
@@ -90,6 +91,7 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     if let Some(before) = &before {
         keep_owner_and_mode(&file, before).map_err(failed)?;
     }
+    // Before the rename, so that a power cut cannot leave an empty file under the name.
     file.sync_data().map_err(failed)?;
     temporary.rename_to(name).map_err(failed)
 }
@@ -102,7 +104,7 @@ fn unfinished_name() -> String {
     format!(".agentls-{}.tmp", random::random_token(12))
 }
 
-/// Whether this is the name of a file in progress.
+/// Returns whether this is the name of a file in progress.
 pub(super) fn is_unfinished(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".agentls-") && name.ends_with(b".tmp")
@@ -136,6 +138,7 @@ impl<'a> Temporary<'a> {
         if let Some(name) = &self.name {
             self.folder.rename_entry(name, to)?;
         }
+        // It has its final name now, so `drop` must not remove it.
         self.name = None;
         Ok(())
     }
@@ -182,6 +185,7 @@ pub struct WriteLocks {
 impl WriteLocks {
     /// Waits for the file's lock; dropping the guard releases it.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
+        // The lock on the map is released before waiting for the lock on the file.
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| lock.strong_count() > 0);

@@ -1,5 +1,5 @@
-//! The HTTP client of `web_fetch`: requests one address, follows redirects on the same host, and connects only to
-//! public addresses unless the person has named the host.
+//! The HTTP client of `web_fetch`. It requests one address and follows redirects on the same host. It connects only to
+//! public addresses, unless the person has named the host.
 //!
 //! The check applies to the address that is connected to: the guard is the resolver of the connection itself. So a name
 //! that resolves to another address the second time leads nowhere. Must not read bodies or know tools.
@@ -105,6 +105,7 @@ impl Web {
             let Some(next) = parse_redirect(&url, &response)? else {
                 return Ok(Fetched::Answer { url, response });
             };
+            // Another host needs an approval of its own.
             if !same_site(&url, &next) {
                 return Ok(Fetched::Elsewhere(next));
             }
@@ -114,6 +115,7 @@ impl Web {
     }
 
     async fn send_request(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
+        // A resolver belongs to a client, so there are two clients.
         let client = if self.is_named(url) {
             self.open.get_or_try_init(|| self.build(None)).await?
         } else {
@@ -294,6 +296,7 @@ impl Resolve for PublicResolver {
                 .into_iter()
                 .filter(|address| what(address.ip()).is_none())
                 .collect();
+            // A name with both kinds of addresses is reached at the public ones only.
             match (public.is_empty(), first) {
                 (true, Some(what)) => Err(NotPublic(what).into()),
                 _ => Ok(Box::new(public.into_iter()) as Addrs),

@@ -1,8 +1,8 @@
 //! Converts HTML to Markdown for a model: text, headings, lists, tables, code, and links.
 //!
-//! Works on the parser's tokens without a tree, in one pass and without recursion, however deep a page is nested: a
-//! stack overflow would end the server. Invisible parts (scripts, hidden elements) are left out. Must not load
-//! anything.
+//! Works on the parser's tokens without a tree, in one pass and without recursion: a deeply nested page must not
+//! overflow the stack, which would end the server. Invisible parts (scripts, hidden elements) are left out. Must not
+//! load anything.
 
 mod inline;
 mod table;

@@ -150,6 +150,7 @@ impl Reports {
             match self.control.try_read_buf(&mut self.buffer) {
                 Ok(0) => return None,
                 Ok(_) => {}
+                // Readiness may be a false alarm.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return None,
             }
@@ -179,9 +180,11 @@ async fn watch_over(
             Some(HelperReport::Exited(code)) => status = Some(ExitStatus::Code(code)),
             Some(HelperReport::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
             Some(HelperReport::Gone(count)) => left = Some(count),
+            // Both come before this handle exists.
             Some(HelperReport::Started(_) | HelperReport::Refused(..)) => {}
             None => break,
         }
+        // The state must not go back from gone to ended.
         if let (Some(status), None) = (status, left) {
             state.send_replace(State::Ended(status));
         }
@@ -334,6 +337,7 @@ impl Child {
             mut output,
             stdin,
         } = self;
+        // A command that reads its input must see the end of it.
         drop(stdin);
         let (mut stdout, mut stderr, mut cut) = (Vec::new(), Vec::new(), false);
         // Read on beyond the limit: a command whose output is not read would never end.

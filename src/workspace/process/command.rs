@@ -128,6 +128,7 @@ impl Command {
     /// Returns whether its words contain this text, in quotes too.
     pub(in crate::workspace) fn has_argument_containing(&self, text: &str) -> bool {
         self.argv.iter().any(|word| {
+            // Bash removes these characters, so `g'i't` is `git` too.
             let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
             word.contains(text)
         })

@@ -113,12 +113,14 @@ fn start(
         reason = "this is the one place where commands start"
     )]
     let child = Command::new(program)
+        // The command sees the name that it was called by, wherever the program was found.
         .arg0(name)
         .args(args)
         .current_dir(&request.cwd)
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr))
+        // A group of its own can be signaled without hitting the helper.
         .process_group(0)
         .spawn();
     match child {
@@ -245,6 +247,7 @@ impl Inbox {
 
     fn listen_for_signals(which: &[i32]) -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
+        // Draining must not block once the socket is empty.
         read.set_nonblocking(true)?;
         for &signal in which {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -385,6 +388,7 @@ impl Keeper {
                 }
                 Ok(None) => return Relationship::Some,
                 Err(Errno::INTR) => {}
+                // No child is left.
                 Err(_) => return Relationship::None,
             }
         }

@@ -29,8 +29,8 @@ const SETTINGS: [&str; 15] = [
 
 /// The same for commands that people or the model write, limited to settings that their work does not depend on.
 ///
-/// External diffs, text conversions, and filters are not included: git has no setting that means "none" (an empty
-/// `diff.external` is a missing program), and only its command line has `--no-ext-diff`.
+/// External diffs, text conversions, and filters are not included, since git has no setting that means "none". An empty
+/// `diff.external` is a missing program, and only the command line has `--no-ext-diff`.
 pub(super) const FOR_COMMANDS: [(&str, &str); 5] = [
     // A folder of a clone may be a whole repository with its own settings.
     ("safe.bareRepository", "explicit"),
@@ -74,6 +74,7 @@ where
     if let Some(first) = args.next() {
         let shows_diffs = SHOWS_DIFFS.iter().any(|name| first == *name);
         argv.push(first);
+        // Options of the subcommand, so they follow it.
         if shows_diffs {
             argv.extend(["--no-ext-diff".into(), "--no-textconv".into()]);
         }

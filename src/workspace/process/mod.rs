@@ -2,8 +2,8 @@
 //!
 //! Every child starts through our own hidden subcommand `agentls __exec`. The server half is [`Launcher`] and
 //! [`Child`]; the helper half is [`exec_main`], which `main` calls before anything else. They share a socket pair. The
-//! request and the stages of a stop go down, reports come up, and end of file on either side means that the other one
-//! is gone. Must not know tools, sessions, or settings.
+//! request and the stages of a stop go down, reports come up. End of file on either side means that the other one is
+//! gone. Must not know tools, sessions, or settings.
 
 mod child;
 mod command;

@@ -72,6 +72,7 @@ pub(super) struct Helper {
 
 /// Starts a helper and lists it.
 pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<Helper> {
+    // Held until the helper is listed: see `STARTING`.
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
     let pid = child.id().unwrap_or(0);
@@ -94,6 +95,7 @@ impl Helper {
             return;
         };
         let kill = move || {
+            // NOWAIT leaves the status for tokio to collect.
             let _ = waitid(
                 WaitId::Pid(session),
                 WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
@@ -124,6 +126,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
+        // Without a runtime nothing could wait for the helper.
         if let Some(child) = self.child.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
@@ -150,6 +153,7 @@ async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, hur
     }
     // Only now: a listed helper is never mistaken for an orphan.
     lock_helpers().remove(&pid);
+    // Exit code 0 means that the helper has left no process behind.
     if status.is_some_and(|status| status.success()) {
         0
     } else {

@@ -76,6 +76,7 @@ impl Output {
             next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
             () = wait_until_drained(&mut state) => None,
         };
+        // A stranger that still has the pipe could write to it for ever.
         if let Some(chunk) = &next
             && matches!(*state.borrow(), State::Gone { .. })
         {
@@ -106,6 +107,7 @@ impl Output {
                         bytes: Bytes::copy_from_slice(&self.buffer[..count]),
                     }));
                 }
+                // An error ends the stream just as its end of file does.
                 Poll::Ready(_) => self.pipes[index] = None,
             }
         }

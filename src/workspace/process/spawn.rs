@@ -191,6 +191,7 @@ impl Launcher {
             write_all(&control, &request).await?;
             Ok(reports.next().await)
         };
+        // Cancel first: even a start that has just succeeded is undone.
         let report = tokio::select! { biased;
             () = cancel.cancelled() => {
                 give_up(&control, helper).await;
@@ -259,6 +260,7 @@ impl Launcher {
         for name in &self.strip_env {
             helper.env_remove(name);
         }
+        // After the stripped names: what the command adds explicitly wins.
         for (name, value) in &command.env {
             match value {
                 Some(value) => helper.env(name, value),

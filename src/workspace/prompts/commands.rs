@@ -195,6 +195,7 @@ fn split_quoted_words(text: &str) -> Vec<String> {
     for c in text.chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
+            // Only at the start of a word: inside one it is an apostrophe, as in `don't`.
             ('"' | '\'', None) if word.is_none() => {
                 quote = Some(c);
                 word = Some(String::new());

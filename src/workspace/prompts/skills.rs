@@ -87,6 +87,7 @@ impl Skills {
 impl Skill {
     fn read(&self, file: Option<&str>) -> Result<String, SkillError> {
         let asked = file.unwrap_or(FILE);
+        // This checks the written path; `file::read` checks where links lead.
         let inside = Path::new(asked)
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -110,7 +110,7 @@ fn a_conversion_can_be_stopped() {
     assert!(page.cut && page.text.len() < PIECE && page.text.starts_with("word"));
 }
 
-/// A page must neither end the server nor keep it busy: deep nesting, and output that grows with it.
+/// Malicious pages must neither end the server nor keep it busy: deep nesting, and output that grows with it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a bound is measured")]
 fn malicious_pages_are_read_in_time() {
@@ -145,7 +145,7 @@ fn malicious_pages_are_read_in_time() {
 }
 
 proptest! {
-    /// Any tags in any order, cut anywhere.
+    /// Reads any tags in any order, cut anywhere.
     #[test]
     fn arbitrary_tags_do_not_panic(parts in prop::collection::vec(prop_oneof![
         "[a-z ]{0,8}",
