@@ -90,7 +90,7 @@ pub(super) async fn apply_plan(
     let inner = cx.clone();
     let planned = files::run_blocking(cx, move |stop| {
         let change = plan(&inner, &target, Target::Make)?;
-        // The last moment at which a cancel stops the change; after it the write finishes (R-CANCEL).
+        // The last moment at which a cancel stops the change; after it, a write to the disk finishes (R-CANCEL).
         if stop.is_cancelled() {
             return Err(ToolError::Cancelled);
         }

@@ -255,7 +255,7 @@ async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitI
         let mut here = found
             .iter()
             .filter(|(change, _)| change.path.starts_with(index.root()));
-        // The attributes before the command are unknown, so a blob cannot be converted to the file's content.
+        // The attributes before the command are unknown, and with them whether git converts the file.
         if here
             .clone()
             .any(|(change, _)| change.path.ends_with(".gitattributes"))

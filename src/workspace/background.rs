@@ -169,8 +169,8 @@ async fn read_all(
         }
     }
     lock(&unread).push(decoder.finish_text());
-    // Announce the end last, so that whoever sees it finds the complete output.
     let ending = process.wait_until_gone().await;
+    // Announce the end last, so that whoever sees it finds the complete output.
     ended.send_replace(Some(ending));
 }
 

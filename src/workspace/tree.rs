@@ -1,7 +1,7 @@
 //! Walks a folder in a fixed order, without what ignore files exclude and without version control's own folders.
 //!
 //! Never follows a link, and opens every folder through [`crate::base::nofollow`], so a walk stays where it began
-//! (I12). Bounded whatever the tree contains: it calls `halt` for every folder, and repeatedly in a large one. No
+//! (I12). Bounded whatever the tree contains: it calls `halt` forevery folder, and repeatedly in a large one. No
 //! descriptor stays open between two entries. Must not read files other than ignore files.
 
 use std::ffi::OsStr;
@@ -115,7 +115,7 @@ impl<H: Fn() -> bool> Walk<H> {
             entries.push(entry);
         }
         self.rules.leave_to(folder);
-        // Only names that exist are opened, which spares three failed opens per folder.
+        // Only names that exist are opened, which spares failed lookups in every folder.
         let mut own: Vec<&str> = Vec::new();
         for name in IGNORE_FILES.into_iter().chain([".git"]) {
             own.extend(entries.iter().any(|entry| entry.name == name).then_some(name));

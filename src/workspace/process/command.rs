@@ -21,7 +21,7 @@ pub struct Command {
     pub(super) env: BTreeMap<OsString, Option<OsString>>,
     pub(super) stdin: Stdin,
     pub(super) merge: bool,
-    /// Settings for every git process below it.
+    /// Settings forevery git process below it.
     pub(super) git: Vec<(String, String)>,
 }
 
@@ -113,7 +113,7 @@ impl Command {
             .env("GIT_OPTIONAL_LOCKS", "0")
     }
 
-    /// Adds settings for every git below; a later one wins over an earlier one, and over those of a repository.
+    /// Adds settings forevery git below; a later one wins over an earlier one, and over those of a repository.
     #[must_use]
     pub fn git_settings(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
         self.git.extend(settings);

@@ -36,8 +36,8 @@ pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &[PathBuf]) -> O
         .map(|entry| entry.join(name))
         .find(|program| {
             access(program, Access::EXEC_OK).is_ok()
-                // A link outside may still lead to a program inside.
                 && program.is_file()
+                // A link outside may still lead to a program inside.
                 && program
                     .canonicalize()
                     .is_ok_and(|real| real.parent().is_some_and(|folder| is_outside(folder, folders)))

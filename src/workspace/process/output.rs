@@ -76,7 +76,7 @@ impl Output {
             next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
             () = wait_until_drained(&mut state) => None,
         };
-        // A stranger that still has the pipe could write to it for ever.
+        // A stranger that still has the pipe could write to it forever.
         if let Some(chunk) = &next
             && matches!(*state.borrow(), State::Gone { .. })
         {

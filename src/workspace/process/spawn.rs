@@ -180,7 +180,7 @@ impl Launcher {
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         // Before the helper starts: with the socket still empty this cannot block.
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
-        // Our copies would keep the command's output open for ever.
+        // Our copies would keep the command's output open forever.
         drop(theirs);
         let helper = self.spawn_helper(command, &path, end.into()).map_err(failed)?;
 
