@@ -121,6 +121,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             label: String::new(),
             choices: choices.iter().map(choice).collect(),
             several: input.several.unwrap_or(false),
+            // The person can always write an answer of their own.
             free: true,
             required: true,
         }],

@@ -107,6 +107,7 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     if !changes.is_empty()
         && let Err(why) = cx.checkpoints.record_changes(changes).await
     {
+        // The command has run; a failed record must not make its result an error.
         tracing::warn!(why, "what a command changed was not recorded");
     }
 }

@@ -51,6 +51,7 @@ impl CommandTool {
             CommandLine::Shell(script) => Command::from_script(script),
             CommandLine::Argv(argv) => Command::from_argv(argv),
         };
+        // Through standard input, so that no argument becomes part of a command line.
         command.stdin(Stdin::Bytes(input.to_string().into_bytes()))
     }
 }
@@ -115,6 +116,7 @@ impl PreparedCall for CommandCall {
                 ToolEffect::Execute => EffectKind::Execute,
                 ToolEffect::Network => EffectKind::Network,
             },
+            // Rules judge the configured command; arguments cannot change it.
             ..Effect::from_command(self.tool.format_command())
         })
     }

@@ -130,6 +130,7 @@ impl ToolContext {
             Some(judged) if !judged.iter().any(|judged| judged == path) => fail_with_message(format!(
                 "`{given}` leads somewhere else than when the call was checked; call the tool again"
             )),
+            // Without `judged` the call is being judged right now, by this path.
             _ => Ok(()),
         }
     }

@@ -219,6 +219,7 @@ impl Plan {
         let mut waiting = 0..self.tasks.len();
         let mut running = FuturesUnordered::new();
         loop {
+            // Once the outcome is decided, waiting tasks do not start.
             while running.len() < AT_ONCE
                 && !cancel.is_cancelled()
                 && let Some(at) = waiting.next()
@@ -235,6 +236,7 @@ impl Plan {
                 .iter()
                 .map(|report| report.as_ref().map(|report| report.state))
                 .collect();
+            // The loop goes on until the cancelled ones have ended: none may outlive this call (I10).
             if self.join.decide_outcome(&ends).is_some() {
                 cancel.cancel();
             }
@@ -292,6 +294,7 @@ impl Tool for Delegate {
         }
         let reports = plan.run_tasks(&cx).await;
         let output = build_output(&plan, &reports, |whole| store_full_text(&cx, whole));
+        // A cancelled call keeps the partial results of its sub-agents (R-SUB).
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
         } else {

@@ -86,6 +86,7 @@ where
     match tokio::task::spawn_blocking(move || work(&stop)).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => Err(ToolError::Internal(panic_text(error.into_panic().as_ref()))),
+        // The runtime shuts down.
         Err(_) => Err(ToolError::Cancelled),
     }
 }

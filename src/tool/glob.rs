@@ -115,6 +115,7 @@ fn split(pattern: &str) -> (&str, &str) {
 
 fn find(cx: &ToolContext, input: &GlobInput, bound: &WalkBound) -> Result<String, ToolError> {
     let search = input.build_search(cx)?;
+    // `./` marks a pattern for the start folder only: see `build_search`.
     let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
         Some(name) => (walk::build_glob_matcher(name)?, Some(1)),
         None => (walk::build_glob_matcher(&search.pattern)?, None),

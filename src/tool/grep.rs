@@ -102,6 +102,7 @@ impl GrepInput {
         RegexMatcherBuilder::new()
             .case_insensitive(self.ignore_case.unwrap_or(false))
             .fixed_strings(self.literal.unwrap_or(false))
+            // With this, a pattern that could match a line end is an error.
             .line_terminator(Some(b'\n'))
             .crlf(true)
             .build(&self.pattern)
@@ -240,6 +241,7 @@ impl<'a> GrepSearch<'a> {
                     self.searcher
                         .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
                 }
+                // The text of an unknown buffer is not available, so the disk has to do.
                 Buffer::Saved | Buffer::Unknown => RegularFile::open(path)
                     .map_err(io::Error::other)
                     .and_then(|file| {

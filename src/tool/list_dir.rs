@@ -68,6 +68,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         Some(FileKind::Regular) => {
             return fail_with_message(format!("`{}` is a file; use read_file", target.display));
         }
+        // A link here has appeared since the path was resolved.
         Some(kind) => return fail_with_message(format!("`{}` is {kind}, not a folder", target.display)),
         None => {
             let suggestions = files::suggest_similar_paths(cx, path);
@@ -87,6 +88,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
             }
             None => {}
         }
+        // All entries are collected before sorting, so their number is bounded.
         if entries.len() == MAX_ENTRIES {
             end = Some(format!(
                 "only {MAX_ENTRIES} entries were looked at; there are more"
@@ -107,6 +109,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         });
     }
     let mut text = String::new();
+    // Only the entries shown cost a status call.
     for (_, name) in entries.iter().take(MAX_RESULTS) {
         let _ = writeln!(text, "{}", describe_entry(&folder, name));
     }

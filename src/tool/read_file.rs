@@ -124,6 +124,7 @@ fn read_disk(
     let length = file.metadata().len();
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
     let head = file.read_start(HEAD).map_err(failed)?;
+    // Before the check for text: an image is binary too.
     if let Some(media_type) = image_type(&head) {
         return read_image(input, file, length, media_type);
     }
@@ -164,6 +165,7 @@ fn read_text(
         Buffer::Unknown => "[text on disk; the editor may have unsaved changes]\n",
     };
     output.text.insert_str(0, note);
+    // The whole text is recorded, so a change outside of the lines shown counts too.
     cx.workspace.read_log().record_text(path, text);
     Ok(output)
 }

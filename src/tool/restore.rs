@@ -107,6 +107,7 @@ pub async fn restore_file(
     to: FileState,
     bytes: Option<Vec<u8>>,
 ) -> Result<(), String> {
+    // One writer per file, as for an edit (R-TOOL-1).
     let _only_writer = cx.workspace.lock(path).await;
     let target = Resolved {
         absolute: path.to_owned(),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 /// Generates the schema of `T` for models: self-contained, with optional fields simply not required.
 pub fn generate_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
+        // Not every API follows `$ref`.
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
@@ -110,6 +111,7 @@ fn check_value(schema: &Value, value: &Value, at: &str) -> Option<String> {
         },
         "array" => match value {
             Value::Array(items) => {
+                // Without `items` any list fits.
                 let schema = schema.get("items")?;
                 (0..).zip(items).find_map(|(index, item): (usize, _)| {
                     check_value(schema, item, &format!("{at}[{index}]"))
@@ -184,6 +186,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         .and_then(Value::as_array)
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
+    // First: a misspelled name explains why a required field is missing.
     if schema.get("additionalProperties") == Some(&Value::Bool(false))
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {

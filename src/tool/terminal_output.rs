@@ -80,6 +80,7 @@ impl CommandText {
     pub(super) async fn finish(mut self) -> GatheredOutput {
         let fold = std::mem::take(&mut self.fold);
         let (text, cut) = fold.into_text(self.bytes);
+        // The model has the complete output, so no copy is needed.
         if !cut && matches!(self.keeper, OutputKeeper::Idle { .. }) {
             return GatheredOutput { text, full: None };
         }
@@ -89,6 +90,7 @@ impl CommandText {
                 text,
                 full: Some(full),
             },
+            // The output is useful without the copy, so this is not a failure of the call.
             Err(reason) => GatheredOutput {
                 text: format!("{text}\n[could not keep the whole output: {reason}]"),
                 full: None,
@@ -162,6 +164,7 @@ impl LineFold {
         self.end_line();
         let (lines, last) = rest.rsplit_once('\n').unwrap_or(("", rest));
         if rest.len() > last.len() {
+            // Most output is plain, so whole blocks of lines skip the work per line.
             if is_plain(lines) {
                 self.ends.push(lines);
                 self.ends.push("\n");

@@ -104,6 +104,7 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
     if !url.username().is_empty() || url.password().is_some() {
         return wrong("addresses with a user name or password are not fetched");
     }
+    // The server never sees the fragment, so rules do not judge it.
     url.set_fragment(None);
     Ok(url)
 }
@@ -178,6 +179,7 @@ impl Read {
                 "offset {offset} is past the end; the text has {total} bytes"
             ));
         }
+        // The model may pass any offset.
         let start = self.text.floor_char_boundary(offset);
         let rest = &self.text[start..];
         let mut piece = prefix_within(rest, PAGE);

@@ -267,6 +267,7 @@ impl Repository {
             Some(FileKind::Folder) => dot_git.clone(),
             _ => real_path(&root.join(pointed_at(&dot_git, "gitdir: ")?)).ok()?,
         };
+        // A linked work tree uses the settings of the main repository.
         let common = match folder.join("commondir") {
             file if nofollow::kind(&file).is_some() => folder.join(pointed_at(&file, "")?),
             _ => folder.clone(),

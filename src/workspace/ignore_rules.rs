@@ -98,6 +98,7 @@ impl IgnoreRules {
             .collect();
         above.reverse();
         for folder in above {
+            // These folders were not listed, so any name may be there.
             rules.enter_folder(folder, |_| true);
         }
         rules
@@ -157,6 +158,7 @@ impl IgnoreRules {
         };
         for level in self.levels.iter().rev() {
             ask(&mut ignore, &level.ignore);
+            // Above the repository that contains the path, only `.ignore` files count.
             if !is_outer {
                 ask(&mut gitignore, &level.gitignore);
                 ask(&mut exclude, &level.exclude);

@@ -49,6 +49,7 @@ pub fn load_file(overlay: &Overlay, path: &Path) -> Result<LoadedFile, LoadError
             text: document.text.to_string(),
             ..TextFile::default()
         },
+        // An unknown buffer may differ from the disk; the caller sees that in `buffer`.
         Buffer::Saved | Buffer::Unknown => from_disk(path)?,
     };
     Ok(LoadedFile { file, buffer })

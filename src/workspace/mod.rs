@@ -139,8 +139,10 @@ impl WorkspaceShared {
     /// Returns the command, kept from running what a repository around `cwd` names, unless the person trusts the
     /// folder.
     pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
+        // In a block of its own: the lock must not be held across the await below.
         let trusted = {
             let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+            // Trust covers everything below a folder.
             folders.iter().any(|folder| cwd.starts_with(folder))
         };
         if trusted {

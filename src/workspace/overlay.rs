@@ -215,6 +215,7 @@ impl Overlay {
 
     /// Returns what the editor has of the resolved `path`. Blocks: it compares with the disk.
     pub fn lookup_buffer(&self, path: &Path) -> Buffer {
+        // Collect under the lock and compare without it, since comparing reads the disk.
         let (held, lost) = {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);

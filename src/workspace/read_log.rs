@@ -17,6 +17,7 @@ pub(super) struct TextHash(u64);
 impl TextHash {
     /// Computes the hash of `text`.
     pub(super) fn from_text(text: &str) -> Self {
+        // The hash is never stored, so it may differ between runs.
         let mut hasher = DefaultHasher::new();
         unix_lines(text).hash(&mut hasher);
         Self(hasher.finish())

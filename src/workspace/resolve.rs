@@ -139,6 +139,7 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
                         return Err(PathError::NotAFolder(real));
                     }
                     Ok(_) => {}
+                    // What does not exist cannot be a link.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(source) => return Err(to_path_error(&real, source)),
                 }

@@ -49,6 +49,7 @@ impl Roots {
         let mut list: Vec<Root> = Vec::with_capacity(folders.len());
         for folder in folders {
             let path = real_path(&folder.path).unwrap_or_else(|_| folder.path.clone());
+            // The same folder under two names is one root.
             if list.iter().any(|root| root.path == path) {
                 continue;
             }

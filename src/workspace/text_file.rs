@@ -56,6 +56,7 @@ impl TextFile {
                 (decode_utf16(rest, u16::from_le_bytes)?, Encoding::Utf16Le)
             }
             [0xfe, 0xff, rest @ ..] => (decode_utf16(rest, u16::from_be_bytes)?, Encoding::Utf16Be),
+            // After the marks of UTF-16, whose text contains NULs too.
             bytes if is_binary(bytes) => return Err(NotText::Binary),
             [0xef, 0xbb, 0xbf, rest @ ..] => (decode_utf8(rest.to_vec())?, Encoding::Utf8Bom),
             _ => (decode_utf8(bytes)?, Encoding::Utf8),

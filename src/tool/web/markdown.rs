@@ -43,6 +43,7 @@ pub(in crate::tool) struct MarkdownPage {
 
 /// Converts `html`, found at `url`; leaves out the rest once `stop` returns true.
 pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> MarkdownPage {
+    // The tokenizer has only a shared reference to its sink.
     let writer = RefCell::new(MarkdownWriter::new(url.clone()));
     let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
     let input = BufferQueue::default();
@@ -52,6 +53,7 @@ pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bo
         input.push_back(StrTendril::from(piece));
         // The tokenizer also stops after each script.
         while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
+        // Asked after each piece, since feeding cannot be interrupted.
         (rest, cut) = (after, stop());
     }
     tokenizer.end();
@@ -221,6 +223,7 @@ impl MarkdownWriter {
             "title" => self.in_title = true,
             "base" => {
                 let base = find_attribute(tag, "href").and_then(|href| self.base.join(href).ok());
+                // Every relative link repeats the base, so a long one would multiply.
                 if let Some(base) = base.filter(|base| base.as_str().len() <= MAX_ADDRESS) {
                     self.base = base;
                 }
@@ -237,6 +240,7 @@ impl MarkdownWriter {
             }
             "main" => {
                 self.end_paragraph();
+                // Only the first `main` counts.
                 self.main.0.get_or_insert(self.out.len());
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
@@ -411,7 +415,7 @@ impl MarkdownWriter {
 
     // ---- lists and quotations ----
 
-    // Deeper levels are merged into the last one, which bounds the prefix of each line.
+    // Deeper levels are merged into the last one, which bounds the prefix of each line. Tables cannot contain blocks.
     fn enter_container(&mut self, around: Around) {
         if self.around.len() < MAX_DEPTH && self.table.is_none() {
             self.around.push(around);
@@ -431,6 +435,7 @@ impl MarkdownWriter {
 
     fn begin_item(&mut self) {
         self.end_item();
+        // A cell of a Markdown table is one line, so items stay inline.
         if self.table.is_some() {
             self.line.push(" - ");
             return;
@@ -438,6 +443,7 @@ impl MarkdownWriter {
         let marker = match self.around.last_mut() {
             Some(Around::List(Some(number))) => {
                 let marker = format!("{number}. ");
+                // The page chooses the first number, which may be the largest one.
                 *number = number.saturating_add(1);
                 marker
             }
@@ -542,11 +548,13 @@ impl MarkdownWriter {
             return None;
         }
         let url = self.base.join(href).ok()?;
+        // A model cannot follow `javascript:` or `data:` links.
         matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
     }
 
     fn write_image(&mut self, tag: &Tag) {
         let alt = find_attribute(tag, "alt").map(str::trim).unwrap_or_default();
+        // An image without a text says nothing to a model.
         if alt.is_empty() {
             return;
         }

@@ -252,6 +252,7 @@ impl Launcher {
         )]
         let mut helper = tokio::process::Command::new(&self.helper);
         helper
+            // Otherwise the process list would show `/proc/self/exe`.
             .arg0("agentls")
             .arg(EXEC_COMMAND)
             .stdin(Stdio::from(end))

@@ -87,6 +87,7 @@ impl Sources {
             return Vec::new();
         };
         let depth = below.components().count().min(MAX_DEPTH);
+        // If there are too many, those nearest to the working directory.
         let dirs: Vec<&Path> = cwd.ancestors().take(depth).collect();
         let place = |dir: &&Path| PromptPlace {
             dir: dir.to_path_buf(),

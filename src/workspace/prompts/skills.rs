@@ -103,6 +103,7 @@ impl Skill {
             .map_err(unreadable)?;
         let mut text = match file {
             Some(_) => taken.text,
+            // The model knows name and description already.
             None => front_matter::split_front_matter(&taken.text)
                 .map_err(unreadable)?
                 .body
@@ -186,6 +187,7 @@ fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Optio
             Some((told, Some(skill)))
         }
         Err(why) => {
+            // Nothing of it is used.
             told.bytes = 0;
             told.problem = Some(format!("{why}; skipped the skill"));
             Some((told, None))
