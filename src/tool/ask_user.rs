@@ -1,4 +1,6 @@
-//! `ask_user`: a question to the person, where the client takes questions.
+//! `ask_user`: asks the person a question, if the client supports questions.
+//!
+//! Checks the question and formats the reply. Must not know how the client asks; [`super::UserPrompt`] does.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,16 +10,16 @@ use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
 use crate::domain::{AgentQuestion, Choice, Effect, InquiryReply, QuestionField};
 
-/// Longest question, and longest detail, in characters.
+/// Longest question and longest detail, in characters.
 const MAX_TEXT: usize = 4_000;
 /// Longest choice, in characters.
 const MAX_CHOICE: usize = 200;
-/// Most choices.
+/// Most choices of a question.
 const MAX_CHOICES: usize = 10;
-/// The field of the answer.
+/// Name of the only field in the reply.
 const ANSWER: &str = "answer";
 
-/// Asks the person.
+/// The `ask_user` tool.
 pub struct AskUser;
 
 /// The arguments of `ask_user`.
@@ -54,7 +56,7 @@ impl Tool for AskUser {
         Ok(Effect::none())
     }
 
-    /// People take their time.
+    /// Returns no limit: people take their time.
     fn call_timeout(&self, _: &AskUserInput) -> Option<std::time::Duration> {
         None
     }
@@ -103,6 +105,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
         ));
     }
     let choice = |text: &String| Choice {
+        // The value returns to the model unchanged; only the label is for people.
         value: text.clone(),
         label: strip_control_characters(text).into_owned(),
     };
@@ -118,6 +121,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             label: String::new(),
             choices: choices.iter().map(choice).collect(),
             several: input.several.unwrap_or(false),
+            // The person can always write an answer of their own.
             free: true,
             required: true,
         }],
@@ -131,7 +135,7 @@ mod tests {
     use super::super::testing::ToolHarness;
 
     #[tokio::test]
-    async fn what_cannot_be_asked_is_refused_and_nobody_is_no_error() {
+    async fn invalid_questions_are_refused_and_a_missing_person_is_not_an_error() {
         let bench = ToolHarness::new();
         let answer = bench
             .call_tool("ask_user", json!({"question": "which?"}))

@@ -1,6 +1,6 @@
 //! `bash`: runs a command, to its end or in the background.
 //!
-//! How it runs, is timed and stopped is [`run_command`]'s.
+//! Owns the arguments and the limits of a call. [`run_command`] runs, times, and stops the command; approval judges it.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::domain::Effect;
 use crate::workspace::BackgroundError;
 use crate::workspace::process::Command;
 
-/// The longest time that a call may ask for; more only where the settings give more.
+/// Longest timeout that a call may request, unless the settings allow more.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
-/// The shortest.
+/// Shortest timeout that a call may request.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Runs a command.
+/// The `bash` tool.
 pub struct Bash;
 
 /// The arguments of `bash`.
@@ -65,15 +65,18 @@ impl Tool for Bash {
         Ok(Effect::from_command(&*input.command))
     }
 
+    /// Returns no limit: the command has its own.
     fn call_timeout(&self, _input: &BashInput) -> Option<Duration> {
         None
     }
 
+    /// Returns true: a cancel stops the command in stages, and its output so far is reported (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }
 
     async fn run(&self, input: BashInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        // A command that was not started before the cancel must not start at all.
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
@@ -90,9 +93,10 @@ fn build_command(input: &BashInput, cx: &ToolContext) -> Command {
     run_command::prepare_command(Command::from_script(&*input.command), cx)
 }
 
-/// How long the command may run.
+/// Returns the time limit of a command, from the requested and the configured one.
 fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
     let usual = configured.unwrap_or(DEFAULT_TIMEOUT);
+    // A configured limit above the maximum raises the maximum.
     let most = MAX_TIMEOUT.max(usual);
     match asked {
         Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0))
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_limits_stay_sane() {
+    fn time_limits_are_clamped() {
         let second = Duration::from_secs;
         for (asked, configured, want) in [
             (None, None, second(120)),

@@ -1,4 +1,4 @@
-//! `bash_kill`: ends a background process.
+//! `bash_kill`: ends a background process. The work is done by `workspace::Background`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
 
-/// Ends a background process.
+/// The `bash_kill` tool.
 pub struct BashKill;
 
 /// The arguments of `bash_kill`.
@@ -33,16 +33,17 @@ impl Tool for BashKill {
         format!("End {}", one_line(&strip_control_characters(&input.id), 40))
     }
 
-    /// It can only end what this session started itself.
+    /// Predicts no effect: it ends only what this session started.
     fn predict_effect(&self, _input: &BashKillInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
+    /// Returns no limit: ending a process takes at most 1.5 s.
     fn call_timeout(&self, _input: &BashKillInput) -> Option<Duration> {
         None
     }
 
-    /// It takes 1.5 s at the most, and a half-ended process is worth nothing.
+    /// Returns true: it takes at most 1.5 s, and a half-ended process is useless.
     fn finishes_on_cancel(&self) -> bool {
         true
     }

@@ -1,4 +1,6 @@
-//! `bash_output`: what a background process wrote since it was last read, and how it stands.
+//! `bash_output`: reads what a background process has written since the last read, and whether it still runs.
+//!
+//! Also formats that output for `bash_kill`. Must not start or end processes.
 
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
 use crate::workspace::{BackgroundError, BackgroundOutput};
 
-/// Reads a background process.
+/// The `bash_output` tool.
 pub struct BashOutput;
 
 /// The arguments of `bash_output`.
@@ -48,11 +50,12 @@ impl Tool for BashOutput {
         Ok(Effect::none())
     }
 
+    /// Returns no limit: the wait has its own.
     fn call_timeout(&self, _input: &BashOutputInput) -> Option<Duration> {
         None
     }
 
-    /// Output that was taken must reach the history; the wait itself obeys a cancel at once.
+    /// Returns true: output that was taken must reach the history. The wait itself obeys a cancel immediately.
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -66,6 +69,7 @@ impl Tool for BashOutput {
             ended = background.wait_until_ended(&input.id) => ended.map_err(to_tool_error)?,
             () = tokio::time::sleep(wait) => {}
         }
+        // Take the output only now, so that a cancelled wait loses nothing.
         let output = background.read(&input.id).map_err(to_tool_error)?;
         Ok(build_output(output, &cx).await)
     }
@@ -82,7 +86,7 @@ pub(super) fn to_tool_error(error: BackgroundError) -> ToolError {
     ToolError::Reported(error.to_string())
 }
 
-/// What was read, for the model.
+/// Formats what was read for the model.
 pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
     let mut text = CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call));
     text.push(&output.text);
@@ -111,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_stay_sane() {
+    fn waits_are_clamped() {
         let second = Duration::from_secs;
         for (asked, configured, want) in [
             (None, None, second(0)),

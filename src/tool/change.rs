@@ -1,10 +1,11 @@
-//! How `write_file` and `edit_file` change a file: one at a time per file, never what the model has not
-//! seen, never under a person's unsaved text (R-TOOL-3). Where the file is open in the editor it is changed there:
-//! see `editor_edit`.
+//! Changes files for `write_file` and `edit_file` (R-TOOL-3).
 //!
-//! What may be changed: `edit_file` needs no reading first, since the old text has to match exactly; a file
-//! that was read or written before must still have the text that the model knows, else the call is refused
-//! with the present text. `write_file` replaces all of a file, so an existing one must have been read.
+//! Changes a file one call at a time, never a version that the model has not seen, never below a person's unsaved text.
+//! `edit_file` needs no earlier read, since the old text must match exactly. A file that was read or written before
+//! must still have the text that the model knows. Otherwise the call is refused with the current text. `write_file`
+//! replaces a whole file, so an existing one must have been read.
+//!
+//! Must not compute the new text; the tools do. A file that is open in the editor is changed there, see `editor_edit`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,27 +22,25 @@ use super::{Preview, ToolContext, ToolError, ToolOutput};
 /// Most of a changed file's text that a refusal shows, in bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
-/// What a file was and what it shall be.
+/// A change of one file: its old and its new content.
 pub(super) struct Change {
-    /// None when it does not exist yet.
+    /// `None` if the file does not exist yet.
     pub(super) before: Option<TextFile>,
-    /// The new content.
     pub(super) after: TextFile,
-    /// What is said of it when it is done, before the counts of lines.
+    /// The report once the change is made, without the line counts.
     pub(super) done: String,
 }
 
-/// What a change is worked out for.
+/// The purpose for which a change is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// To be shown to the person who is asked. What is wrong with it reaches the model only where the model
-    /// may read without asking.
+    /// A preview for the person who approves. Its errors reach the model only if the model may read the file unasked.
     Show,
-    /// To be made.
+    /// The change itself.
     Make,
 }
 
-/// Works out a change; touches nothing but the log of what was read.
+/// Computes a change without touching anything except the read log.
 pub(super) trait EditPlan:
     FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + Send + 'static
 {
@@ -57,7 +56,7 @@ pub(super) fn predict_effect(cx: &ToolContext, path: &str) -> Result<Effect, Too
     Ok(files::build_effect(EffectKind::Write, &[target]))
 }
 
-/// What the change would be, for the person who is asked.
+/// Returns the diff of a change for the person who approves it.
 pub(super) async fn build_preview(
     cx: &ToolContext,
     path: String,
@@ -75,13 +74,14 @@ pub(super) async fn build_preview(
     .await
 }
 
-/// Makes the change.
+/// Computes and makes a change.
 pub(super) async fn apply_plan(
     cx: &ToolContext,
     path: String,
     plan: impl EditPlan,
 ) -> Result<ToolOutput, ToolError> {
     let target = cx.resolve_path(&path)?;
+    // Held from reading to writing: calls on the same file run one after the other (R-TOOL-1).
     let _only_writer = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
@@ -90,12 +90,14 @@ pub(super) async fn apply_plan(
     let inner = cx.clone();
     let planned = files::run_blocking(cx, move |stop| {
         let change = plan(&inner, &target, Target::Make)?;
+        // The last moment at which a cancel stops the change; after it, a write to the disk finishes (R-CANCEL).
         if stop.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
         if let Some(same) = change.nothing_to_do(&inner, &target) {
             return Ok(PlannedChange::Done(same));
         }
+        // The old content is stored before anything changes, so that a revert can restore it (R-SESS-3).
         let kept = change.store_contents(&inner, &target)?;
         let there = editor_edit::route_to_editor(&inner, &target, &change)?;
         Ok(PlannedChange::ToMake(Box::new(ToMake {
@@ -111,7 +113,7 @@ pub(super) async fn apply_plan(
     }
 }
 
-/// A change that is worked out, with what is kept of it.
+/// A computed change, with the record of its stored contents.
 struct ToMake {
     target: Resolved,
     change: Change,
@@ -127,6 +129,7 @@ impl ToMake {
             kept,
             there,
         } = self;
+        // `unkept`: the person has approved the change although it cannot be undone (R-ERR-2).
         if let Some(kept) = &kept
             && let Err(why) = cx.checkpoints.record_changes(vec![kept.clone()]).await
             && !cx.unkept
@@ -139,7 +142,7 @@ impl ToMake {
             None => {
                 let inner = cx.clone();
                 files::run_blocking(cx, move |_| {
-                    // While it was kept, nobody else may have written it.
+                    // Someone else may have written the file while its contents were stored.
                     let now = load_editable_file(&inner, &target)?;
                     if now != change.before {
                         let text = now.map(|file| file.text).unwrap_or_default();
@@ -164,7 +167,7 @@ impl ToMake {
     }
 }
 
-/// An editor may have made more of it (a formatter, when it was saved): that too can be taken back.
+/// Records what the file has become: an editor may have changed more (a formatter on save), which can be undone too.
 async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
@@ -184,21 +187,22 @@ async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
         && state != kept.after
     {
         kept.after = state;
-        // It is recorded as it was meant to be; that is nearly as good.
+        // The change is already recorded as planned, which is nearly as good.
         let _ = cx.checkpoints.record_changes(vec![kept]).await;
     }
 }
 
-/// It failed: unless something was made of it all the same, it was no change.
+/// Records a failed change as none, unless the file has the new content all the same.
 async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
     let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
     let made = match looked.await {
         Ok(Ok(found)) => checkpoint::same_content(&found.state, &kept.after),
+        // If the file cannot be inspected, the change may have been made: keep the record.
         _ => true,
     };
     if !made {
         let after = kept.before.clone();
-        // What is recorded of it is harmless.
+        // If this fails, the record that remains is harmless.
         let _ = cx
             .checkpoints
             .record_changes(vec![FileChange { after, ..kept }])
@@ -213,14 +217,14 @@ fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
     ))
 }
 
-/// What is left to do once a change was worked out.
+/// The result of planning a change.
 enum PlannedChange {
     Done(ToolOutput),
     ToMake(Box<ToMake>),
 }
 
 impl Change {
-    /// Keeps what the file was and shall be; none where that cannot be done and the person knows.
+    /// Stores the old and the new content; `None` if that fails and the person has approved the call anyway.
     fn store_contents(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
         let path = &target.absolute;
         let keep = |file: &TextFile| {
@@ -263,13 +267,14 @@ impl Change {
     fn write(self, cx: &ToolContext, target: &Resolved) -> Result<ToolOutput, ToolError> {
         let output = self.build_output(target);
         write::write(&target.absolute, &self.after.to_bytes())?;
+        // Only a successful write counts as text that the model knows.
         cx.workspace
             .read_log()
             .record_text(&target.absolute, &self.after.text);
         Ok(output)
     }
 
-    /// What is told of it when it is made.
+    /// Builds the result of the change.
     pub(super) fn build_output(&self, target: &Resolved) -> ToolOutput {
         let diff = self.compute_diff(target);
         let line = first_changed_line(
@@ -285,7 +290,7 @@ impl Change {
     }
 }
 
-/// The file as it is now, if it may be changed; none when it does not exist.
+/// Loads the file if it may be changed; `None` if it does not exist.
 pub(super) fn load_editable_file(cx: &ToolContext, target: &Resolved) -> Result<Option<TextFile>, ToolError> {
     let path = &target.absolute;
     match cx.workspace.overlay().lookup_buffer(path) {
@@ -306,7 +311,7 @@ pub(super) fn load_editable_file(cx: &ToolContext, target: &Resolved) -> Result<
     }
 }
 
-/// The refusal of a change under unsaved text, by a client that takes no edits.
+/// Refuses to change unsaved text if the client does not accept edits.
 pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
     fail_with_message(format!(
         "`{}` {why}, and this editor does not accept edits; ask the user to save it, then try again",
@@ -314,7 +319,7 @@ pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, 
     ))
 }
 
-/// Refuses what the model does not know as it is, with the present text.
+/// Refuses a file that has changed since the model knew it, showing the current text.
 pub(super) fn must_be_unchanged(
     cx: &ToolContext,
     target: &Resolved,
@@ -326,7 +331,7 @@ pub(super) fn must_be_unchanged(
     if seen != SeenVersion::Changed {
         return Ok(seen);
     }
-    // The model will not see it.
+    // The model does not receive this error, so it must not count as having seen the text.
     if aim == Target::Show && (target.secret || !target.inside) {
         return fail_with_message(changed_text(target, &file.text, CHANGED).0);
     }
@@ -335,7 +340,7 @@ pub(super) fn must_be_unchanged(
 
 const CHANGED: &str = "has changed since you read it; nothing was written";
 
-/// A refusal with the present text, which the model has then seen, if all of it fits.
+/// Builds a refusal with the current text. If all of it fits, the model has seen it then.
 pub(super) fn refuse_with_current_text(
     cx: &ToolContext,
     target: &Resolved,
@@ -349,7 +354,7 @@ pub(super) fn refuse_with_current_text(
     ToolError::Reported(refusal)
 }
 
-/// The words of a refusal with the present text, and whether that is all of it.
+/// Formats a refusal with the current text, and returns whether all of it fits.
 fn changed_text(target: &Resolved, now: &str, why: &str) -> (String, bool) {
     let mut shown = Numbered::default();
     for (number, line) in (1..).zip(now.lines()) {
@@ -399,9 +404,9 @@ mod tests {
         assert_eq!(bench.read("a.txt"), "one\n");
     }
 
-    /// What a preview of a secret file finds wrong does not reach the model: it has not seen the file by that.
+    /// An error in a preview of a secret file does not reach the model, so it does not count as a read.
     #[tokio::test]
-    async fn a_preview_of_a_secret_file_is_no_reading_of_it() {
+    async fn a_preview_of_a_secret_file_does_not_count_as_a_read() {
         let bench = ToolHarness::new();
         bench.write(".env", "A=1\n");
         bench
@@ -420,13 +425,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_this_calls_failure() {
+    async fn a_panic_fails_only_the_call() {
         let bench = ToolHarness::new();
         let plan =
             |_: &ToolContext, _: &Resolved, _: Target| -> Result<Change, ToolError> { panic!("a bug") };
         let error = apply_plan(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
-        // Its lock is free again.
+        // The lock is free again.
         drop(bench.cx.workspace.lock(&bench.path("a.txt")).await);
     }
 }

@@ -1,7 +1,9 @@
-//! What a command made of the workspace's files (R-SESS-3), found by size and time. Taken back can be what is known as it
-//! was: what this session has read or written, also before the server was started, what git has just so, what only got
-//! another name, and what is new. What somebody else is seen to write meanwhile is not the command's: what a person
-//! saves in the editor, what tools of other sessions change.
+//! Finds what a command changed in the workspace's files (R-SESS-3), by comparing sizes and times before and after.
+//!
+//! A change can be undone if the old content is known. That is so for a file that this session has read or written
+//! (even before a restart of the server), that git has, that only has another name now, or that is new.
+//! What someone else writes meanwhile is not the command's: files that a person saves in the editor, or that tools of
+//! other sessions change. Must not fail a command: what cannot be recorded is logged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,23 +14,23 @@ use crate::workspace::checkpoint::{self, MAX_KEPT};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::watch::{self, ChangedFile, FileStamp, MAX_WATCHED, OthersWatch, WatchedTree};
 
-/// Contents that a command left are kept up to this length, in bytes, for the diff.
+/// Largest content left by a command that is kept for the diff, in bytes.
 const KEPT_AFTER: u64 = 1 << 20;
 
-/// So much of what a command left is read, in bytes.
+/// Most bytes read of what a command left.
 const READ_AFTER: u64 = 512 << 20;
 
-/// So much is read to recall what was kept before the server was started, in bytes.
+/// Most bytes read to recognize what was kept before the server was started.
 const READ_TO_RECALL: u64 = 64 << 20;
 
-/// The files before the command.
+/// The files before a command.
 pub(super) struct FilesBefore {
     watched: WatchedTree,
     indexes: Vec<GitIndex>,
     others: OthersWatch,
 }
 
-/// Looks at the files before the command, and keeps those that the session knows.
+/// Takes a snapshot before a command, and keeps the files that the session knows.
 pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
     let earlier = if cx.workspace.known_files().start_recall_once() {
         cx.checkpoints.load_earlier_changes().await
@@ -37,9 +39,11 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
     };
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
+        // Before the scan, so that no write of others during it is missed.
         let others = inner.workspace.external_writes().start_watch();
         let mut watched = scan_roots(&inner);
         restore_known_states(&inner, &watched, &earlier);
+        // Known files may be excluded from the scan, or beyond its limit.
         let known = collect_known_paths(&inner);
         watched.look_at(&known);
         for (path, stamp) in watched.iter_links() {
@@ -65,11 +69,11 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
             others,
         }
     });
-    // What panicked has been told of; the command runs all the same.
+    // A panic has been reported; the command runs anyway.
     looked.await.ok()
 }
 
-/// Records what the command has changed.
+/// Compares with the snapshot and records what the command changed.
 pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>) {
     let Some(FilesBefore {
         watched,
@@ -82,12 +86,14 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let mut now = scan_roots(&inner);
+        // A file that a changed `.gitignore` now excludes must not look deleted.
         now.look_at(watched.iter_paths());
         now.look_at(&collect_known_paths(&inner));
         if watched.partial || now.partial {
             inner.checkpoints.mark_partial(PartialReason::TooMany);
         }
         let mut changed = watched.find_changed_files(&now);
+        // Not the command's own changes.
         changed.retain(|change| !others.has_external_write(&change.path));
         collect_changes(&inner, &changed)
     });
@@ -101,6 +107,7 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     if !changes.is_empty()
         && let Err(why) = cx.checkpoints.record_changes(changes).await
     {
+        // The command has run; a failed record must not make its result an error.
         tracing::warn!(why, "what a command changed was not recorded");
     }
 }
@@ -110,7 +117,7 @@ fn scan_roots(cx: &ToolContext) -> WatchedTree {
     watch::scan_watched_files(roots.iter().map(|root| root.path()), MAX_WATCHED)
 }
 
-/// The files below the roots that this session has read or written.
+/// Returns the files below the roots that this session has read or written.
 fn collect_known_paths(cx: &ToolContext) -> BTreeSet<PathBuf> {
     let roots = cx.workspace.resolve_roots(&cx.cwd);
     let paths = cx
@@ -124,7 +131,7 @@ fn collect_known_paths(cx: &ToolContext) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Knows again what was kept of files before this server was started, where they are still so.
+/// Recognizes files whose content was kept before this server was started, if they are unchanged.
 fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
     let mut states: HashMap<&Path, Vec<&FileState>> = HashMap::new();
     for change in earlier {
@@ -143,6 +150,7 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
         if !states.iter().any(could_be) {
             continue;
         }
+        // The limit for reading is used up.
         let Some(left) = room.checked_sub(stamp.bytes()) else {
             return;
         };
@@ -152,7 +160,7 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
                 .iter()
                 .any(|state| checkpoint::same_content(state, &found.state))
         {
-            // Kept it is, under that hash; and if that is gone, it is kept anew.
+            // The content is already kept under this hash; if it is gone, this keeps it again.
             store_file_state(cx, path, stamp);
         }
     }
@@ -163,7 +171,7 @@ fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<F
     if let Some(bytes) = &found.bytes {
         cx.checkpoints.store_content(bytes).ok()?;
     }
-    // Written while it was read, it is not what the stamp says.
+    // If the file was written while it was read, its content does not belong to the stamp.
     (watch::read_stamp(path) == Some(stamp)).then(|| {
         cx.workspace
             .known_files()
@@ -172,7 +180,7 @@ fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<F
     })
 }
 
-/// What was found of a change; with the stamp of one whose content before is still to be found.
+/// The changes found, each with the stamps by which an unknown old content can still be found.
 type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
 fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
@@ -180,6 +188,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
     let mut came = HashMap::new();
     let mut found = FoundChanges::new();
     for change in changed {
+        // Changes are stored with UTF-8 paths.
         let Some(path) = change.path.to_str() else {
             continue;
         };
@@ -193,7 +202,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
                     .unwrap_or(FileState::Unknown)
             }
         };
-        // Which is known in its place from now on.
+        // Only after the lookup above: this replaces the known state of the path.
         let after = change.is.map_or(FileState::Absent, |is| {
             read_current_state(cx, &change.path, is, &mut room)
         });
@@ -203,7 +212,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
         let path = path.to_owned();
         found.push((change.clone(), FileChange { path, before, after }));
     }
-    // What has another name now was what that is.
+    // A file that only has another name now still has its old content.
     for (change, told) in &mut found {
         if let (Some(was), None, FileState::Unknown) = (change.was, change.is, &told.before)
             && let Some(ChangedFile {
@@ -220,7 +229,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
     found
 }
 
-/// What is at `path`.
+/// Returns what is at `path`, within the limit for reading.
 fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mut u64) -> FileState {
     let Some(left) = room.checked_sub(stamp.bytes()) else {
         return FileState::Unknown;
@@ -240,14 +249,14 @@ fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mu
     }
 }
 
-/// Looks in git for what nobody has read.
+/// Looks in git for old contents that the session does not know.
 async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitIndex]) {
-    // The inner work trees first: what is theirs is not of those around them.
+    // Inner work trees first: their files do not belong to the trees around them.
     for index in indexes.iter().rev() {
         let mut here = found
             .iter()
             .filter(|(change, _)| change.path.starts_with(index.root()));
-        // What the attributes were is not known any more.
+        // The attributes before the command are unknown, and with them whether git converts the file.
         if here
             .clone()
             .any(|(change, _)| change.path.ends_with(".gitattributes"))

@@ -1,7 +1,7 @@
-//! Tools of the person's own: a command of the configuration, with a schema (R-TOOL).
+//! Tools that a person configures: a command with a schema (R-TOOL).
 //!
-//! The command reads the arguments as one JSON object and what it writes is the result. It runs like one of `bash`:
-//! see [`run_command`]. Its arguments never become part of a command line.
+//! The command reads the arguments as one JSON object from its input, and its output is the result. Arguments never
+//! become part of a command line. [`run_command`] runs it like a command of `bash`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
 use crate::workspace::process::{Command, ExitStatus, Stdin};
 
-/// A tool of the person's own.
+/// A tool that a person configured.
 #[derive(Debug)]
 pub struct CommandTool {
     settings: CommandToolSettings,
 }
 
-/// A call whose arguments fit.
+/// A call with valid arguments.
 struct CommandCall {
     tool: Arc<CommandTool>,
     input: Value,
 }
 
 impl CommandTool {
-    /// The tool that the settings describe.
+    /// Creates the tool that the settings describe.
     pub fn new(settings: CommandToolSettings) -> Self {
         Self { settings }
     }
 
-    /// The command as people and rules read it.
+    /// Formats the command for people and rules.
     fn format_command(&self) -> String {
         match &self.settings.command {
             CommandLine::Shell(script) => script.trim().to_owned(),
@@ -51,11 +51,12 @@ impl CommandTool {
             CommandLine::Shell(script) => Command::from_script(script),
             CommandLine::Argv(argv) => Command::from_argv(argv),
         };
+        // Through standard input, so that no argument becomes part of a command line.
         command.stdin(Stdin::Bytes(input.to_string().into_bytes()))
     }
 }
 
-/// A word as a shell would have it, so that rules take a program's words apart where they are parted.
+/// Quotes a word as for a shell, so that rules see the same words as the program.
 fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -94,7 +95,7 @@ impl DynTool for CommandTool {
 }
 
 impl PreparedCall for CommandCall {
-    /// With the arguments: they are what differs, and what a person is asked to allow.
+    /// Includes the arguments: they distinguish calls, and a person approves them.
     fn title(&self) -> String {
         let name = &self.tool.settings.name;
         if self.input.as_object().is_none_or(|fields| fields.is_empty()) {
@@ -115,6 +116,7 @@ impl PreparedCall for CommandCall {
                 ToolEffect::Execute => EffectKind::Execute,
                 ToolEffect::Network => EffectKind::Network,
             },
+            // Rules judge the configured command; arguments cannot change it.
             ..Effect::from_command(self.tool.format_command())
         })
     }
@@ -123,7 +125,7 @@ impl PreparedCall for CommandCall {
         futures::future::ready(Ok(Preview::default())).boxed()
     }
 
-    /// None: it keeps its own time.
+    /// Returns no limit: the command has its own.
     fn timeout(&self) -> Option<Duration> {
         None
     }
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_checked_by_the_persons_schema() {
+    fn arguments_are_checked_against_the_configured_schema() {
         let tool = tool(CommandLine::Shell("x".to_owned()), ToolEffect::Execute);
         for (input, why) in [
             (json!({}), "`env`: is missing"),
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_read_the_command_and_people_the_arguments() {
+    fn rules_see_the_command_and_people_see_the_arguments() {
         let bench = ToolHarness::new();
         let argv = |words: &[&str]| CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect());
         for (command, effect, kind, subject) in [

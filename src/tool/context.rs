@@ -1,4 +1,6 @@
-//! What a running tool may touch.
+//! The context of a tool call: everything that a running tool may touch.
+//!
+//! The turn and the session implement the traits here. Tools must not reach them in any other way.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,59 +16,61 @@ use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanIte
 use crate::workspace::prompts::Skills;
 use crate::workspace::{Resolved, Workspace};
 
-/// What a running tool may touch. Cheap to clone.
+/// Everything that a running tool may touch. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The session.
     pub session: SessionId,
-    /// The call.
     pub call: ToolCallId,
-    /// Where relative paths and commands start.
+    /// The directory where relative paths and commands start.
     pub cwd: PathBuf,
-    /// Files, unsaved buffers, processes of this session.
+    /// Files, unsaved buffers, and processes of this session.
     pub workspace: Arc<Workspace>,
-    /// The skills of this session.
     pub skills: Arc<Skills>,
-    /// The editor, where files are changed that are open there.
+    /// Changes files that are open in the editor.
     pub editor: Arc<dyn EditorLink>,
-    /// The way to the person, for questions.
+    /// Asks the person questions.
     pub asker: Arc<dyn UserPrompt>,
-    /// Runs sub-agents.
     pub spawner: Arc<dyn Spawner>,
-    /// Cancelled when the turn is.
+    /// Cancelled together with the turn.
     pub cancel: CancellationToken,
-    /// Cancelled when the person asks a second time, or the server ends: no more patience.
+    /// Cancelled by the person's second cancel or the end of the server: stop without grace periods.
     pub hurry: CancellationToken,
-    /// The configured time limit of this tool, for one that keeps its own time.
+    /// The configured time limit, for a tool that enforces its own.
     pub time_limit: Option<Duration>,
-    /// Where live output and plans go; closed once the turn has ended (the fence of R-CANCEL).
+    /// Receives live output and plans; closed once the turn has ended (the fence of R-CANCEL).
     pub news: mpsc::Sender<ToolProgress>,
-    /// Where long output is kept for reading back.
+    /// Keeps long output for reading back.
     pub keep: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
-    /// The person allowed the call although that cannot be done.
+    /// The person has allowed the call although old contents cannot be kept.
     pub unkept: bool,
-    /// The resolved paths that the running call was judged by; none while it is being judged.
+    /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
 }
 
 /// Keeps what files were before a turn changes them (R-SESS-3).
 pub trait Checkpoints: Send + Sync {
-    /// Keeps a content under its hash. Blocks for a moment.
+    /// Stores a content under its hash. Blocks briefly.
+    ///
+    /// # Errors
+    /// The reason as text if the content cannot be stored.
     fn store_content(&self, bytes: &[u8]) -> Result<(), String>;
 
-    /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
+    /// Stores changes before they are made; a second record of a change replaces its outcome. Resolves once stored.
+    ///
+    /// # Errors
+    /// The reason as text if the changes cannot be stored.
     fn record_changes(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
 
-    /// What this session has changed of files until now, in order.
+    /// Returns the changes that this session has recorded until now, in order.
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
-    /// Not all that a command changed is known.
+    /// Records that not all changes of a command are known.
     fn mark_partial(&self, why: PartialReason);
 }
 
-/// Keeps nothing (tests).
+/// Keeps nothing; for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCheckpoints;
 
@@ -86,61 +90,67 @@ impl Checkpoints for NoCheckpoints {
     fn mark_partial(&self, _why: PartialReason) {}
 }
 
-/// Why it is not known what a command changed.
+/// The reason why the changes of a command are not fully known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialReason {
-    /// There are more files than are looked at.
+    /// There are more files than are examined.
     TooMany,
-    /// The turn was cancelled, and looking took too long.
+    /// The turn was cancelled, and the comparison took too long.
     CutShort,
 }
 
-/// What a running tool tells.
+/// What a tool reports while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolProgress {
     /// Live output, raw.
     Output(String),
-    /// The plan, whole.
+    /// The complete plan.
     Plan(Vec<PlanItem>),
 }
 
-/// The turn has ended; nobody listens any more.
+/// The turn has ended, so progress has no receiver any more.
 #[derive(Debug, thiserror::Error)]
 #[error("the turn has ended")]
 pub struct OutputClosed;
 
 impl ToolContext {
-    /// Resolves a path of the call's arguments. What it leads to now must be what was judged: a link may have been put
-    /// there since.
+    /// Resolves a path from the call's arguments.
+    ///
+    /// # Errors
+    /// The path cannot be resolved, or a link now leads it to another path than the one that was judged.
     pub fn resolve_path(&self, given: &str) -> Result<Resolved, ToolError> {
         let resolved = self.workspace.resolve_path(&self.cwd, given)?;
         self.check_judged(given, &resolved.absolute)?;
         Ok(resolved)
     }
 
-    /// Refuses `path`, which is what `given` leads to, where the call was not judged by it.
+    /// Refuses `path`, to which `given` leads, if the call was not judged by it.
     pub(super) fn check_judged(&self, given: &str, path: &Path) -> Result<(), ToolError> {
         match &self.judged {
             Some(judged) if !judged.iter().any(|judged| judged == path) => fail_with_message(format!(
                 "`{given}` leads somewhere else than when the call was checked; call the tool again"
             )),
+            // Without `judged` the call is being judged right now, by this path.
             _ => Ok(()),
         }
     }
 
-    /// Tells the turn; waits while the client is slow.
+    /// Reports progress to the turn; waits while the client is slow.
+    ///
+    /// # Errors
+    /// [`OutputClosed`] if the turn has ended.
     pub async fn send_progress(&self, news: ToolProgress) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)
     }
 }
 
-/// Asks the person, where the client takes questions.
+/// Asks the person, if the client supports questions.
 pub trait UserPrompt: Send + Sync {
-    /// Waits for the answer, however long it takes; none where nobody can be asked, or the turn ends.
+    /// Waits for the reply, however long it takes; `None` if nobody can be asked or the turn ends.
     fn request_reply(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
 }
 
-/// Nobody can be asked.
+/// Leaves every question without a reply, for sessions where nobody can be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUser;
 
@@ -150,17 +160,26 @@ impl UserPrompt for NoUser {
     }
 }
 
-/// Keeps long output of a session aside, to be read back in pieces by clients.
+/// Stores long output of a session, which clients read back in pieces.
 pub trait ContentSink: Send + Sync {
-    /// Begins the content `name`. Blocks for a moment.
+    /// Starts the content `name`. Blocks briefly.
+    ///
+    /// # Errors
+    /// The reason as text if it cannot be created.
     fn create_writer(&self, name: &str) -> Result<Box<dyn ContentWriter>, String>;
 }
 
-/// Content being kept.
+/// Writes one stored content.
 pub trait ContentWriter: Send {
-    /// Adds text; beyond its bound what comes is dropped and the end says so. Blocks as a write does.
+    /// Appends text. Text beyond the size limit is dropped, which the end of the content states. Blocks like a write.
+    ///
+    /// # Errors
+    /// The reason as text if the write fails.
     fn append_text(&mut self, text: &str) -> Result<(), String>;
 
-    /// Ends it, and tells its reference.
+    /// Completes the content and returns its reference.
+    ///
+    /// # Errors
+    /// The reason as text if the write fails.
     fn finish(self: Box<Self>) -> Result<ContentRef, String>;
 }

@@ -1,4 +1,4 @@
-//! What every tool keeps, whatever it does (R-TOOL-1, R-TOOL-2). A new tool gets a line in [`sample`].
+//! Properties of every tool (R-TOOL-1, R-TOOL-2). A new tool needs a line in [`sample`].
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::create_builtin_tools;
 use super::testing::ToolHarness;
 use crate::workspace::prompts::Sources;
 
-/// Right arguments for the tool.
+/// Returns valid arguments for the tool.
 fn sample(name: &str) -> Value {
     match name {
         "read_file" => json!({"path": "a.txt"}),
@@ -42,7 +42,7 @@ fn bench() -> ToolHarness {
     bench
 }
 
-/// Why the arguments are refused.
+/// Returns why the arguments are refused.
 fn refusal(name: &str, input: &Value) -> Option<String> {
     let tool = create_builtin_tools()
         .into_iter()
@@ -52,7 +52,7 @@ fn refusal(name: &str, input: &Value) -> Option<String> {
 }
 
 #[test]
-fn schemas_are_plain_objects_that_say_what_each_field_is() {
+fn schemas_are_plain_objects_that_describe_every_field() {
     fn described(schema: &Value, at: &str) {
         if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
             assert_eq!(schema["additionalProperties"], json!(false), "{at}");
@@ -88,7 +88,7 @@ fn schemas_are_plain_objects_that_say_what_each_field_is() {
 }
 
 #[test]
-fn wrong_arguments_are_refused_by_name_and_right_ones_are_not() {
+fn invalid_arguments_are_refused_by_name_and_valid_ones_are_not() {
     for tool in create_builtin_tools() {
         let name = tool.name();
         assert_eq!(refusal(name, &sample(name)), None);
@@ -111,7 +111,7 @@ fn wrong_arguments_are_refused_by_name_and_right_ones_are_not() {
             wrong[field] = json!({"not": "right"});
             let text = refusal(name, &wrong).unwrap();
             assert!(text.contains(&format!("`{field}`: expected")), "{text}");
-            // Models write null for what they leave out.
+            // Models write null for what they omit.
             let mut null = sample(name);
             null[field] = Value::Null;
             assert_eq!(
@@ -155,10 +155,11 @@ fn titles_are_one_safe_line() {
 }
 
 #[tokio::test]
-async fn all_run_and_a_cancelled_one_ends_at_once() {
+async fn all_tools_run_and_a_cancelled_call_ends() {
     for tool in create_builtin_tools() {
         let name = tool.name();
-        // Commands need the binary as their helper: `tests/bash_tool.rs` has it. Nor is there a network, or an editor.
+        // Commands need the binary as their helper: see `tests/bash_tool.rs`. There is no network and no editor here
+        // either.
         if name.starts_with("bash") {
             continue;
         }
@@ -171,7 +172,7 @@ async fn all_run_and_a_cancelled_one_ends_at_once() {
         let call = bench.call_tool(name, sample(name));
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
         let ended = ended.unwrap_or_else(|_| panic!("{name} does not end"));
-        // Reads may be done before they look; what changes something must not begin.
+        // A read may be done before it notices the cancel; a change must not begin.
         if let Err(error) = &ended {
             assert_eq!(error, "cancelled", "{name}");
         }
@@ -184,7 +185,7 @@ async fn all_run_and_a_cancelled_one_ends_at_once() {
 }
 
 #[tokio::test]
-async fn effects_tell_what_is_outside_and_secret() {
+async fn effects_report_outside_and_secret_paths() {
     let bench = bench();
     for (name, args) in [
         ("read_file", json!({"path": "PATH"})),
@@ -217,7 +218,7 @@ async fn effects_tell_what_is_outside_and_secret() {
     }
 }
 
-/// What the schema says of numbers holds: nothing is changed without a word (R-TOOL-2).
+/// The ranges in a schema hold: a number is refused, never changed silently (R-TOOL-2).
 #[tokio::test]
 async fn numbers_beyond_their_range_are_refused() {
     let bench = super::testing::ToolHarness::new();
@@ -240,7 +241,7 @@ async fn numbers_beyond_their_range_are_refused() {
     assert_eq!(whole.await.unwrap().text, "1\tone\n");
 }
 
-/// Swaps a folder and a file of the workspace for links out of it, and back, all the time.
+/// Keeps swapping a folder and a file of the workspace for links to the outside and back.
 struct Swapper {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     thread: Option<std::thread::JoinHandle<u64>>,
@@ -276,7 +277,7 @@ impl Swapper {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_is_swapped_between_look_and_use_leads_no_call_outside() {
+async fn a_swap_between_check_and_use_leads_no_call_outside() {
     const ROUNDS: usize = 600;
     let bench = ToolHarness::with_folders(&["work"]);
     let outside = bench.path("../outside");
@@ -328,7 +329,7 @@ async fn what_is_swapped_between_look_and_use_leads_no_call_outside() {
 }
 
 #[tokio::test]
-async fn a_call_is_held_to_the_paths_that_were_judged() {
+async fn a_call_is_bound_to_the_paths_that_were_judged() {
     let bench = ToolHarness::with_folders(&["work"]);
     bench.write("file.txt", "inside\n");
     std::fs::write(bench.path("../other.txt"), "outside\n").unwrap();

@@ -1,5 +1,7 @@
-//! `delegate`: sub-agents that do a part of the work (R-SUB). The checks of what is asked, how many run at once, what
-//! has to come of them, and the result; who they are and how they run is [`Spawner`](super::Spawner)'s.
+//! `delegate`: runs sub-agents for parts of the work (R-SUB).
+//!
+//! Owns the checks of the arguments, how many sub-agents run at the same time, the join policy, and the report. Must
+//! not know who the sub-agents are or how they run; [`Spawner`](super::Spawner) does.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,18 +16,18 @@ use super::{ChildState, Delegated, SubagentJob, SubagentReport, Tool, ToolContex
 use crate::base::{CancellationToken, text};
 use crate::domain::{ContentRef, Effect, Usage};
 
-/// So many work at once; the rest of the tasks wait for one to end.
+/// Most sub-agents of a call that run at the same time; the other tasks wait.
 const AT_ONCE: usize = 8;
 /// Most tasks of one call.
 const MAX_TASKS: usize = 32;
 /// Longest prompt of a sub-agent, in characters.
 const MAX_PROMPT: usize = 100_000;
-/// How long one may work, unless the configuration says otherwise (`[tool.delegate] timeout_s`).
+/// Default time limit of a sub-agent (R-SUB); `[tool.delegate] timeout_s` overrides it.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
-/// Characters of all answers together (R-SUB); the heads do not count.
+/// Longest total of all answers, in characters (R-SUB); headings do not count.
 const ANSWERS: usize = 30_000;
 
-/// Runs sub-agents.
+/// The `delegate` tool.
 pub struct Delegate;
 
 /// The arguments of `delegate`.
@@ -58,7 +60,7 @@ pub struct Task {
     agent: Option<String>,
 }
 
-/// What has to come of the sub-agents of a call.
+/// The condition that the sub-agents of a call must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     AllRequired,
@@ -67,12 +69,11 @@ enum Join {
     Quorum(usize),
 }
 
-/// What came of them.
+/// Whether the sub-agents met the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DelegateOutcome {
-    /// What had to.
     Met,
-    /// One failed where all are required.
+    /// One failed although all are required.
     Failed,
     /// Too few succeeded.
     Violated,
@@ -91,7 +92,7 @@ impl Join {
         })
     }
 
-    /// What the ends of the sub-agents come to, `None` for those that have none yet; none while it is open.
+    /// Decides from the ends of the sub-agents (`None` for those still running); `None` while undecided.
     fn decide_outcome(self, ends: &[Option<ChildState>]) -> Option<DelegateOutcome> {
         let successes = ends.iter().flatten().filter(|end| end.is_success()).count();
         let open = ends.iter().filter(|end| end.is_none()).count();
@@ -107,18 +108,18 @@ impl Join {
     }
 }
 
-/// What a call asks for, checked.
+/// The checked arguments of a call.
 #[derive(Debug)]
 struct Plan {
     join: Join,
-    /// The call named its join, so a violated one ends the turn (R-ERR-2).
+    /// The call named its join, so a violation ends the turn (R-ERR-2).
     is_join_named: bool,
-    /// Agent and prompt of each.
+    /// Agent and prompt of each task.
     tasks: Vec<(Option<String>, String)>,
 }
 
 impl Plan {
-    /// An error is for the model.
+    /// Checks the arguments. The error is for the model.
     fn from_input(input: DelegateInput, agents: &[String]) -> Result<Self, String> {
         let DelegateInput {
             prompt,
@@ -135,6 +136,7 @@ impl Plan {
                         "" => task.prompt.clone(),
                         about => format!("{about}\n\n{}", task.prompt),
                     };
+                    // Stays empty so that the check below finds it, whatever the common prompt says.
                     let whole = if task.prompt.trim().is_empty() {
                         String::new()
                     } else {
@@ -187,7 +189,7 @@ impl Plan {
         })
     }
 
-    /// The task number `at`, ready to be run.
+    /// Builds the job for task number `at`.
     fn build_job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> SubagentJob {
         let (agent, prompt) = &self.tasks[at];
         SubagentJob {
@@ -201,7 +203,7 @@ impl Plan {
         }
     }
 
-    /// The task number `at`, for people and the model.
+    /// Returns the name of task number `at`, for people and the model.
     fn name(&self, at: usize) -> String {
         match &self.tasks[at].0 {
             Some(agent) => format!("{} {agent}", at + 1),
@@ -209,13 +211,15 @@ impl Plan {
         }
     }
 
-    /// Runs all, as many at once as may, until what has to come of them is decided.
+    /// Runs all tasks, up to [`AT_ONCE`] at a time, until the outcome is decided.
     async fn run_tasks(&self, cx: &ToolContext) -> Vec<SubagentReport> {
+        // A child token: a decided outcome cancels the other tasks, but not the turn.
         let cancel = cx.cancel.child_token();
         let mut reports: Vec<Option<SubagentReport>> = vec![None; self.tasks.len()];
         let mut waiting = 0..self.tasks.len();
         let mut running = FuturesUnordered::new();
         loop {
+            // Once the outcome is decided, waiting tasks do not start.
             while running.len() < AT_ONCE
                 && !cancel.is_cancelled()
                 && let Some(at) = waiting.next()
@@ -226,11 +230,13 @@ impl Plan {
             let Some((at, report)) = running.next().await else {
                 break;
             };
+            // Stored by position, so that the report is in call order, not in order of completion.
             reports[at] = Some(report);
             let ends: Vec<_> = reports
                 .iter()
                 .map(|report| report.as_ref().map(|report| report.state))
                 .collect();
+            // The loop goes on until the cancelled ones have ended: none may outlive this call (I10).
             if self.join.decide_outcome(&ends).is_some() {
                 cancel.cancel();
             }
@@ -263,17 +269,17 @@ impl Tool for Delegate {
         }
     }
 
-    /// What sub-agents do is judged call by call.
+    /// Predicts no effect: each call of a sub-agent is judged separately.
     fn predict_effect(&self, _: &DelegateInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
     }
 
-    /// Each sub-agent has its own time.
+    /// Returns no limit: each sub-agent has its own.
     fn call_timeout(&self, _: &DelegateInput) -> Option<Duration> {
         None
     }
 
-    /// What a sub-agent's tools may finish, they finish; and what was reached is told.
+    /// Returns true: a cancelled sub-agent may finish its tools, and its partial result is reported.
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -288,6 +294,7 @@ impl Tool for Delegate {
         }
         let reports = plan.run_tasks(&cx).await;
         let output = build_output(&plan, &reports, |whole| store_full_text(&cx, whole));
+        // A cancelled call keeps the partial results of its sub-agents (R-SUB).
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
         } else {
@@ -296,7 +303,7 @@ impl Tool for Delegate {
     }
 }
 
-/// What the model reads of the sub-agents; `keep` keeps what is too long for it.
+/// Builds the result for the model; `keep` stores answers that are too long for it.
 fn build_output(
     plan: &Plan,
     reports: &[SubagentReport],
@@ -331,7 +338,7 @@ fn build_output(
     }
 }
 
-/// The longest answer that stays whole: what short answers leave of [`ANSWERS`] goes to the longer ones.
+/// Returns the longest answer that is not cut. Short answers leave their share of [`ANSWERS`] to longer ones.
 fn room_for_each(reports: &[SubagentReport]) -> usize {
     let mut lengths: Vec<usize> = reports
         .iter()
@@ -349,7 +356,7 @@ fn room_for_each(reports: &[SubagentReport]) -> usize {
     ANSWERS
 }
 
-/// The reports as a text, each answer of at most `room` characters.
+/// Formats the reports, with each answer cut to `room` characters.
 fn format_reports(
     plan: &Plan,
     reports: &[SubagentReport],
@@ -392,7 +399,7 @@ fn format_reports(
     told
 }
 
-/// Who it was, how it ended, what it took.
+/// Formats who it was, how it ended, and what it cost.
 fn format_report_head(name: &str, report: &SubagentReport) -> String {
     let Usage { output, .. } = report.usage;
     let mut head = format!("{name}: {}", report.state.name());
@@ -440,7 +447,7 @@ mod tests {
     const OPEN: Option<ChildState> = None;
 
     #[test]
-    fn answers_that_fit_together_stay_whole_and_short_ones_leave_room() {
+    fn answers_that_fit_are_not_cut_and_short_ones_leave_room() {
         for (lengths, room) in [
             (vec![29_500], ANSWERS),
             (vec![30_000], ANSWERS),
@@ -465,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_come_of_them() {
+    fn join_policies_decide_the_outcome() {
         use DelegateOutcome::{Failed, Met, Violated};
         let (all, some, first) = (Join::AllRequired, Join::AllowFailures, Join::FirstSuccess);
         for (join, ends, verdict) in [
@@ -493,7 +500,7 @@ mod tests {
         }
     }
 
-    /// Ends as its prompt says; counts how many run at once.
+    /// Ends as its prompt says, and counts how many run at the same time.
     #[derive(Default)]
     struct FakeSpawner {
         running: Arc<AtomicUsize>,
@@ -551,7 +558,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_is_told_with_its_state_and_what_it_took() {
+    async fn a_single_sub_agent_is_reported_with_state_and_cost() {
         let (output, _) = delegate(json!({"prompt": "look", "agent": "reader"})).await;
         assert_eq!(
             output.text,
@@ -568,7 +575,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_share_what_all_have_to_know_and_are_told_in_order() {
+    async fn several_tasks_share_the_common_prompt_and_are_reported_in_order() {
         let tasks = json!([{"prompt": "a"}, {"prompt": "fails", "agent": "default"}]);
         let input = json!({"prompt": "all", "agent": "reader", "tasks": tasks, "join": "allow_failures"});
         let (output, _) = delegate(input).await;
@@ -593,7 +600,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn eight_work_at_once_and_what_is_decided_stops_the_rest() {
+    async fn eight_run_at_the_same_time_and_a_decided_outcome_stops_the_rest() {
         let many = vec![json!({"prompt": "a"}); 20];
         let (output, fake) = delegate(json!({"prompt": "", "tasks": many})).await;
         assert!(output.text.starts_with("[20 of 20"), "{}", output.text);
@@ -624,7 +631,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_answers_share_the_room_and_are_kept() {
+    async fn long_answers_share_the_limit_and_are_kept() {
         let long = "x".repeat(20_000);
         let tasks = vec![json!({"prompt": long}); 3];
         let (output, _) = delegate(json!({"prompt": "", "tasks": tasks})).await;
@@ -634,7 +641,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_is_refused() {
+    async fn invalid_arguments_are_refused() {
         let mut bench = ToolHarness::new();
         bench.cx.spawner = Arc::new(FakeSpawner::default());
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
@@ -671,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_one_that_every_api_takes() {
+    fn the_schema_suits_every_api() {
         let schema = schema::generate_schema::<DelegateInput>().to_string();
         assert!(!schema.contains("$ref") && !schema.contains("null"), "{schema}");
     }

@@ -1,4 +1,6 @@
-//! `diagnostics`: what the editor's compilers and linters say of the files, where the editor tells (R-TOOL-3).
+//! `diagnostics`: reports what the editor's compilers and linters find, if the editor supports it (R-TOOL-3).
+//!
+//! Filters and formats findings. Must not run a compiler or linter; [`super::EditorLink`] asks the editor.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,12 +16,12 @@ use crate::base::text::{one_line, strip_control_characters};
 use crate::base::uri;
 use crate::domain::{Effect, EffectKind};
 
-/// Most findings that are told.
+/// Most findings reported.
 const MAX_TOLD: usize = 200;
 /// Longest message, in characters.
 const MAX_MESSAGE: usize = 1_000;
 
-/// Asks the editor.
+/// The `diagnostics` tool.
 pub struct Diagnostics;
 
 /// The arguments of `diagnostics`.
@@ -96,7 +98,7 @@ impl Tool for Diagnostics {
                     return fail_with_message(format!("`{path}` does not exist{suggestions}"));
                 }
             }
-            // As the editor spells it, where it is open there.
+            // If the file is open, use the URI as the editor spells it.
             let open = inner
                 .workspace
                 .overlay()
@@ -119,7 +121,7 @@ impl Tool for Diagnostics {
     }
 }
 
-/// What the model reads: by file and line, the gravest counted.
+/// Formats the findings by file and line, with a count per severity.
 fn told_of(
     cx: &ToolContext,
     found: Vec<EditorDiagnostic>,
@@ -130,10 +132,11 @@ fn told_of(
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
     for one in found {
         let Ok(at) = cx.workspace.resolve_path(&cx.cwd, &one.uri) else {
+            // Without a local path there is nothing to judge it by.
             continue;
         };
         let wanted = match within {
-            // What was asked for by name was judged by name.
+            // A secret file appears only if the call names it, since it was judged by that name.
             Some(within) => at.absolute.starts_with(within) && (!at.secret || at.absolute == within),
             None => at.inside && !at.secret,
         };
@@ -194,7 +197,7 @@ fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
     );
 }
 
-/// `2 errors, 1 warning`.
+/// Formats counts such as `2 errors, 1 warning`.
 fn format_counts(counts: &[usize; 4]) -> String {
     let kinds = ["error", "warning", "note", "hint"].iter().zip(counts);
     let said = kinds
@@ -218,7 +221,7 @@ mod tests {
     use super::*;
     use crate::base::position::{Position, Range};
 
-    /// Has these findings, and remembers what it was asked.
+    /// Reports these findings, and records the requests.
     struct Finds {
         found: Vec<EditorDiagnostic>,
         asked: Arc<std::sync::Mutex<Vec<Option<String>>>>,
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn findings_of_the_workspace_are_told_by_file_and_line() {
+    async fn findings_are_reported_by_file_and_line() {
         let mut bench = ToolHarness::new();
         for path in ["src/a.rs", "b.rs", ".env"] {
             bench.write(path, "x\n");
@@ -325,7 +328,7 @@ mod tests {
         );
         let of_file = Some(uri::uri_of(&bench.path("b.rs")));
         assert_eq!(*asked.lock().unwrap(), [None, None, of_file]);
-        // One that is named was asked about.
+        // A secret file that the call names was approved.
         assert!(
             bench
                 .predict_effect("diagnostics", json!({"path": ".env"}))

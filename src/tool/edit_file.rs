@@ -1,4 +1,6 @@
-//! `edit_file`: exact replacements in a file, several at once, all or nothing.
+//! `edit_file`: makes exact replacements in a file, several in one call, all or nothing.
+//!
+//! `workspace::edit` computes the new text, and [`super::change`] writes it. Must not touch the disk itself.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +13,7 @@ use crate::workspace::Resolved;
 use crate::workspace::edit::{self, Replacement};
 use crate::workspace::text_file::TextFile;
 
-/// Edits a file.
+/// The `edit_file` tool.
 pub struct EditFile;
 
 /// The arguments of `edit_file`.
@@ -64,6 +66,7 @@ impl Tool for EditFile {
         .await
     }
 
+    /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -85,6 +88,7 @@ impl EditFileInput {
                 files::suggest_similar_paths(cx, &target.absolute)
             ));
         };
+        // Before the replacement: otherwise the model would learn "not found" instead of the text that has changed.
         change::must_be_unchanged(cx, target, &before, aim)?;
         let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
         let edited = edit::apply(&before.text, &edits)
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn edits_and_shows_the_diff() {
+    async fn an_edit_changes_the_file_and_shows_the_diff() {
         let bench = ToolHarness::new();
         bench.write("a.rs", "fn a() {}\r\nfn b() {}\r\n");
         let args = json!({"path": "a.rs", "edits": [
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_and_changes_nothing() {
+    async fn a_refused_edit_changes_nothing() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "one\ntwo\n");
         std::fs::write(bench.path("latin1"), b"\xe4\n").unwrap();
@@ -171,7 +175,7 @@ mod tests {
     async fn text_that_changed_since_it_was_read_is_refused() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "one\n");
-        // Never read: the exact match is proof enough.
+        // The file was never read: the exact match is sufficient.
         bench
             .call_tool("edit_file", edit("a.txt", "one", "two"))
             .await
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn edits_of_one_file_at_once_all_count() {
+    async fn parallel_edits_of_one_file_are_all_made() {
         let bench = ToolHarness::new();
         let text: String = (0..20).map(|n| format!("<{n}>\n")).collect();
         bench.write("a.txt", &text);

@@ -1,4 +1,6 @@
-//! The editor, as tools see it (R-TOOL-3). Implemented at the edge, over requests to the client.
+//! The editor as tools see it (R-TOOL-3): a trait and its plain types.
+//!
+//! Must not know the protocol. The server implements it through requests to the client.
 
 use std::time::Duration;
 
@@ -8,20 +10,32 @@ use secrecy::SecretString;
 use crate::base::position::Range;
 use crate::workspace::text_edits::TextEdit;
 
-/// Does in the editor what only it can. Every answer comes within a bound of the implementation's own; dropping the
-/// future is safe, though what was asked may still be done.
+/// Requests what only the editor can do.
+///
+/// Every answer comes within a time limit of the implementation. Dropping a future is safe, but the editor may still
+/// carry out the request.
 pub trait EditorLink: Send + Sync {
-    /// What the client takes.
+    /// Returns what the client supports.
     fn abilities(&self) -> EditorAbilities;
 
-    /// Asks for an edit of an open document. That it was applied is the editor's word alone: the document's text has
-    /// to show it.
+    /// Requests an edit of an open document.
+    ///
+    /// Success is only the editor's claim: the document's text must show the edit.
+    ///
+    /// # Errors
+    /// The editor refuses, does not answer in time, or cannot be asked.
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>>;
 
-    /// Asks for a document to be saved; none when it was, else why not.
+    /// Requests that a document be saved; `None` means saved, a text says why not.
+    ///
+    /// # Errors
+    /// The editor does not answer in time or cannot be asked.
     fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
 
-    /// Asks what its compilers and linters say of a document; of all that it knows where none is named.
+    /// Requests the findings of compilers and linters for a document, or for all documents without a URI.
+    ///
+    /// # Errors
+    /// The editor does not answer in time or cannot be asked, or does not support diagnostics.
     fn request_diagnostics(
         &self,
         _uri: Option<String>,
@@ -29,56 +43,52 @@ pub trait EditorLink: Send + Sync {
         Box::pin(async { Err(EditorError::Failed("it does not tell diagnostics".to_owned())) })
     }
 
-    /// Asks for the API key of a provider; none when the editor has none.
+    /// Requests the API key of a provider; `None` if the editor has none.
+    ///
+    /// # Errors
+    /// The editor does not answer in time or cannot be asked.
     fn request_credential(
         &self,
         provider: String,
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
 }
 
-/// What a client takes.
+/// The optional requests that a client supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditorAbilities {
-    /// Edits of documents by their version.
+    /// Edits of documents by version.
     pub apply: bool,
-    /// Saving them.
+    /// Saving documents.
     pub save: bool,
-    /// It hands over API keys.
+    /// Handing over API keys.
     pub credentials: bool,
-    /// It tells diagnostics.
+    /// Reporting diagnostics.
     pub diagnostics: bool,
 }
 
-/// What a compiler or a linter of the editor says.
+/// A finding of a compiler or linter in the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditorDiagnostic {
-    /// The document, as the client writes it.
+    /// The URI of the document, as the client writes it.
     pub uri: String,
-    /// Where in it.
     pub range: Range,
-    /// How grave it is.
     pub grade: DiagnosticSeverity,
-    /// What it says.
     pub message: String,
-    /// Who says it.
+    /// The compiler or linter that reports it.
     pub source: Option<String>,
 }
 
-/// How grave a finding is, the gravest first.
+/// The severity of a finding, most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiagnosticSeverity {
-    /// It is wrong.
     Error,
-    /// It is doubtful.
     Warning,
-    /// It is worth knowing.
     Information,
-    /// It could be better.
     Hint,
 }
 
 impl DiagnosticSeverity {
-    /// Its name.
+    /// Returns the name that the model reads.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -89,34 +99,33 @@ impl DiagnosticSeverity {
     }
 }
 
-/// An edit of an open document, applied whole or not at all.
+/// An edit of an open document, applied fully or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentEdit {
-    /// The document, as the client writes it.
+    /// As the client writes it.
     pub uri: String,
-    /// The version that it is for; 0 is one too.
+    /// The version that the edit applies to; 0 is valid.
     pub version: i32,
-    /// What to replace. They do not overlap, and all count in the text before.
+    /// Do not overlap; all positions refer to the text before the edit.
     pub edits: Vec<TextEdit>,
     /// A line for people.
     pub label: String,
 }
 
-/// Why the editor did not do it, or may not have.
+/// The reason why the editor did not do what was requested, or may not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditorError {
-    /// It says no.
     #[error("the editor refused: {0}")]
     Refused(String),
-    /// It says nothing. It may still do it.
+    /// No answer within this time. The editor may still do it.
     #[error("the editor did not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It cannot be asked.
+    /// The request could not be made.
     #[error("the editor cannot be asked: {0}")]
     Failed(String),
 }
 
-/// No editor: what is changed is changed on the disk.
+/// Stands in if there is no editor: all changes are made on the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEditor;
 

@@ -1,12 +1,13 @@
-//! A change of a file that is open in the editor, made there (R-TOOL-3): what a person has not saved is never lost,
-//! what they see is what is changed, and they can undo it.
+//! Makes a change in the editor if the file is open there (R-TOOL-3). Unsaved text is never lost, and the person sees
+//! the change and can undo it.
 //!
-//! The editor's word that an edit was applied counts for nothing: the document's text has to show it, soon. A document
-//! that held nothing unsaved is saved afterwards, so that commands see the edit; one that did is left unsaved, and the
-//! model is told that it differs from the disk.
+//! The editor's claim that it applied an edit does not count: the document's text must show the edit soon. A document
+//! without unsaved changes is saved afterwards, so that commands see the edit. One with unsaved changes stays unsaved,
+//! and the model learns that it differs from the disk.
 //!
-//! Changed on the disk all the same is a document without unsaved text that the client cannot edit and save, whose
-//! text is not known for sure, or that an editor may not hold as the file has it (line ends of both kinds).
+//! A document without unsaved changes is changed on the disk instead in three cases: the client cannot edit and save
+//! it, its text is not known for certain, or an editor may not preserve it (mixed line ends). Must not compute the
+//! change; see `change`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
 use crate::workspace::{Buffer, Opened, Resolved};
 
-/// The expected text has to be shown this soon after the editor said that it was applied.
+/// How soon the document must show the edit after the editor reported success (R-TOOL-3).
 const BELIEVED: Duration = Duration::from_secs(1);
-/// What the editor has left of its time once the turn is cancelled.
+/// Time left for the editor to answer once the turn is cancelled.
 const AFTER_CANCEL: Duration = Duration::from_millis(50);
 
 /// A change to be made in the editor.
@@ -30,11 +31,11 @@ pub(super) struct InEditor {
     opened: Opened,
     edits: Vec<TextEdit>,
     after: Arc<str>,
-    /// What is told when it is made.
+    /// The result once the change is made.
     output: ToolOutput,
 }
 
-/// How the change is to be made in the editor; none when on the disk. Blocks.
+/// Decides how to make the change in the editor; `None` means on the disk. Blocks.
 pub(super) fn route_to_editor(
     cx: &ToolContext,
     target: &Resolved,
@@ -45,16 +46,18 @@ pub(super) fn route_to_editor(
         return Ok(None);
     };
     let before = change.before.as_ref().map_or("", |file| file.text.as_str());
+    // Editors may report other line ends than the file has.
     let known = unix_lines(before) == unix_lines(&opened.text);
     let blank = change.before.is_none() && opened.text.trim().is_empty();
     if !known && !blank {
-        // A person has typed since it was looked at.
+        // The person has typed since the file was loaded.
         return Err(changed_meanwhile(cx, target, &opened.text));
     }
     let can = cx.editor.abilities();
     let edits = text_edits::compute_text_edits(&opened.text, &change.after.text, overlay.position_encoding());
     let edits = match edits {
         Some(edits) if opened.unsaved && can.apply => edits,
+        // Without unsaved text, edit there only if the document can be saved and the editor keeps its line ends.
         Some(edits) if can.apply && can.save && !mixed_line_ends(before) => edits,
         _ if !opened.unsaved => return Ok(None),
         Some(_) => return change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
@@ -81,9 +84,10 @@ fn mixed_line_ends(text: &str) -> bool {
 }
 
 impl InEditor {
-    /// Makes it. A cancel is not held up: what the editor has done until then is told.
+    /// Makes the change. A cancel does not wait: the result says what the editor had done by then.
     pub(super) async fn apply_edit(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let path = &self.target.absolute;
+        // Before the request: the person may type on as soon as the edit is made.
         let shown = cx.workspace.overlay().expect_text(&self.opened.uri, &self.after);
         let asked = async {
             let mut shown = shown;
@@ -94,6 +98,7 @@ impl InEditor {
                 label: self.output.text.clone(),
             };
             let answer = cx.editor.apply(edit).await;
+            // What the document shows counts, whatever the editor answers.
             if shown.try_recv().is_ok() {
                 return Ok(());
             }
@@ -132,7 +137,7 @@ impl InEditor {
         Ok(output)
     }
 
-    /// Saves it; what the model has to know of that.
+    /// Saves the document; returns what the model must know about that.
     async fn save_document(&self, cx: &ToolContext) -> Option<String> {
         let unseen = "the file on disk does not have this edit yet, and commands do not see it";
         let asked = cx.editor.save_document(self.opened.uri.clone());
@@ -142,7 +147,7 @@ impl InEditor {
             Some(Err(EditorError::Refused(why))) => Some(why),
             Some(Err(error @ (EditorError::Silent(_) | EditorError::Failed(_)))) => Some(error.to_string()),
         };
-        // What the editor says is one thing, what is on the disk another.
+        // The editor's answer does not count, only what is on the disk.
         let (inner, path, uri) = (cx.clone(), self.target.absolute.clone(), self.opened.uri.clone());
         let looked = files::run_blocking(cx, move |_| {
             inner.workspace.overlay().reconcile_with_disk(&uri);
@@ -172,7 +177,7 @@ impl InEditor {
         }
     }
 
-    /// Why the edit was not made, with the text as it is now if that is not what the model knows.
+    /// Explains why the edit was not made, with the current text if the model does not know it.
     async fn not_made(self, cx: &ToolContext, why: String) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::run_blocking(cx, move |_| {
@@ -195,13 +200,13 @@ fn changed_meanwhile(cx: &ToolContext, target: &Resolved, now: &str) -> ToolErro
     )
 }
 
-/// A text without what editors keep apart from it.
+/// Normalizes what editors store apart from a text: line ends and the final line feed.
 fn ends_apart(text: &str) -> String {
     let text = unix_lines(text);
     text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
 }
 
-/// None when the turn is cancelled and the editor does not hurry.
+/// Returns `None` if the turn is cancelled and the editor does not answer soon afterwards.
 async fn within_cancel<T>(cx: &ToolContext, asked: impl Future<Output = T>) -> Option<T> {
     let over = async {
         cx.cancel.cancelled().await;

@@ -1,4 +1,4 @@
-//! A simulated editor that is honest, lies, is stale or silent, and what tools make of it.
+//! Tools with a simulated editor that is honest, lies, is stale, or is silent.
 
 use std::sync::Mutex;
 
@@ -15,17 +15,17 @@ use crate::base::{CancellationToken, uri};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Honest,
-    /// Says yes and does nothing.
+    /// Reports success and does nothing.
     Lies,
-    /// Somebody types before the edit gets there, and it is refused.
+    /// The person types before the edit arrives, and the editor refuses it.
     Stale,
-    /// The same, but it says yes, as stock Neovim does.
+    /// The same, but the editor reports success, as stock Neovim does.
     StaleAndSaysYes,
     /// Does nothing and never answers.
     Silent,
     /// Makes the edit and never answers.
     MakesItAndIsSilent,
-    /// Makes the edit, then a person types on before it answers.
+    /// Makes the edit, then the person types on before the editor answers.
     TypedOnto,
 }
 
@@ -69,7 +69,7 @@ impl Simulated {
     }
 }
 
-/// The bench's editor: it has to be behind the trait and in the test's hands.
+/// The editor behind the trait, while the test keeps a handle of its own.
 #[derive(Clone)]
 struct Hands(Arc<Simulated>);
 
@@ -136,7 +136,7 @@ const ALL: EditorAbilities = EditorAbilities {
     diagnostics: false,
 };
 
-/// A bench whose editor has `a.txt` open; `unsaved`: its text there, if it is not the disk's.
+/// Creates a harness whose editor has `a.txt` open; `unsaved` is its text there if it differs from the disk.
 fn bench(way: Way, disk: &str, unsaved: Option<&str>) -> (ToolHarness, Arc<Simulated>) {
     bench_with(way, disk, unsaved, ALL, Ok(None))
 }
@@ -178,7 +178,7 @@ impl Simulated {
 }
 
 #[tokio::test]
-async fn a_clean_document_is_edited_there_and_saved() {
+async fn a_clean_document_is_edited_in_the_editor_and_saved() {
     let (bench, editor) = bench(Way::Honest, "one\nrest\n", None);
     let output = bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(output.text, "edited a.txt (+1 −1 lines)");
@@ -200,7 +200,7 @@ async fn a_clean_document_is_edited_there_and_saved() {
 }
 
 #[tokio::test]
-async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
+async fn unsaved_text_is_edited_and_stays_unsaved() {
     let (bench, editor) = bench(Way::Honest, "one\n", Some("mine\none\n"));
     let read = bench
         .call_tool("read_file", json!({"path": "a.txt"}))
@@ -222,7 +222,7 @@ async fn unsaved_text_is_edited_stays_unsaved_and_the_model_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_yes_is_believed_only_when_the_text_shows_it() {
+async fn success_counts_only_if_the_document_shows_the_edit() {
     let (bench, editor) = bench(Way::Lies, "one\n", None);
     let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(
@@ -236,7 +236,7 @@ async fn a_yes_is_believed_only_when_the_text_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_types_meanwhile_is_kept_and_told() {
+async fn text_typed_meanwhile_is_kept_and_reported() {
     for way in [Way::Stale, Way::StaleAndSaysYes] {
         let (bench, editor) = bench(way, "one\n", None);
         let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
@@ -250,7 +250,7 @@ async fn what_a_person_types_meanwhile_is_kept_and_told() {
             ("one\ntyped\n".to_owned(), "one\n".to_owned())
         );
     }
-    // Typed after the model read it, and before its edit: nothing is asked of the editor.
+    // Typed after the model read the file and before its edit: the editor is not asked.
     let (bench, editor) = bench(Way::Honest, "one\n", None);
     bench
         .call_tool("read_file", json!({"path": "a.txt"}))
@@ -272,7 +272,7 @@ async fn what_a_person_types_meanwhile_is_kept_and_told() {
 }
 
 #[tokio::test]
-async fn typing_right_after_the_edit_does_not_hide_that_it_was_made() {
+async fn typing_right_after_the_edit_does_not_hide_it() {
     let (bench, editor) = bench(Way::TypedOnto, "one\n", Some("one!\n"));
     bench.call_tool("edit_file", one_to_two()).await.unwrap();
     assert_eq!(editor.now(), "two!\ntyped\n");
@@ -286,7 +286,7 @@ async fn typing_right_after_the_edit_does_not_hide_that_it_was_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_editor_is_an_error_unless_the_text_shows_the_edit() {
+async fn a_silent_editor_is_an_error_unless_the_document_shows_the_edit() {
     let (silent, editor) = bench(Way::Silent, "one\n", None);
     let refusal = silent.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("did not answer within 10 s"), "{refusal}");
@@ -300,7 +300,7 @@ async fn a_silent_editor_is_an_error_unless_the_text_shows_the_edit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_not_held_up_by_a_silent_editor() {
+async fn a_silent_editor_does_not_delay_a_cancel() {
     let (mut bench, _) = bench(Way::Silent, "one\n", None);
     bench.cx.cancel = CancellationToken::new();
     let cancel = bench.cx.cancel.clone();
@@ -322,7 +322,7 @@ async fn a_cancel_is_not_held_up_by_a_silent_editor() {
 }
 
 #[tokio::test]
-async fn what_was_not_saved_is_told() {
+async fn a_failed_save_is_reported() {
     for (saves, says) in [
         (
             Ok(Some("it is read-only in the editor".to_owned())),
@@ -345,7 +345,7 @@ async fn what_was_not_saved_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refused() {
+async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_are_refused() {
     for (apply, save) in [(false, false), (true, false), (false, true)] {
         let abilities = EditorAbilities { apply, save, ..ALL };
         let (bench, editor) = bench_with(Way::Honest, "one\n", None, abilities, Ok(None));
@@ -358,7 +358,7 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
     let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("has unsaved changes in the editor"), "{refusal}");
     assert_eq!(bench.read("a.txt"), "one\n");
-    // It can edit and not save: what is unsaved stays so anyway.
+    // The client can edit but not save: unsaved text stays unsaved anyway.
     let abilities = EditorAbilities {
         apply: true,
         save: false,
@@ -371,7 +371,7 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
 }
 
 #[tokio::test]
-async fn what_an_editor_may_not_hold_as_it_is_is_edited_on_disk() {
+async fn text_that_an_editor_may_not_keep_is_edited_on_disk() {
     for disk in ["one\r\nmixed\n", "one\rold\n"] {
         let (bench, editor) = bench(Way::Honest, disk, None);
         bench.call_tool("edit_file", one_to_two()).await.unwrap();
@@ -381,7 +381,7 @@ async fn what_an_editor_may_not_hold_as_it_is_is_edited_on_disk() {
     let (bench, _) = bench(Way::Honest, "x", Some("one\rold\n"));
     let refusal = bench.call_expecting_error("edit_file", one_to_two()).await;
     assert!(refusal.contains("carriage returns"), "{refusal}");
-    // A command changed the file, and the editor has not read it again.
+    // A command changed the file, and the editor has not reloaded it.
     let (bench, editor) = self::bench(Way::Honest, "zero\n", None);
     bench.write("a.txt", "one\n");
     bench.call_tool("edit_file", one_to_two()).await.unwrap();
@@ -390,7 +390,7 @@ async fn what_an_editor_may_not_hold_as_it_is_is_edited_on_disk() {
 }
 
 #[tokio::test]
-async fn a_new_file_that_is_open_and_empty_is_written_there() {
+async fn a_new_file_that_is_open_and_blank_is_written_in_the_editor() {
     let (bench, editor) = bench(Way::Honest, "", None);
     std::fs::remove_file(bench.path("a.txt")).unwrap();
     editor.show("\n");

@@ -1,4 +1,6 @@
-//! The typed trait's erased twin: JSON in, so that tools of all types live in one list.
+//! Type-erased tools: JSON in, so that tools with different input types fit in one list.
+//!
+//! Every [`Tool`] implements [`DynTool`] here; other tools implement it directly. Must not know single tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +12,51 @@ use serde_json::Value;
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput, schema};
 use crate::domain::{Effect, ToolSpec};
 
-/// A tool of any input type.
+/// A tool with any input type.
 pub trait DynTool: Send + Sync {
-    /// Its name.
+    /// Returns the name that the model calls it by.
     fn name(&self) -> &str;
 
-    /// Whether calling it again with the same arguments is how one waits.
+    /// Returns whether repeating a call with the same arguments is the normal way to wait.
     fn is_wait_tool(&self) -> bool;
 
-    /// As the model is told of it.
+    /// Returns name, description, and schema for the model.
     fn spec(&self) -> ToolSpec;
 
-    /// Checks the arguments. An error says what is wrong with them, for the model.
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, as text for the model.
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String>;
 }
 
-/// A call whose arguments are right.
+/// A call with valid arguments.
 pub trait PreparedCall: Send + Sync {
-    /// A line for people.
+    /// Returns a line for people.
     fn title(&self) -> String;
 
-    /// What it would do.
+    /// Returns what the call would do, which approval judges.
+    ///
+    /// # Errors
+    /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
 
-    /// What it would change, for the person who is asked.
+    /// Returns what the call would change, for the person who approves it.
+    ///
+    /// # Errors
+    /// The change cannot be computed.
     fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>>;
 
-    /// How long it may run.
+    /// Returns the tool's own time limit; `None` if it has none or enforces it itself.
     fn timeout(&self) -> Option<Duration>;
 
-    /// Whether a cancel waits for it.
+    /// Returns whether a cancel waits for the call to end.
     fn finishes_on_cancel(&self) -> bool;
 
-    /// Does it.
+    /// Runs the call.
+    ///
+    /// # Errors
+    /// The call fails or is cancelled; see [`ToolError`].
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 }
 
@@ -71,7 +85,7 @@ impl<T: Tool> DynTool for T {
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
         let schema = schema::generate_schema::<T::Input>();
         let problem = match T::Input::deserialize(input) {
-            // The types say nothing of ranges.
+            // The types do not express ranges.
             Ok(fits) => match schema::out_of_range(&schema, input) {
                 None => {
                     return Ok(Box::new(Prepared {
@@ -81,6 +95,7 @@ impl<T: Tool> DynTool for T {
                 }
                 Some(problem) => problem,
             },
+            // The schema check gives the clearer text; the deserializer covers what it does not understand.
             Err(error) => schema::explain_mismatch(&schema, input).unwrap_or_else(|| error.to_string()),
         };
         Err(format!("invalid arguments for {}: {problem}", T::NAME))

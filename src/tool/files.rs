@@ -1,5 +1,6 @@
-//! What the file tools share: resolving with an effect, running off the async threads, errors in the
-//! model's words, numbered lines.
+//! Shared helpers of the file tools: effects, blocking work, errors for the model, numbered lines.
+//!
+//! Must not know a single tool. Turns the errors of `workspace` into texts that the model can act on.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::workspace::{LoadError, PathError, Resolved, WriteError};
 
 use super::{ToolContext, ToolError};
 
-/// Longest line that is shown, in characters.
+/// Longest line shown, in characters.
 pub(super) const MAX_LINE: usize = 2_000;
 
 impl From<PathError> for ToolError {
@@ -33,12 +34,12 @@ impl From<WriteError> for ToolError {
     }
 }
 
-/// A failed result with this text.
+/// Returns a failed result with this text for the model.
 pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Reported(text.into()))
 }
 
-/// The effect of touching `targets`.
+/// Builds the effect of touching `targets`.
 pub(super) fn build_effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
     Effect {
         kind,
@@ -52,17 +53,17 @@ pub(super) fn build_effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
     }
 }
 
-/// A line for people: a verb and what it acts on.
+/// Formats a line for people: a verb and what it acts on.
 pub(super) fn format_title(verb: &str, what: &str) -> String {
     text::one_line(&format!("{verb} {}", text::reveal_hidden_characters(what)), 120)
 }
 
-/// How the resolved `path` is told to the model, as one line.
+/// Formats the resolved `path` for the model, on one line.
 pub(super) fn display_path(cx: &ToolContext, path: &Path) -> String {
     text::name_in_list(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned()
 }
 
-/// A place in a resolved path.
+/// Builds a location in a resolved path.
 pub(super) fn build_location(path: &Path, line: Option<usize>) -> Location {
     Location {
         uri: uri::uri_of(path),
@@ -70,36 +71,41 @@ pub(super) fn build_location(path: &Path, line: Option<usize>) -> Location {
     }
 }
 
-/// Runs `work` where it may block. It gets a token that is cancelled with the turn and when the caller is
-/// dropped, and must look at it now and then. A panic is the call's failure (R-TOOL-5).
+/// Runs `work` on a thread that may block. A panic is the failure of this call only (R-TOOL-5).
+///
+/// `work` receives a token that is cancelled with the turn and when the caller is dropped. It must check the token
+/// regularly.
 pub(super) async fn run_blocking<T, F>(cx: &ToolContext, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
     F: FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
 {
+    // A blocking thread cannot be stopped from outside, so dropping the caller only cancels the token.
     let stop = cx.cancel.child_token();
     let _stops_when_dropped = stop.clone().drop_guard();
     match tokio::task::spawn_blocking(move || work(&stop)).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => Err(ToolError::Internal(panic_text(error.into_panic().as_ref()))),
+        // The runtime shuts down.
         Err(_) => Err(ToolError::Cancelled),
     }
 }
 
-/// Lines of a text, numbered: the number, a tab, the line.
+/// Numbered lines of a text: the number, a tab, the line.
 #[derive(Debug, Default)]
 pub(super) struct Numbered {
-    /// The lines, each with its line feed.
+    /// Each line ends with a line feed.
     pub(super) text: String,
     /// The last line in `text`, from 1.
     pub(super) last: usize,
-    /// Whether the next line had no room.
+    /// Whether the next line did not fit.
     pub(super) full: bool,
 }
 
 impl Numbered {
-    /// Adds line `number` unless it would make the text longer than `max` bytes; the first line always
-    /// has room. `line` may be the start of one of `length` bytes.
+    /// Adds line `number` unless the text would exceed `max` bytes; the first line always fits.
+    ///
+    /// `line` may be only the start of a line of `length` bytes.
     pub(super) fn push(&mut self, number: usize, line: &str, length: usize, max: usize) {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let shown = line
@@ -111,6 +117,7 @@ impl Numbered {
             return;
         }
         let _ = write!(self.text, "{number}\t{shown}");
+        // One byte more may be a `\r` or a line feed that was stripped.
         if shown.len() < line.len() || line.len() + 1 < length {
             let _ = write!(self.text, " [… line cut, {length} bytes long …]");
         }
@@ -119,13 +126,13 @@ impl Numbered {
     }
 }
 
-/// How many lines a text has: a final line feed begins no new one.
+/// Counts the lines of a text; a final line feed does not start another line.
 pub(super) fn count_lines(text: &str) -> usize {
     let feeds = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     feeds + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// What `path` may have been meant to be, as a sentence to append; empty when nothing is like it. Blocks.
+/// Suggests what `path` may have meant, as a sentence to append; empty if nothing is similar. Blocks.
 pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
     const MAX_ENTRIES: usize = 5_000;
     let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {

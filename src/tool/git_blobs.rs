@@ -1,6 +1,7 @@
-//! The old content of files that git has just as they were (R-SESS-3), read from git's own store. Of git two commands
-//! are run, `check-attr` and `cat-file`: neither looks at a file of the work tree but `.gitattributes`, and nothing
-//! that a repository names is started: no hook, filter, file system monitor, pager, remote.
+//! Reads old contents of files from git's own store (R-SESS-3), for files that are as git has them.
+//!
+//! Runs only `git check-attr` and `git cat-file`. Neither looks at a file of the work tree except `.gitattributes`.
+//! Must not start anything that a repository names: no hook, filter, file system monitor, pager, or remote.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,20 +15,21 @@ use crate::workspace::git_index::CleanFiles;
 use crate::workspace::process::{Command, Stdin, Stream, git_command};
 use crate::workspace::watch::FileStamp;
 
-/// So long it may take, and after a cancel.
+/// Time limit for reading from git.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit once the turn is cancelled.
 const PATIENCE_CANCELLED: Duration = Duration::from_millis(200);
 
-/// So much is asked for at once, in bytes.
+/// Most content requested from git in one batch, in bytes.
 const AT_ONCE: u64 = 32 << 20;
 
-/// What has these attributes may be stored as something else than it was.
+/// Attributes with which git may store other bytes than the file has.
 const CONVERTS: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
 
-/// Most that is read of attributes, in bytes.
+/// Longest output of `check-attr` that is read, in bytes.
 const MAX_ATTRIBUTES: usize = 64 << 20;
 
-/// Keeps what `files` of the work tree `root` were; what is not told was not found.
+/// Keeps the old contents of `files` in the work tree `root`. A file missing from the result was not found.
 pub(super) async fn store_clean_files(
     cx: &ToolContext,
     root: &Path,
@@ -40,6 +42,7 @@ pub(super) async fn store_clean_files(
         PATIENCE
     };
     let reading = read(cx, root, files, &mut kept);
+    // `kept` is filled batch by batch, so a time-out keeps what was read before it.
     let known = tokio::select! { biased;
         () = cx.hurry.cancelled() => None,
         () = tokio::time::sleep(patience) => None,
@@ -62,6 +65,7 @@ async fn read(
         let paths = sought.iter().map(|file| file.path.as_path());
         git_files::are_regular(&tree, paths, sought.iter().map(|file| file.id.as_str()))
     });
+    // Git would block on a pipe that a repository provides.
     if !regular.await.ok()? {
         return None;
     }
@@ -76,6 +80,7 @@ async fn read(
                 bytes <= AT_ONCE
             })
             .count();
+        // At least one, even if it exceeds the limit alone.
         let rest = files.split_off(count.max(1));
         let blobs = read_blobs(cx, root, &files).await?;
         let (inner, some) = (cx.clone(), std::mem::replace(&mut files, rest));
@@ -95,9 +100,9 @@ async fn read(
     Some(())
 }
 
-/// What a file with this stamp was if git has it so.
+/// Stores a blob as the old content of a file with this stamp.
 fn store_blob(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileState> {
-    // Of another length, it was converted on its way.
+    // With another length, git converts the content between the store and the file.
     if blob.len() as u64 != stamp.bytes() {
         return None;
     }
@@ -109,7 +114,7 @@ fn store_blob(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileSta
     Some(of_bytes(blob, stamp.mode()))
 }
 
-/// Those of the files whose attributes say that they are converted on their way from the store to the work tree.
+/// Returns the files whose attributes convert them between the store and the work tree.
 async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<Vec<PathBuf>> {
     let mut input = Vec::new();
     for file in files {
@@ -124,8 +129,9 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
         return None;
     }
     let words: Vec<&[u8]> = said.stdout.split(|byte| *byte == 0).collect();
-    // Path, attribute, value; the last one is empty.
+    // Path, attribute, value; the last word is empty.
     let told = words.chunks_exact(3);
+    // Not one answer per question: the output cannot be assigned to the files.
     if told.len() != files.len() * CONVERTS.len() {
         return None;
     }
@@ -134,7 +140,7 @@ async fn find_converted_files(cx: &ToolContext, root: &Path, files: &[CleanFiles
         .collect()
 }
 
-/// The contents of blobs, by name.
+/// Reads the contents of blobs, by name.
 async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<HashMap<String, Vec<u8>>> {
     let input: String = files.iter().map(|file| format!("{}\n", file.id)).collect();
     let command: Command = git_command(["cat-file", "--batch", "--buffer"])
@@ -150,10 +156,10 @@ async fn read_blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Opti
     Some(batch.blobs)
 }
 
-/// What `git cat-file --batch` writes, taken apart as it comes.
+/// Parses the output of `git cat-file --batch` as it arrives.
 struct BlobBatch {
     blobs: HashMap<String, Vec<u8>>,
-    /// No longer one is wanted.
+    /// Length of the longest blob that is needed, in bytes.
     longest: usize,
     head: Vec<u8>,
     body: Option<BlobReader>,
@@ -162,7 +168,7 @@ struct BlobBatch {
 struct BlobReader {
     id: String,
     bytes: Vec<u8>,
-    /// So many are still to come, the line end after them among them.
+    /// Bytes still to come, including the line feed after the blob.
     left: usize,
     wanted: bool,
 }
@@ -204,17 +210,19 @@ impl BlobBatch {
                     ..
                 }) = self.body.take()
             {
+                // The line feed that ends each object.
                 bytes.pop();
                 self.blobs.insert(id, bytes);
             }
         }
     }
 
-    /// `<id> blob <length>`; one that is missing has no length.
+    /// Parses `<id> blob <length>`; a missing object has no length.
     fn parse_header(&self, head: &[u8]) -> Option<BlobReader> {
         let mut words = std::str::from_utf8(head).ok()?.split(' ');
         let (id, kind) = (words.next()?, words.next()?);
         let length: usize = words.next()?.parse().ok()?;
+        // Other objects are read past, without keeping their bytes.
         Some(BlobReader {
             id: id.to_owned(),
             bytes: Vec::new(),
@@ -229,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_taken_apart_wherever_it_is_cut() {
+    fn a_batch_is_parsed_wherever_it_is_split() {
         let out = b"aa blob 3\nx\ny\nbb missing\ncc tree 2\nzz\ndd blob 0\n\nee blob 9\n123456789\nff blob 4\nlast\n";
         for cut in 0..=out.len() {
             let mut batch = BlobBatch::new(&[]);

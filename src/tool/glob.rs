@@ -1,4 +1,6 @@
-//! `glob`: files by name.
+//! `glob`: finds files by name.
+//!
+//! Owns the pattern and the result; [`super::walk`] decides which files are visited. Must not read contents.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +12,7 @@ use crate::base::nofollow::{self, FileKind};
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::Resolved;
 
-/// Finds files by name.
+/// The `glob` tool.
 pub struct Glob;
 
 /// The arguments of `glob`.
@@ -27,7 +29,7 @@ pub struct GlobInput {
     hidden: Option<bool>,
 }
 
-/// Where to walk and what to look for there.
+/// Where to walk, and what to match there.
 struct GlobSearch {
     starts: Vec<Resolved>,
     pattern: String,
@@ -76,6 +78,7 @@ impl GlobInput {
                 self.pattern
             ));
         }
+        // Only the literal start of the pattern is resolved and judged; a later `..` would escape that.
         if rest.split('/').any(|part| part == "..") {
             return fail_with_message(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
         }
@@ -90,7 +93,7 @@ impl GlobInput {
             None => walk::resolve_default_starts(cx)?,
             Some(start) => vec![cx.resolve_path(&start)?],
         };
-        // Only a pattern that was written without any `/` matches at any depth.
+        // Only a pattern without any `/` matches at any depth.
         let pattern = if pattern.contains('/') && !rest.contains('/') {
             format!("./{rest}")
         } else {
@@ -100,7 +103,7 @@ impl GlobInput {
     }
 }
 
-/// The folder that a pattern starts in, as far as it has no wildcards, and the rest of the pattern.
+/// Splits a pattern into its literal folder and the rest.
 fn split(pattern: &str) -> (&str, &str) {
     let literal = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     match pattern[..literal].rfind('/') {
@@ -112,6 +115,7 @@ fn split(pattern: &str) -> (&str, &str) {
 
 fn find(cx: &ToolContext, input: &GlobInput, bound: &WalkBound) -> Result<String, ToolError> {
     let search = input.build_search(cx)?;
+    // `./` marks a pattern for the start folder only: see `build_search`.
     let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
         Some(name) => (walk::build_glob_matcher(name)?, Some(1)),
         None => (walk::build_glob_matcher(&search.pattern)?, None),
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finds_by_pattern() {
+    async fn files_are_found_by_pattern() {
         let bench = ToolHarness::with_folders(&["app", "lib"]);
         for path in [
             "src/a.rs",
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_lies_outside_is_told() {
+    async fn patterns_outside_are_reported_and_links_not_followed() {
         let bench = ToolHarness::with_folders(&["app"]);
         for (pattern, outside) in [("*.rs", false), ("../**", true), ("/etc/*", true)] {
             let effect = bench.predict_effect("glob", json!({"pattern": pattern})).unwrap();
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stops_and_says_so() {
+    async fn limits_are_stated() {
         let bench = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
             bench.write(&format!("{n:04}"), "");

@@ -1,5 +1,7 @@
-//! `grep`: lines by their text, with ripgrep's libraries. Open files are searched as the editor has them;
-//! files that usually hold secrets only when they are named (R-SEC).
+//! `grep`: searches the text of files with ripgrep's libraries.
+//!
+//! Open files are searched with their unsaved text. Files that usually contain secrets are searched only if named
+//! (R-SEC). [`super::walk`] decides which files are visited.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -20,15 +22,15 @@ use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::{Buffer, Resolved};
 
-/// Most bytes of an answer.
+/// Longest result, in bytes.
 const MAX_BYTES: usize = 256 << 10;
-/// Longest line that is shown, in characters.
+/// Longest line shown, in characters.
 const MAX_LINE: usize = 500;
-/// Longest line that is searched, in bytes; a file with a longer one is not searched to its end.
+/// Longest line searched, in bytes; a file with a longer line is not searched to its end.
 const MAX_HEAP: usize = 32 << 20;
 const MAX_CONTEXT: usize = 10;
 
-/// Searches in files.
+/// The `grep` tool.
 pub struct Grep;
 
 /// The arguments of `grep`.
@@ -100,6 +102,7 @@ impl GrepInput {
         RegexMatcherBuilder::new()
             .case_insensitive(self.ignore_case.unwrap_or(false))
             .fixed_strings(self.literal.unwrap_or(false))
+            // With this, a pattern that could match a line end is an error.
             .line_terminator(Some(b'\n'))
             .crlf(true)
             .build(&self.pattern)
@@ -111,7 +114,7 @@ impl GrepInput {
     }
 }
 
-/// One search under way.
+/// A search in progress.
 struct GrepSearch<'a> {
     cx: &'a ToolContext,
     matcher: RegexMatcher,
@@ -121,17 +124,17 @@ struct GrepSearch<'a> {
     out: Out,
     secrets: usize,
     unreadable: usize,
-    /// What is to be said about ignore files.
+    /// Notes about ignore files that had no effect.
     rules: String,
 }
 
-/// What was found.
+/// The results found so far.
 struct Out {
     text: String,
-    /// Matching lines, or files where only those are asked for.
+    /// Matching lines, or files if only those are requested.
     results: usize,
     files_only: bool,
-    /// Whether lines of context are shown.
+    /// Whether context lines are shown.
     context: bool,
     full: bool,
 }
@@ -176,7 +179,7 @@ impl<'a> GrepSearch<'a> {
             let path = &start.absolute;
             let kind = nofollow::kind(path);
             if kind != Some(FileKind::Folder) {
-                // A file that is named is searched, whatever it is called.
+                // A file named by the call is searched, whatever its name. It may exist only in the editor.
                 if self.cx.workspace.overlay().lookup_buffer(path) == Buffer::Saved
                     && kind != Some(FileKind::Regular)
                 {
@@ -215,6 +218,7 @@ impl<'a> GrepSearch<'a> {
         if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
             return None;
         }
+        // The approval covers the folder, not the secrets in it.
         if is_secret_like(path) {
             self.secrets += 1;
             return None;
@@ -237,6 +241,7 @@ impl<'a> GrepSearch<'a> {
                     self.searcher
                         .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
                 }
+                // The text of an unknown buffer is not available, so the disk has to do.
                 Buffer::Saved | Buffer::Unknown => RegularFile::open(path)
                     .map_err(io::Error::other)
                     .and_then(|file| {
@@ -246,6 +251,7 @@ impl<'a> GrepSearch<'a> {
                     }),
             };
         if searched.is_err() {
+            // The reader fails too when the search has to end.
             if let Some(halt) = self.bound.check_end() {
                 return Some(halt);
             }
@@ -284,7 +290,7 @@ impl<'a> GrepSearch<'a> {
     }
 }
 
-/// A file whose reading ends when the search has to.
+/// A file whose reads fail once the search must end.
 struct Watched<'a, R> {
     file: R,
     bound: &'a WalkBound,
@@ -299,19 +305,19 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// Takes the finds in one file.
+/// Collects the matches in one file.
 struct Hits<'a> {
     out: &'a mut Out,
     cx: &'a ToolContext,
     path: &'a Path,
-    /// The path as the model is told it; none before the first line.
+    /// The formatted path; `None` before the first line.
     shown: Option<String>,
-    /// Bytes and results before this file, to go back to.
+    /// Bytes and results before this file, to restore if it is binary.
     before: (usize, usize),
 }
 
 impl Hits<'_> {
-    /// The path as the model is told it; the first time in a file, with what sets the file apart.
+    /// Returns the formatted path. On the first line of a file it also separates the file from the one before.
     fn path(&mut self) -> String {
         if self.shown.is_none() && self.out.context && self.before.0 > 0 {
             self.out.text.push_str("--\n");
@@ -352,6 +358,7 @@ impl Sink for Hits<'_> {
             let path = self.path();
             let _ = writeln!(self.out.text, "{path}");
             self.out.full |= self.out.text.len() > MAX_BYTES;
+            // One match is enough, so the search of this file ends.
             return Ok(false);
         }
         self.write_line(':', found.line_number(), found.bytes());
@@ -359,6 +366,7 @@ impl Sink for Hits<'_> {
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        // Context that leads to a match beyond the limit must not be shown without it.
         if self.out.results == MAX_RESULTS && *context.kind() == grep_searcher::SinkContextKind::Before {
             self.out.full = true;
             return Ok(false);
@@ -373,7 +381,7 @@ impl Sink for Hits<'_> {
     }
 
     fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
-        // What was found before the first NUL is not text either.
+        // A NUL makes the file binary, so the matches before it are not text either.
         if end.binary_byte_offset().is_some() {
             self.out.text.truncate(self.before.0);
             self.out.results = self.before.1;
@@ -397,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finds_lines() {
+    async fn matching_lines_are_found() {
         let bench = ToolHarness::with_folders(&["app", "lib"]);
         bench.write("src/a.rs", "fn one() {}\r\nfn two() {}\r\nlast");
         bench.write("src/b.txt", "FN one\n");
@@ -461,7 +469,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_with_context_are_set_apart() {
+    async fn groups_with_context_are_separated() {
         let bench = ToolHarness::new();
         bench.write("a", "x\n1\n2\n3\nx\n");
         bench.write("b", "x\n0\n");
@@ -485,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unsaved_text_is_searched_in_place_of_the_disk() {
+    async fn unsaved_text_is_searched_instead_of_the_disk() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "on disk\n");
         bench.open("a.txt", "in the buffer\n");

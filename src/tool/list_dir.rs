@@ -1,4 +1,4 @@
-//! `list_dir`: what is in a folder.
+//! `list_dir`: lists what is in a folder. Must not descend or read contents.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::text::name_in_list;
 use crate::domain::{Effect, EffectKind};
 
-/// Most entries of a folder that are looked at.
+/// Most entries of a folder that are examined.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Lists a folder.
+/// The `list_dir` tool.
 pub struct ListDir;
 
 /// The arguments of `list_dir`.
@@ -68,6 +68,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         Some(FileKind::Regular) => {
             return fail_with_message(format!("`{}` is a file; use read_file", target.display));
         }
+        // A link here has appeared since the path was resolved.
         Some(kind) => return fail_with_message(format!("`{}` is {kind}, not a folder", target.display)),
         None => {
             let suggestions = files::suggest_similar_paths(cx, path);
@@ -87,6 +88,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
             }
             None => {}
         }
+        // All entries are collected before sorting, so their number is bounded.
         if entries.len() == MAX_ENTRIES {
             end = Some(format!(
                 "only {MAX_ENTRIES} entries were looked at; there are more"
@@ -94,6 +96,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
             break;
         }
         let entry = entry.map_err(failed)?;
+        // `false` sorts first, so folders come before files.
         entries.push((entry.kind != FileKind::Folder, entry.name));
     }
     entries.sort();
@@ -106,6 +109,7 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         });
     }
     let mut text = String::new();
+    // Only the entries shown cost a status call.
     for (_, name) in entries.iter().take(MAX_RESULTS) {
         let _ = writeln!(text, "{}", describe_entry(&folder, name));
     }
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lists_folders_first() {
+    async fn folders_are_listed_first() {
         let bench = ToolHarness::with_folders(&["app", "lib"]);
         bench.write("z/x", "");
         bench.write(".hidden", "12345");
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_lists_are_cut_and_say_so() {
+    async fn long_lists_are_cut_with_a_note() {
         let bench = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
             bench.write(&n.to_string(), "");

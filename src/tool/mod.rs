@@ -1,7 +1,7 @@
 //! What the model can do: the trait, the registry, one file per tool.
 //!
-//! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
-//! and the result message come from `turn`; a tool never sees them, and knows no session or client.
+//! A tool is its input type, its effect, and its run. `turn` provides approval, timeout, cutting of output, cancel, and
+//! the result message. A tool must not know these, nor sessions or clients; it acts only through [`ToolContext`].
 
 pub mod ask_user;
 pub mod bash;
@@ -60,27 +60,33 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::{ContentRef, Effect, ImageData, Location};
 
-/// A tool. Doc comments of `Input`'s fields are what the model reads of its arguments.
+/// A tool. The doc comments of `Input`'s fields describe its arguments to the model.
 pub trait Tool: Send + Sync + 'static {
-    /// Its arguments; must refuse unknown fields.
+    /// The arguments; must reject unknown fields.
     type Input: DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
-    /// Its name.
+    /// The name that the model calls it by.
     const NAME: &'static str;
 
     /// What it does and when to use it, for the model.
     const DESCRIPTION: &'static str;
 
-    /// Calling it again with the same arguments is how one waits, so that it is no sign of a loop (R-LOOP-6).
+    /// Whether repeating a call with the same arguments is the normal way to wait, and no sign of a loop (R-LOOP-6).
     const WAITS: bool = false;
 
-    /// A line for people: what this call does.
+    /// Returns a line for people that says what this call does.
     fn call_title(&self, input: &Self::Input) -> String;
 
-    /// What the call would do to the world. No I/O but resolving paths.
+    /// Returns what the call would do to the world. Must not do any I/O except resolving paths.
+    ///
+    /// # Errors
+    /// The effect cannot be determined, for example because a path cannot be resolved.
     fn predict_effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
 
-    /// What the call would change, for the person who is asked. May read files.
+    /// Returns what the call would change, for the person who approves it. May read files.
+    ///
+    /// # Errors
+    /// The change cannot be computed.
     fn preview_change(
         &self,
         _input: &Self::Input,
@@ -89,18 +95,23 @@ pub trait Tool: Send + Sync + 'static {
         async { Ok(Preview::default()) }
     }
 
-    /// How long it may run; none when it keeps its own time (see [`ToolContext::time_limit`]).
+    /// Returns the time limit of a call; `None` if the tool enforces its own (see [`ToolContext::time_limit`]).
     fn call_timeout(&self, _input: &Self::Input) -> Option<Duration> {
         Some(DEFAULT_TIMEOUT)
     }
 
-    /// Whether a cancel waits for it to finish (atomic and short) instead of dropping it.
+    /// Returns whether a cancel waits for the call to finish (atomic and short) instead of dropping it.
     fn finishes_on_cancel(&self) -> bool {
         false
     }
 
-    /// Does it. A cancel drops the future unless [`Tool::finishes_on_cancel`], so every await must be
-    /// a safe place to stop; what must be tidied up watches `cx.cancel`.
+    /// Runs the call.
+    ///
+    /// A cancel drops the future unless [`Tool::finishes_on_cancel`], so every await must be a safe place to stop. A
+    /// tool that has to clean up watches `cx.cancel`.
+    ///
+    /// # Errors
+    /// The call fails or is cancelled; see [`ToolError`].
     fn run(
         &self,
         input: Self::Input,
@@ -108,7 +119,7 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// Tools of ours whose results come from the workspace and the person alone.
+/// Built-in tools whose results come only from the workspace and the person.
 const TRUSTED: [&str; 12] = [
     "read_file",
     "write_file",
@@ -124,53 +135,54 @@ const TRUSTED: [&str; 12] = [
     "delegate",
 ];
 
-/// Whether results of the tool of that name come from outside: the web, commands, tools of others (R-TOOL-7). What a
-/// sub-agent's calls bring is told by those calls.
+/// Returns whether results of a tool come from outside: the web, commands, tools of others (R-TOOL-7).
+///
+/// A tool that is not known counts as untrusted. `delegate` is trusted because the calls of a sub-agent are classified
+/// one by one.
 pub fn is_untrusted(tool: &str) -> bool {
     !TRUSTED.contains(&tool)
 }
 
-/// R-TOOL-1: two minutes, running while the tool runs.
+/// Default time limit of a call: two minutes, counted while the tool runs (R-TOOL-1).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a person is shown before deciding.
+/// What a person sees before deciding about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
     /// A unified diff.
     pub diff: Option<Arc<str>>,
-    /// Files it concerns.
     pub locations: Vec<Location>,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// For the model; cut by the caller beyond 30,000 characters unless `paged`.
+    /// For the model. The caller cuts it beyond 30,000 characters unless `paged` is set.
     pub text: String,
-    /// The tool limits its text itself, to at most 64 KiB or 30,000 characters and a few status lines, and says what is
-    /// missing. The caller cuts it no further.
+    /// The tool itself limits its text, to at most 64 KiB or 30,000 characters plus a few status lines, and states what
+    /// is missing. The caller does not cut it further.
     pub paged: bool,
-    /// Pictures for the model.
+    /// For the model.
     pub images: Vec<ImageData>,
-    /// A result that is an error to the model though the tool worked (a non-zero exit, say, is not).
+    /// The result is an error for the model although the tool worked. A non-zero exit code is not one.
     pub is_error: bool,
-    /// How the command ended that it ran: its exit code, or 128 plus the number of the signal that killed it. Anything
-    /// but 0 is a failed call, though its output stays a result for the model.
+    /// How a command that the tool ran ended: its exit code, or 128 plus the number of the signal that killed it.
+    ///
+    /// Anything but 0 makes this a failed call, though the output is still a result for the model.
     pub exit_code: Option<i32>,
-    /// It ran out of its time; then it is an error too.
+    /// The time limit was reached; `is_error` is set too.
     pub timed_out: bool,
-    /// Sub-agents failed it; then it is an error too.
+    /// Sub-agents made the call fail; `is_error` is set too.
     pub delegated: Option<Delegated>,
-    /// What it changed, as a unified diff.
+    /// The change as a unified diff.
     pub diff: Option<Arc<str>>,
-    /// Files it concerned.
     pub locations: Vec<Location>,
-    /// Where the whole output is kept, when `text` is only a part of it.
+    /// Where the complete output is kept if `text` is only a part of it.
     pub full: Option<ContentRef>,
 }
 
 impl ToolOutput {
-    /// A plain text result.
+    /// Creates a result that is only text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -179,28 +191,28 @@ impl ToolOutput {
     }
 }
 
-/// How sub-agents fail the call that delegated to them.
+/// How sub-agents make the call fail that delegated to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delegated {
-    /// One failed where all are required.
+    /// One failed although all are required.
     Failed,
-    /// Too few succeeded for what was to come of them.
+    /// The named join condition is not met.
     Violated,
 }
 
-/// Why a call gave no result.
+/// The reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model is told, as a failed result.
+    /// A failed result with this text for the model.
     #[error("{0}")]
     Reported(String),
     /// The cancel came first.
     #[error("cancelled")]
     Cancelled,
-    /// The cancel came while it ran; what it gave until then.
+    /// The cancel came while the call ran; this is the result until then.
     #[error("cancelled while it ran")]
     CutShort(Box<ToolOutput>),
-    /// A bug of ours; the model is told that the tool failed.
+    /// A bug of ours; the model learns that the tool failed.
     #[error("internal error: {0}")]
     Internal(String),
 }

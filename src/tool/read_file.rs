@@ -1,4 +1,7 @@
-//! `read_file`: a text file's lines with numbers, or a picture.
+//! `read_file`: reads numbered lines of a text file, or an image.
+//!
+//! Owns the limits of one call and what counts as text. Records in the read log what the model has seen (R-TOOL-3).
+//! Must not resolve editor state itself; `workspace` decides between buffer and disk.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -16,16 +19,16 @@ use crate::domain::{Effect, EffectKind, ImageData};
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
 
-/// Most lines at a time.
+/// Most lines per call (R-TOOL).
 const MAX_LINES: usize = 2_000;
-/// Most bytes at a time.
+/// Most bytes per call (R-TOOL).
 const MAX_BYTES: usize = 64 << 10;
-/// Largest picture: 5 MiB as base64, which is what the APIs take.
+/// Largest image, in bytes: 5 MiB as base64, the limit of the APIs.
 const MAX_IMAGE: u64 = 15 << 18;
-/// How much of a file tells what it is.
+/// Bytes at the start of a file that show what it is.
 const HEAD: u64 = 8 << 10;
 
-/// Reads a file.
+/// The `read_file` tool.
 pub struct ReadFile;
 
 /// The arguments of `read_file`.
@@ -99,7 +102,7 @@ fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Re
     Ok(output)
 }
 
-/// Opens the file once: what is looked at is what is read.
+/// Opens the file once, so that the file examined is the file read.
 fn read_disk(
     cx: &ToolContext,
     input: &ReadFileInput,
@@ -121,11 +124,13 @@ fn read_disk(
     let length = file.metadata().len();
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
     let head = file.read_start(HEAD).map_err(failed)?;
+    // Before the check for text: an image is binary too.
     if let Some(media_type) = image_type(&head) {
         return read_image(input, file, length, media_type);
     }
     let why = match load::from_file(path, &mut file) {
         Ok(text) => return read_text(cx, input, path, &text.text, buffer),
+        // UTF-16 contains NULs too, so its marks exclude a file from being binary.
         Err(_)
             if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
         {
@@ -134,7 +139,7 @@ fn read_disk(
                 input.path
             ));
         }
-        // Too large to hold, or of another code page: still worth a look, but not to be edited.
+        // Too large to hold, or in another code page: readable, but not editable.
         Err(LoadError::TooLarge { .. }) => "large file; edit_file cannot edit it",
         Err(LoadError::NotText {
             source: NotText::NotUtf8 { .. },
@@ -160,6 +165,7 @@ fn read_text(
         Buffer::Unknown => "[text on disk; the editor may have unsaved changes]\n",
     };
     output.text.insert_str(0, note);
+    // The whole text is recorded, so a change outside of the lines shown counts too.
     cx.workspace.read_log().record_text(path, text);
     Ok(output)
 }
@@ -202,7 +208,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
     Ok(ToolOutput::text(output))
 }
 
-/// Reads the lines without holding the rest of the file.
+/// Reads lines without holding the rest of the file.
 fn read_stream(
     input: &ReadFileInput,
     mut reader: impl BufRead,
@@ -254,7 +260,7 @@ fn read_stream(
     )))
 }
 
-/// Reads a line, keeping at most its start; gives its whole length with the line feed, 0 at the end.
+/// Reads a line and keeps at most its start. Returns its full length with the line feed, 0 at the end.
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationToken) -> io::Result<usize> {
     const KEEP: usize = 4 * files::MAX_LINE;
     line.clear();
@@ -266,6 +272,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
         line.extend_from_slice(&chunk[..taken.min(KEEP.saturating_sub(line.len()))]);
         reader.consume(taken);
         length += taken;
+        // A line that never ends must not delay a cancel.
         if taken == 0 || end.is_some() || stop.is_cancelled() {
             return Ok(length);
         }
@@ -315,7 +322,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn numbers_lines_and_says_how_to_go_on() {
+    async fn lines_are_numbered_and_the_next_offset_is_stated() {
         let bench = ToolHarness::new();
         let text: String = (1..=2_500).map(|n| format!("line {n}\r\n")).collect();
         bench.write("a.txt", &text);
@@ -345,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_bounded_too() {
+    async fn bytes_are_limited_too() {
         let bench = ToolHarness::new();
         bench.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
         bench.write("line.txt", &"é".repeat(100_000));
@@ -377,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_text() {
+    async fn images_are_shown_and_other_binary_files_refused() {
         let bench = ToolHarness::new();
         std::fs::write(bench.path("bin"), b"\x7fELF\0\0").unwrap();
         std::fs::write(bench.path("latin1"), b"\xe4rger\nok\n").unwrap();
@@ -453,7 +460,7 @@ mod tests {
             .unwrap()
             .text;
         assert_eq!(text, "[unsaved text from the editor]\n1\tbuffer\n");
-        // A file that exists in the editor only.
+        // A file that exists only in the editor.
         bench.open("new.txt", "fresh");
         assert!(
             bench

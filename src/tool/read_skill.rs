@@ -1,4 +1,4 @@
-//! `read_skill`: what a skill says, when it is needed.
+//! `read_skill`: reads the text of a skill when it is needed. `workspace::prompts` finds and confines the files.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text;
 use crate::domain::Effect;
 
-/// Reads skills.
+/// The `read_skill` tool.
 pub struct ReadSkill;
 
 /// The arguments of `read_skill`.
@@ -63,7 +63,7 @@ mod tests {
     use crate::workspace::prompts::Sources;
 
     #[tokio::test]
-    async fn reads_a_skill_of_the_session() {
+    async fn a_skill_of_the_session_is_read() {
         let mut bench = ToolHarness::new();
         bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
         assert!(

@@ -1,5 +1,6 @@
-//! The tools there are: one line each, and a session's choice of them in an order that never changes, so
-//! that providers' prompt caches hit.
+//! The registry of tools: one line per built-in tool, and the selection of a session.
+//!
+//! The order never changes, so that providers' prompt caches hit. Must not know what a tool does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::web_fetch::WebFetch;
 use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
 
-/// The tools that every session can have.
+/// Returns the tools that every session can have.
 pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
     vec![
         Arc::new(ReadFile),
@@ -52,7 +53,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The given tools, in this order. Of two with the same name the first stays.
+    /// Creates a registry of the given tools, in this order. Of two with the same name, the first stays.
     pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Self {
         let mut by_name = HashMap::new();
         let mut kept = Vec::with_capacity(tools.len());
@@ -69,7 +70,7 @@ impl Registry {
         }
     }
 
-    /// These and `more`, one of which stands in the place of a tool with its name.
+    /// Returns a registry with `more` added; a tool with an existing name replaces that one.
     #[must_use]
     pub fn with_tools(&self, more: &[Arc<dyn DynTool>]) -> Self {
         let mut tools = self.tools.to_vec();
@@ -77,6 +78,7 @@ impl Registry {
         let mut specs = self.specs.to_vec();
         for tool in more {
             match by_name.get(tool.name()) {
+                // In the same position, so that the prompt up to here stays cached.
                 Some(at) => {
                     tools[*at] = tool.clone();
                     specs[*at] = tool.spec();
@@ -95,7 +97,7 @@ impl Registry {
         }
     }
 
-    /// The tools whose name `wanted` accepts, in the same order.
+    /// Returns a registry of the tools whose name `wanted` accepts, in the same order.
     #[must_use]
     pub fn filter_by_name(&self, wanted: impl Fn(&str) -> bool) -> Self {
         Self::new(
@@ -107,22 +109,22 @@ impl Registry {
         )
     }
 
-    /// The tool of that name.
+    /// Returns the tool of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.tools.get(*self.by_name.get(name)?)
     }
 
-    /// All, in order.
+    /// Returns all tools, in order.
     pub fn as_slice(&self) -> &[Arc<dyn DynTool>] {
         &self.tools
     }
 
-    /// All names, in order.
+    /// Returns all names, in order.
     pub fn tool_names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name()).collect()
     }
 
-    /// What models are told of them, in order; made once.
+    /// Returns the specifications for models, in order; they are computed once.
     pub fn tool_specs(&self) -> &Arc<[ToolSpec]> {
         &self.specs
     }
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_order_and_finds_by_name() {
+    fn order_is_kept_and_tools_are_found_by_name() {
         let registry = Registry::new([create_builtin_tools(), create_builtin_tools()].concat());
         assert_eq!(registry.as_slice().len(), create_builtin_tools().len());
         let names: Vec<&str> = registry

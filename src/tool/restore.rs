@@ -1,4 +1,6 @@
-//! Putting a file back as it was: in the editor where it is open there, as edits are made, else on the disk.
+//! Restores a file to an earlier state: in the editor if it is open there, else on the disk.
+//!
+//! Uses the same path as edits, so unsaved text is never lost. Must not decide what to restore; the session does.
 
 use std::path::Path;
 
@@ -11,22 +13,23 @@ use crate::workspace::{Buffer, Resolved};
 
 use super::files;
 
-/// What is at a path as people see it.
+/// The content of a path as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Current {
     /// On the disk, with its content.
     Disk(checkpoint::FoundFile),
-    /// Text of the editor's that is not saved.
+    /// Unsaved text in the editor.
     Unsaved(String),
-    /// On the disk, and no text that we could write back; with the text as which the editor shows it. Whether one has
-    /// to do with the bytes or with the text depends on what was done to it: see [`Current::told_apart`].
+    /// On the disk, but not as text that could be written back; with the text that the editor shows for it.
+    ///
+    /// What was done to the file decides whether bytes or text count: see [`Current::told_apart`].
     Shown(checkpoint::FoundFile, String),
 }
 
-/// What is at the resolved `path` now. Blocks.
+/// Reads what is at the resolved `path` now. Blocks.
 ///
 /// # Errors
-/// It cannot be read, or what the editor holds is not known.
+/// The file cannot be read, or the editor's text is unknown.
 pub fn read_current_file(cx: &ToolContext, path: &Path) -> Result<Current, String> {
     match cx.workspace.overlay().lookup_buffer(path) {
         Buffer::Unsaved(document) => {
@@ -53,7 +56,7 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 impl Current {
-    /// What is on the disk, or, for `unsaved`, what the editor shows, where it may be taken for either.
+    /// Resolves [`Current::Shown`]: to the text in the editor if `unsaved`, else to the bytes on the disk.
     #[must_use]
     pub fn told_apart(self, unsaved: bool) -> Self {
         match self {
@@ -63,7 +66,7 @@ impl Current {
         }
     }
 
-    /// Whether it is `state`; `kept` reads what is kept under a hash.
+    /// Returns whether the content is `state`; `kept` reads what is kept under a hash.
     pub fn is_in_state(&self, state: &FileState, kept: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
         match (self, state) {
             (Self::Disk(found) | Self::Shown(found, _), state) => same_content(&found.state, state),
@@ -75,7 +78,7 @@ impl Current {
         }
     }
 
-    /// Its content, to be kept.
+    /// Returns the content to keep.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Disk(found) | Self::Shown(found, _) => found.bytes.as_deref(),
@@ -83,7 +86,7 @@ impl Current {
         }
     }
 
-    /// Its state.
+    /// Returns the content as a file state; unsaved text has mode 0, which means unknown.
     pub fn to_file_state(&self) -> FileState {
         match self {
             Self::Disk(found) | Self::Shown(found, _) => found.state.clone(),
@@ -92,10 +95,11 @@ impl Current {
     }
 }
 
-/// Makes the resolved `path` what `to` says, if it is still `from`. Waits for the editor where it is open there.
+/// Restores the resolved `path` to the state `to` if it is still `from`. Waits for the editor if the file is open
+/// there.
 ///
 /// # Errors
-/// Why it was left as it is, for people.
+/// Returns the reason, for people, if the file is left unchanged.
 pub async fn restore_file(
     cx: &ToolContext,
     path: &Path,
@@ -103,6 +107,7 @@ pub async fn restore_file(
     to: FileState,
     bytes: Option<Vec<u8>>,
 ) -> Result<(), String> {
+    // One writer per file, as for an edit (R-TOOL-1).
     let _only_writer = cx.workspace.lock(path).await;
     let target = Resolved {
         absolute: path.to_owned(),
@@ -117,13 +122,14 @@ pub async fn restore_file(
         let now = read_current_file(&inner, path)
             .map_err(ToolError::Reported)?
             .told_apart(unsaved);
+        // Checked under the write lock: nobody may change the file between this and the restore.
         if now != from {
             return Err(ToolError::Reported("it has just changed".to_owned()));
         }
         let text = bytes
             .as_ref()
             .and_then(|bytes| TextFile::from_bytes(bytes.clone()).ok());
-        // An editor that shows what is no text of ours would not know how to write another.
+        // An editor that shows bytes which are not text may not write a text correctly.
         let raw = matches!(&from, Current::Disk(found) if found.bytes.as_ref().is_some_and(|bytes| !is_text(bytes)));
         if let Some(after) = text
             && !raw
@@ -161,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_known_by_its_bytes_and_as_it_is_shown() {
+    fn non_text_is_recognized_by_its_bytes_and_as_it_is_shown() {
         let bench = ToolHarness::new();
         let raw = b"T\xf6ne\0";
         for (shown, is) in [

@@ -1,7 +1,7 @@
-//! A command that runs for a tool: its output as it comes, its time, its stages when it is stopped.
+//! Runs a command for a tool: its output as it arrives, its time limit, and the stages of a stop.
 //!
-//! Keeps the time itself and stops its processes itself, so that a cancel still gets what came until then
-//! (R-CANCEL). When there is a result, no process of the command is left (I8).
+//! Enforces the time limit and stops the processes itself, so that a cancel still returns the output so far (R-CANCEL).
+//! Once there is a result, no process of the command is left (I8). Must not judge commands; approval does that before.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
 use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
 
-/// So long what a cancelled command has changed is looked for.
+/// How long the changes of a cancelled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
-/// What every command gets, so that none colours, pages or asks.
+/// Environment of every command, so that none uses colors, a pager, or a prompt.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -26,7 +26,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// In the session's folder, with standard error where standard output goes.
+/// Prepares a command to run in the session's directory, with standard error merged into standard output.
 pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
     let command = command.current_dir(&cx.cwd).merge_stderr().harden_git();
     ENVIRONMENT
@@ -34,27 +34,28 @@ pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
         .fold(command, |command, (name, value)| command.env(name, value))
 }
 
-/// What came of a command that was not cancelled.
+/// The result of a command that was not cancelled.
 pub(super) struct CommandDone {
-    /// What it wrote, and how it ended where that is worth telling.
+    /// The output, with the way it ended if that is worth reporting.
     pub(super) output: ToolOutput,
-    /// How it ended.
     pub(super) status: ExitStatus,
 }
 
-/// Runs a [`prepare_command`] command to its end, at most for `limit`.
+/// Runs a command from [`prepare_command`] to its end, for at most `limit`.
 pub(super) async fn run_to_end(
     command: Command,
     limit: Duration,
     cx: &ToolContext,
 ) -> Result<CommandDone, ToolError> {
     let launcher = cx.workspace.shared().launcher();
-    // A large workspace on a slow disk takes its time; a cancel does not wait for that.
+    // The snapshot of a large workspace on a slow disk takes time, and a cancel must not wait for it.
     let before = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
         before = command_snapshot::snapshot_files(cx) => before,
     };
+    // After the snapshot: git may list settings here, and the command starts next.
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let result = RunningCommand::new(child, cx).wait_with_limit(limit, cx).await;
@@ -65,7 +66,7 @@ pub(super) async fn run_to_end(
     result
 }
 
-/// What a stopped command has changed is looked for, but not for long (R-CANCEL).
+/// Resolves when the changes of a stopped command have been looked for long enough (R-CANCEL).
 async fn out_of_patience(cx: &ToolContext) {
     cx.cancel.cancelled().await;
     tokio::select! { biased;
@@ -74,7 +75,7 @@ async fn out_of_patience(cx: &ToolContext) {
     }
 }
 
-/// What the model is told of a command that did not start.
+/// Converts the error of a command that did not start.
 pub(super) fn not_started(error: SpawnError) -> ToolError {
     match error {
         SpawnError::WorkingDirectory { .. } | SpawnError::NotFound { .. } | SpawnError::Refused { .. } => {
@@ -85,7 +86,7 @@ pub(super) fn not_started(error: SpawnError) -> ToolError {
     }
 }
 
-/// A command that runs.
+/// A running command.
 struct RunningCommand {
     process: Process,
     output: Output,
@@ -93,7 +94,7 @@ struct RunningCommand {
     text: CommandText,
 }
 
-/// What came first.
+/// The event that came first.
 enum FirstEvent {
     Ended(Ending),
     TimedOut,
@@ -115,7 +116,7 @@ impl RunningCommand {
             biased;
             () = cx.cancel.cancelled() => FirstEvent::Cancelled,
             () = tokio::time::sleep(limit) => match self.process.wait_until_gone().now_or_never() {
-                // It was in time; only its output still waits for a slow client.
+                // It ended in time; only its output still waits for a slow client.
                 Some(ending) => {
                     self.drain_output().await;
                     FirstEvent::Ended(ending)
@@ -151,8 +152,9 @@ impl RunningCommand {
         }
     }
 
-    /// Passes the output on until nothing of the command is left. A client that is slow makes the
-    /// command wait. Dropping the future loses nothing of the result.
+    /// Passes the output on until nothing of the command is left. A slow client makes the command wait.
+    ///
+    /// Dropping the future loses nothing of the result.
     async fn pass_on(&mut self, cx: &ToolContext) -> Ending {
         let mut listening = true;
         loop {
@@ -162,23 +164,26 @@ impl RunningCommand {
                 Some(chunk) => self.decoder.push(&chunk.bytes),
                 None => self.decoder.finish_text().to_owned(),
             };
+            // Into the result first: the send below may be cancelled while it waits.
             self.text.push(&text);
+            // Once the turn has ended nobody listens, but the command must still be read to its end.
             if listening && !text.is_empty() {
                 listening = cx.send_progress(ToolProgress::Output(text)).await.is_ok();
             }
             if chunk.is_none() {
-                // It may have closed its output and run on.
+                // The command may have closed its output and still run.
                 return self.process.wait_until_gone().await;
             }
             be_fair().await;
         }
     }
 
-    /// Stops it in stages. Nobody is told live what comes meanwhile, since a slow client must not hold
-    /// up the end; it is in the result.
+    /// Stops the command in stages.
+    ///
+    /// Output that arrives meanwhile is in the result but not sent live: a slow client must not delay the end.
     async fn stop(&mut self, how: Stop, cx: &ToolContext) -> Ending {
         let never = CancellationToken::new();
-        // Out of patience from the start means that the server ends, which has stages of its own.
+        // If `hurry` is already cancelled, the server ends, which has its own stages.
         let (how, hurry) = if cx.hurry.is_cancelled() {
             (Stop::ServerEnd, &never)
         } else {
@@ -195,9 +200,11 @@ impl RunningCommand {
             tokio::select! {
                 biased;
                 ending = &mut stop => ending,
+                // The output is read meanwhile: a command that writes to a full pipe could not finish.
                 () = drain_into_text(output, decoder, text) => stop.await,
             }
         };
+        // A process that is left would keep the output open.
         if ending.gone {
             self.drain_output().await;
         }
@@ -216,7 +223,7 @@ impl RunningCommand {
         ToolOutput {
             text: with_notes(&gathered.text, notes),
             is_error,
-            // `CommandText` has cut it; the status lines must not cause a second cut.
+            // `CommandText` has already cut the text; the status lines must not cause a second cut.
             paged: true,
             exit_code: exit_code(ending.status),
             full: gathered.full,
@@ -236,13 +243,15 @@ async fn drain_into_text(output: &mut Output, decoder: &mut Decoder, text: &mut 
     }
 }
 
-/// A pipe that is never empty would be read for a hundred pieces before anything else of this task, such
-/// as the next stage of a stop, or another task has its turn.
+/// Yields to other work.
+///
+/// Otherwise a pipe that is never empty is read for a hundred chunks before anything else runs, such as the next stage
+/// of a stop.
 async fn be_fair() {
     tokio::task::yield_now().await;
 }
 
-/// The exit code as a shell reports it; none when it is not known.
+/// Returns the exit code as a shell reports it; `None` if it is unknown.
 fn exit_code(status: ExitStatus) -> Option<i32> {
     match status {
         ExitStatus::Code(code) => Some(code),
@@ -251,7 +260,7 @@ fn exit_code(status: ExitStatus) -> Option<i32> {
     }
 }
 
-/// What is worth telling of an end; nothing when all went well.
+/// Returns notes about an end; none for a normal one.
 pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
     let status = match ending.status {
         ExitStatus::Code(0) => None,
@@ -263,7 +272,7 @@ pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
     status.into_iter().chain(left)
 }
 
-/// Output, and below it a line for each note.
+/// Formats output with a line below it for each note.
 pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) -> String {
     let output = output.trim_end();
     let mut text = if output.is_empty() { "(no output)" } else { output }.to_owned();
@@ -279,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_told_unless_all_went_well() {
+    fn abnormal_ends_are_reported() {
         let text = |status, gone| with_notes(" \n", end_notes(Ending { status, gone }));
         assert_eq!(text(ExitStatus::Code(0), true), "(no output)");
         assert_eq!(text(ExitStatus::Code(2), true), "(no output)\nexit code: 2");

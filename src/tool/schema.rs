@@ -1,13 +1,16 @@
-//! The JSON Schema of a tool's arguments: made from the input type for the model, and used to say in plain
-//! words what is wrong with arguments that do not fit (R-TOOL-2).
+//! The JSON Schema of a tool's arguments.
+//!
+//! Generated from the input type for the model, and used to explain what is wrong with arguments (R-TOOL-2). Covers the
+//! part of JSON Schema that our types and configured tools use; must not reject what it does not understand.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-/// The schema of `T` as models are told it: whole in itself, optional fields simply not required.
+/// Generates the schema of `T` for models: self-contained, with optional fields simply not required.
 pub fn generate_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
+        // Not every API follows `$ref`.
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
@@ -16,7 +19,7 @@ pub fn generate_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Takes out what says nothing to a model and what some APIs refuse: titles, integer formats, `null`.
+/// Removes what tells a model nothing and what some APIs reject: titles, integer formats, `null`.
 fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -39,7 +42,7 @@ fn simplify_schema(schema: &mut Value) {
                 if let [Value::Object(only)] = choices.as_mut_slice() {
                     let only = std::mem::take(only);
                     object.remove("anyOf");
-                    // What is said of the field wins over what is said of its type.
+                    // The description of the field wins over that of its type.
                     for (key, value) in only {
                         object.entry(key).or_insert(value);
                     }
@@ -52,13 +55,12 @@ fn simplify_schema(schema: &mut Value) {
     }
 }
 
-/// The first thing in `input` that does not fit the schema, in words that name the field.
-/// `None` when all that is understood here fits.
+/// Explains the first mismatch between `input` and the schema, naming the field; `None` if all that is understood fits.
 pub fn explain_mismatch(schema: &Value, input: &Value) -> Option<String> {
     check_value(schema, input, "")
 }
 
-/// The first number in `input` that is beyond what the schema says, in words that name the field.
+/// Explains the first number in `input` outside of its range, naming the field.
 pub fn out_of_range(schema: &Value, input: &Value) -> Option<String> {
     check_range(schema, input, "")
 }
@@ -82,7 +84,7 @@ fn check_range(schema: &Value, value: &Value, at: &str) -> Option<String> {
     }
 }
 
-/// The name of a field of what stands at `at`.
+/// Returns the path of a field inside the value at `at`.
 fn join_field_path(at: &str, field: &str) -> String {
     match at {
         "" => field.to_owned(),
@@ -109,6 +111,7 @@ fn check_value(schema: &Value, value: &Value, at: &str) -> Option<String> {
         },
         "array" => match value {
             Value::Array(items) => {
+                // Without `items` any list fits.
                 let schema = schema.get("items")?;
                 (0..).zip(items).find_map(|(index, item): (usize, _)| {
                     check_value(schema, item, &format!("{at}[{index}]"))
@@ -157,7 +160,7 @@ fn check_bounds(schema: &Value, value: &Value, at: &str) -> Option<String> {
     }
 }
 
-/// Patterns stand in schemas of the person's own; that they can be read was checked with the configuration.
+/// Patterns occur only in schemas that a person configures. Loading the configuration has checked that they compile.
 fn check_pattern(schema: &Value, text: &str, at: &str) -> Option<String> {
     use grep_matcher::Matcher;
     let pattern = schema.get("pattern")?.as_str()?;
@@ -183,6 +186,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         .and_then(Value::as_array)
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
+    // First: a misspelled name explains why a required field is missing.
     if schema.get("additionalProperties") == Some(&Value::Bool(false))
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {
@@ -199,6 +203,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         return Some(format!("{}: is missing", name(&join_field_path(at, missing))));
     }
     fields.iter().find_map(|(field, value)| {
+        // Models write null for fields that they omit.
         if value.is_null() && !required.contains(&field.as_str()) {
             return None;
         }
@@ -206,7 +211,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
     })
 }
 
-/// The words that an enumeration allows.
+/// Returns the words that an enumeration allows.
 fn list_choices(schema: &Value) -> Option<Vec<&str>> {
     if let Some(Value::Array(names)) = schema.get("enum") {
         return names.iter().map(Value::as_str).collect();
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field() {
+    fn mismatches_name_the_field() {
         let schema = generate_schema::<Outer>();
         for (input, expected) in [
             (

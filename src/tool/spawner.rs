@@ -1,5 +1,7 @@
-//! The way up to whoever runs sub-agents (R-SUB): declared here, implemented by the session, so that the tool that
-//! delegates knows no turn. Values only, no I/O.
+//! The interface to whatever runs sub-agents (R-SUB).
+//!
+//! Declared here and implemented by the session, so that the `delegate` tool does not know turns. Values only: must not
+//! do any I/O.
 
 use std::time::Duration;
 
@@ -12,11 +14,12 @@ use crate::domain::{Cost, ToolCallId, Usage};
 
 /// Runs sub-agents.
 pub trait Spawner: Send + Sync {
-    /// The names of the agents that may be asked for.
+    /// Returns the names of the agents that may be requested.
     fn agent_names(&self) -> Vec<String>;
 
-    /// Runs one to its end, whichever that is; cancelled, within the bounds of a turn's cancel (R-CANCEL). Nothing of
-    /// it is left after that.
+    /// Runs a sub-agent to its end. A cancel ends it within the limits of a turn's cancel (R-CANCEL).
+    ///
+    /// Nothing of the sub-agent is left when this returns (I10).
     fn run_job(&self, job: SubagentJob) -> BoxFuture<'static, SubagentReport>;
 }
 
@@ -25,37 +28,34 @@ pub trait Spawner: Send + Sync {
 pub struct SubagentJob {
     /// The call that delegates.
     pub call: ToolCallId,
-    /// The named agent; none: one like the caller.
+    /// The named agent; `None` for one like the caller.
     pub agent: Option<String>,
-    /// What tells it from others of the call, for people; none when it is the only one.
+    /// Distinguishes it from others of the call, for people; `None` if it is the only one.
     pub label: Option<String>,
-    /// What it shall do.
     pub prompt: String,
     /// How long it may work before it has to wrap up.
     pub limit: Duration,
-    /// Cancelled when it shall stop.
     pub cancel: CancellationToken,
-    /// Where it is told what it says, while it runs.
+    /// Receives what the sub-agent reports while it runs.
     pub news: mpsc::Sender<ToolProgress>,
 }
 
-/// What became of a sub-agent.
+/// The result of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentReport {
-    /// How it ended.
     pub state: ChildState,
-    /// Why, where the state does not say all.
+    /// The reason, if the state does not say everything.
     pub why: Option<String>,
-    /// What it said last, or as much of it as came.
+    /// Its last message, or the part of it that was received.
     pub text: String,
-    /// Its tokens, with those of its own sub-agents.
+    /// Its tokens, including those of its own sub-agents.
     pub usage: Usage,
-    /// What it cost; none where a call's price is not known.
+    /// Its cost; `None` if the price of a call is unknown.
     pub cost: Option<Cost>,
 }
 
 impl SubagentReport {
-    /// Of one that came to nothing.
+    /// Creates the report of a sub-agent that produced nothing.
     pub fn new_empty(state: ChildState, why: impl Into<String>) -> Self {
         Self {
             state,
@@ -67,25 +67,23 @@ impl SubagentReport {
     }
 }
 
-/// How a sub-agent ended.
+/// The way a sub-agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildState {
-    /// It answered.
     Completed,
-    /// It answered less than was asked.
+    /// It answered, with less than was requested.
     Degraded,
-    /// It could not.
     Failed,
-    /// Its time was up before it was done; it may have summed up.
+    /// Its time limit ended before it was done; it may have summed up.
     TimedOut,
     /// The person stopped it.
     Stopped,
-    /// It was not needed any more, or the turn was cancelled.
+    /// It was no longer needed, or the turn was cancelled.
     Cancelled,
 }
 
 impl ChildState {
-    /// All of them.
+    /// All states, in order of declaration.
     pub const ALL: [Self; 6] = [
         Self::Completed,
         Self::Degraded,
@@ -95,7 +93,7 @@ impl ChildState {
         Self::Cancelled,
     ];
 
-    /// In a word or two, for the model and people.
+    /// Returns a word or two for the model and people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -107,7 +105,7 @@ impl ChildState {
         }
     }
 
-    /// Whether its answer counts.
+    /// Returns whether the answer counts as a success.
     pub fn is_success(self) -> bool {
         match self {
             Self::Completed | Self::Degraded => true,
@@ -116,7 +114,7 @@ impl ChildState {
     }
 }
 
-/// Where nothing can be delegated (tests, the deepest sub-agents).
+/// Refuses to delegate, for tests and the deepest sub-agents.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSpawner;
 

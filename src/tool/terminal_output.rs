@@ -1,7 +1,7 @@
-//! What a command wrote, as the model reads it: escape sequences taken out, lines that were written over
-//! folded to their last state, the middle cut, the whole kept aside where that is more.
+//! Turns the raw output of a command into what the model reads.
 //!
-//! Memory is bounded whatever comes. Starts nothing and reads nothing itself.
+//! Removes escape sequences, folds overwritten lines to their last state, and cuts the middle; if it cuts, the complete
+//! output is kept elsewhere. Memory is bounded for any input. Must not start or read anything itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,33 +10,34 @@ use super::{ContentSink, ContentWriter};
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ContentRef;
 
-/// Characters of output that the model gets (R-TOOL-1), half from the start and half from the end. A final line end and
-/// the status lines below the output do not count.
+/// Characters of output that the model receives (R-TOOL-1), half from the start and half from the end.
+///
+/// A final line end and the status lines below the output do not count.
 const MAX_CHARS: usize = 30_000;
-/// The longest line that is folded as one, in bytes.
+/// Longest line folded as one, in bytes.
 const MAX_LINE: usize = 16 << 10;
-/// Output beyond this is kept at once, in pieces of this; up to this only when the end shows a cut.
+/// Size in bytes of the pieces in which long output is kept. Shorter output is kept only if it is cut at the end.
 const KEEP_PIECE: usize = 256 << 10;
 
-/// Takes in the output of a command.
+/// Collects the output of a command.
 pub(super) struct CommandText {
     fold: LineFold,
     bytes: u64,
-    /// What came and was not given to be kept yet.
+    /// Output that was not handed over for keeping yet.
     pending: String,
     keeper: OutputKeeper,
 }
 
-/// What a command wrote, to its end.
+/// The complete output of a command.
 #[derive(Debug, Default)]
 pub(super) struct GatheredOutput {
     /// For the model; may be empty.
     pub(super) text: String,
-    /// Where the whole is kept, when `text` is not all of it.
+    /// Where the complete output is kept if `text` is only a part of it.
     pub(super) full: Option<ContentRef>,
 }
 
-/// Where the whole goes.
+/// The state of keeping the complete output.
 enum OutputKeeper {
     Idle {
         keep: Arc<dyn ContentSink>,
@@ -45,11 +46,11 @@ enum OutputKeeper {
     Writing(tokio::task::JoinHandle<Writer>),
 }
 
-/// The content that is being kept, or why it is not.
+/// The content being written, or the reason why it is not.
 type Writer = Result<Box<dyn ContentWriter>, String>;
 
 impl CommandText {
-    /// Nothing yet; the whole would be kept in `keep` as `name`.
+    /// Starts with no output; the complete output would be kept in `keep` as `name`.
     pub(super) fn new(keep: Arc<dyn ContentSink>, name: String) -> Self {
         Self {
             fold: LineFold::default(),
@@ -59,14 +60,15 @@ impl CommandText {
         }
     }
 
-    /// Takes in what came next.
+    /// Adds the next output.
     pub(super) fn push(&mut self, text: &str) {
         self.bytes += text.len() as u64;
         self.fold.push(text);
         self.pending.push_str(text);
     }
 
-    /// Waits until there is room for more, which is at once unless the disk is slower than the command.
+    /// Waits until there is room for more: not at all unless the disk is slower than the command.
+    ///
     /// Dropping the future loses nothing.
     pub(super) async fn wait_for_room(&mut self) {
         if self.pending.len() >= KEEP_PIECE {
@@ -74,10 +76,11 @@ impl CommandText {
         }
     }
 
-    /// The end: what the model gets, and where the whole is.
+    /// Ends the output: returns what the model receives, and where the complete output is.
     pub(super) async fn finish(mut self) -> GatheredOutput {
         let fold = std::mem::take(&mut self.fold);
         let (text, cut) = fold.into_text(self.bytes);
+        // The model has the complete output, so no copy is needed.
         if !cut && matches!(self.keeper, OutputKeeper::Idle { .. }) {
             return GatheredOutput { text, full: None };
         }
@@ -87,6 +90,7 @@ impl CommandText {
                 text,
                 full: Some(full),
             },
+            // The output is useful without the copy, so this is not a failure of the call.
             Err(reason) => GatheredOutput {
                 text: format!("{text}\n[could not keep the whole output: {reason}]"),
                 full: None,
@@ -94,9 +98,10 @@ impl CommandText {
         }
     }
 
-    /// Waits for the write before this one, and starts writing what is pending.
+    /// Waits for the previous write and starts writing what is pending.
     async fn write_pending(&mut self) {
         let writing = match &mut self.keeper {
+            // No await between taking the piece and storing the new task: a dropped future would lose the piece.
             OutputKeeper::Writing(before) => {
                 let writer = before.await.unwrap_or_else(|error| Err(error.to_string()));
                 let piece = std::mem::take(&mut self.pending);
@@ -127,15 +132,15 @@ fn append_piece(mut kept: Box<dyn ContentWriter>, piece: &str) -> Writer {
     Ok(kept)
 }
 
-/// Folds lines and keeps both ends of what comes out.
+/// Folds lines and keeps both ends of the result.
 #[derive(Debug, Default)]
 struct LineFold {
     ends: OutputEnds,
-    /// The line as it comes, since its start or the last carriage return.
+    /// The line so far, since its start or the last carriage return.
     line: String,
     /// What the line showed before that carriage return.
     before: String,
-    /// The start of an overlong line was let through already.
+    /// The start of an overlong line has already been passed on.
     begun: bool,
 }
 
@@ -149,7 +154,7 @@ impl LineFold {
         }
     }
 
-    /// Text without carriage returns.
+    /// Adds text without carriage returns.
     fn push_part(&mut self, part: &str) {
         let Some((first, rest)) = part.split_once('\n') else {
             self.extend_line(part);
@@ -159,11 +164,12 @@ impl LineFold {
         self.end_line();
         let (lines, last) = rest.rsplit_once('\n').unwrap_or(("", rest));
         if rest.len() > last.len() {
+            // Most output is plain, so whole blocks of lines skip the work per line.
             if is_plain(lines) {
                 self.ends.push(lines);
                 self.ends.push("\n");
             } else if lines.contains(['\u{1b}', '\u{9b}', '\u{8}']) {
-                // Line by line: a sequence that never ends must not swallow the others.
+                // Line by line: an unterminated sequence must not swallow the lines after it.
                 for line in lines.split('\n') {
                     self.extend_line(line);
                     self.end_line();
@@ -190,13 +196,14 @@ impl LineFold {
         self.line.push_str(text);
     }
 
-    /// What follows writes over the line.
+    /// Starts overwriting the line.
     fn carriage_return(&mut self) {
         let now = render_line(&self.line);
         if !now.trim().is_empty() {
             self.before = now.into_owned();
         }
         self.line.clear();
+        // The start of an overlong line is out already and cannot be overwritten.
         if self.begun {
             self.end_line();
         }
@@ -209,7 +216,7 @@ impl LineFold {
 
     fn flush_line(&mut self) {
         let now = render_line(&self.line);
-        // Nothing visible was written over it.
+        // If nothing visible was written over the line, it still shows what was there before.
         let last = if now.trim().is_empty() && !self.before.is_empty() {
             self.before.as_str()
         } else {
@@ -221,20 +228,20 @@ impl LineFold {
         self.begun = false;
     }
 
-    /// The text, and whether it was cut. `bytes`: how much came in all.
+    /// Returns the text, and whether it was cut. `bytes` is the length of all output.
     fn into_text(mut self, bytes: u64) -> (String, bool) {
         self.flush_line();
         self.ends.into_text(bytes)
     }
 }
 
-/// Whether there is nothing to be taken out of `text` for sure; quick, since most output is so.
+/// Returns whether nothing has to be removed from `text` for certain. Fast, since most output is plain.
 fn is_plain(text: &str) -> bool {
     let harmless = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
     text.as_bytes().iter().all(harmless)
 }
 
-/// A line as a terminal would show it, more or less.
+/// Renders a line approximately as a terminal shows it.
 fn render_line(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{8}') {
         return strip_control_characters(line);
@@ -250,7 +257,7 @@ fn render_line(line: &str) -> Cow<'_, str> {
     strip_control_characters(&rubbed).into_owned().into()
 }
 
-/// The start and the end of a text; what is between them is forgotten.
+/// The start and the end of a text; the part in between is dropped.
 #[derive(Debug, Default)]
 struct OutputEnds {
     head: String,
@@ -271,9 +278,10 @@ impl OutputEnds {
             self.head.push_str(head);
             rest = later;
         }
-        // As many characters as the tail may have, at their longest, and a final line end.
+        // The longest the tail may be, at four bytes per character, plus a final line end.
         let most = 4 * (MAX_CHARS - MAX_CHARS / 2) + 1;
         self.tail.push_str(suffix_within(rest, most));
+        // Shortened only at twice the length, so that not every push copies the tail.
         if self.tail.len() > 2 * most {
             self.tail = suffix_within(&self.tail, most).to_owned();
         }
@@ -293,7 +301,7 @@ impl OutputEnds {
         if gone == 0 {
             return (self.head + tail, false);
         }
-        // On line ends, where they are near.
+        // Cut at line ends if they are near.
         let head_end = self.head.rfind('\n').filter(|at| self.head.len() - at < NEAR);
         let head = prefix_within(&self.head, head_end.unwrap_or(self.head.len()));
         let tail_start = tail.find('\n').filter(|at| *at < NEAR);
@@ -308,7 +316,7 @@ impl OutputEnds {
     }
 }
 
-/// A cut moves by at most so many bytes to a line's end.
+/// How far a cut may move to a line end, in bytes.
 const NEAR: usize = 400;
 
 #[cfg(test)]
@@ -324,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_folded_to_what_they_showed_last() {
+    fn lines_are_folded_to_their_last_state() {
         for (raw, want) in [
             ("", ""),
             ("a\nb", "a\nb"),
@@ -343,7 +351,7 @@ mod tests {
             ("é\r\u{fffd}\n", "\u{fffd}\n"),
         ] {
             assert_eq!(fold(&[raw]), (want.to_owned(), false), "{raw:?}");
-            // The same in pieces of one character.
+            // The same result in pieces of one character.
             let chars: Vec<String> = raw.chars().map(String::from).collect();
             let chars: Vec<&str> = chars.iter().map(String::as_str).collect();
             assert_eq!(fold(&chars), (want.to_owned(), false), "{raw:?} in pieces");
@@ -379,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_whole_to_the_last_character() {
+    fn output_within_the_limit_is_complete() {
         let fits = "é".repeat(MAX_CHARS);
         assert_eq!(fold(&[&fits]), (fits.clone(), false));
         assert_eq!(fold(&[&fits, "\n"]), (fits.clone() + "\n", false));
@@ -390,7 +398,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn pieces_do_not_matter(raw in "([a-cé\r\n\u{8}]|\u{1b}\\[[0-9]m){0,60}", times in 1_usize..2_000, size in 1_usize..9_000) {
+        fn the_split_into_pieces_does_not_matter(raw in "([a-cé\r\n\u{8}]|\u{1b}\\[[0-9]m){0,60}", times in 1_usize..2_000, size in 1_usize..9_000) {
             let raw = raw.repeat(times);
             let mut pieces = Vec::new();
             let mut rest = raw.as_str();
@@ -403,7 +411,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics_or_passes_the_limit(pieces in prop::collection::vec(any::<String>(), 0..20), times in 1_usize..2_000) {
+        fn arbitrary_text_neither_panics_nor_exceeds_the_limit(pieces in prop::collection::vec(any::<String>(), 0..20), times in 1_usize..2_000) {
             let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
             let (text, _) = fold(&pieces);

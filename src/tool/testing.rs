@@ -1,4 +1,4 @@
-//! A workspace in a temporary folder and a context to run tools in, for tests.
+//! A workspace in a temporary folder, and a context to run tools in, for tests.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -54,10 +54,10 @@ impl ContentWriter for MemoryKept {
     }
 }
 
-/// Where tools are tried.
+/// Runs tools in a workspace of its own.
 pub(crate) struct ToolHarness {
     _dir: TempDir,
-    /// The root, links resolved.
+    /// The first workspace folder, with links resolved.
     pub(crate) root: PathBuf,
     pub(crate) cx: ToolContext,
     pub(crate) news: mpsc::Receiver<ToolProgress>,
@@ -65,12 +65,12 @@ pub(crate) struct ToolHarness {
 }
 
 impl ToolHarness {
-    /// One workspace folder, which is the cwd.
+    /// Creates a harness with one workspace folder, which is the cwd.
     pub(crate) fn new() -> Self {
         Self::with_folders(&[])
     }
 
-    /// The workspace folders `names`, the first of which is the cwd; one for none.
+    /// Creates a harness with the workspace folders `names`, the first of which is the cwd; one folder if empty.
     pub(crate) fn with_folders(names: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -127,20 +127,20 @@ impl ToolHarness {
         std::fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// The editor opens `path` with `text`.
+    /// Opens `path` in the editor with `text`.
     pub(crate) fn open(&self, path: &str, text: &str) {
         let uri = uri::uri_of(&self.path(path));
         self.cx.workspace.overlay().did_open(&uri, 1, text);
         self.cx.workspace.overlay().reconcile_with_disk(&uri);
     }
 
-    /// Checks the arguments and runs the tool; an error as the model reads it.
+    /// Checks the arguments and runs the tool; returns an error as the model reads it.
     pub(crate) async fn call_tool(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
         let call = self.registry.get(name).unwrap().clone().prepare_call(&input)?;
         call.run(self.cx.clone()).await.map_err(|error| error.to_string())
     }
 
-    /// Judges the call, then runs it held to that, as a turn does; none where a person would be asked.
+    /// Judges the call and runs it bound to that, as a turn does; `None` if it would need approval.
     pub(crate) async fn judged_call(&self, name: &str, input: Value) -> Option<Result<ToolOutput, String>> {
         let effect = self.predict_effect(name, input.clone()).ok()?;
         if effect.outside || effect.secret {
@@ -160,7 +160,7 @@ impl ToolHarness {
         Some(call.run(cx).await.map_err(|error| error.to_string()))
     }
 
-    /// The error of a call that must fail.
+    /// Returns the error of a call that must fail.
     pub(crate) async fn call_expecting_error(&self, name: &str, input: Value) -> String {
         self.call_tool(name, input).await.unwrap_err()
     }

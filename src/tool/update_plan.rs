@@ -1,4 +1,4 @@
-//! `update_plan`: the plan, whole, for the person to follow.
+//! `update_plan`: shows the complete plan to the person. Must not store it; the turn does.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ const MAX_ITEMS: usize = 100;
 /// Longest text of an item, in characters.
 const MAX_TEXT: usize = 500;
 
-/// Shows the plan.
+/// The `update_plan` tool.
 pub struct UpdatePlan;
 
 /// The arguments of `update_plan`.
@@ -80,6 +80,7 @@ impl Tool for UpdatePlan {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             told = cx.send_progress(ToolProgress::Plan(plan)) => told,
         };
+        // A closed channel means that the turn has ended.
         told.map_err(|_| ToolError::Cancelled)?;
         Ok(ToolOutput::text("the plan is shown"))
     }
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tells_the_whole_plan() {
+    async fn the_complete_plan_is_reported() {
         let mut bench = ToolHarness::new();
         let items = json!({"items": [
             {"text": "look\nround", "status": "completed"}, {"text": "act", "status": "in_progress"}]});
@@ -131,7 +132,7 @@ mod tests {
                 .await
                 .contains("at most 100 items")
         );
-        // After the turn's end nobody listens.
+        // After the end of the turn, nobody receives the plan.
         bench.news.close();
         assert_eq!(
             bench

@@ -1,6 +1,7 @@
-//! Walking through the workspace for `glob` and `grep`: where to start, what to pass over, when to stop.
+//! Walks the workspace for `glob` and `grep`: where to start, what to skip, when to stop.
 //!
-//! Links are not followed, so a walk that starts inside stays inside (I12). Names come in a fixed order.
+//! Links are not followed, so a walk that starts inside stays inside (I12). Names come in a fixed order. Must not read
+//! contents; [`crate::workspace::tree`] does the walking.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,19 +16,19 @@ use crate::workspace::ignore_rules::UnusableRules;
 use crate::workspace::tree::{Walk, WalkOptions};
 use crate::workspace::{Resolved, Root, resolve};
 
-/// Most results of a search.
+/// Most results of a search (R-TOOL).
 pub(super) const MAX_RESULTS: usize = 1_000;
-/// Longest search.
+/// Time limit of a search (R-TOOL).
 pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// When a search has to end early.
+/// The limits of a search: the cancel and the time.
 #[derive(Clone)]
 pub(super) struct WalkBound {
     stop: CancellationToken,
     until: Instant,
 }
 
-/// Why a search ended early.
+/// The reason why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEnd {
     Cancelled,
@@ -42,7 +43,7 @@ impl WalkBound {
         }
     }
 
-    /// Whether to end now.
+    /// Returns whether the search must end now, and why.
     pub(super) fn check_end(&self) -> Option<WalkEnd> {
         if self.stop.is_cancelled() {
             return Some(WalkEnd::Cancelled);
@@ -51,7 +52,7 @@ impl WalkBound {
     }
 }
 
-/// Where a search without a path starts: in the working directory and in every other workspace folder.
+/// Returns where a search without a path starts: the working directory and every other workspace folder.
 pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
     let cwd = resolve::real_path(&cx.cwd)?;
     let roots = cx.workspace.resolve_roots(&cx.cwd);
@@ -66,6 +67,7 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, 
         starts.push(resolved(&cwd));
     }
     for root in roots.iter() {
+        // A folder inside another start would be searched twice.
         let within_other = starts
             .iter()
             .any(|start: &Resolved| root.path().starts_with(&start.absolute));
@@ -73,14 +75,17 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<Resolved>, 
             starts.push(resolved(root.path()));
         }
     }
+    // These starts are not named in the arguments, so `resolve_path` has not checked them.
     for start in &starts {
         cx.check_judged(&start.display, &start.absolute)?;
     }
     Ok(starts)
 }
 
-/// A walk over the regular files below the folder `start`, in order, without what `.gitignore` and its like exclude,
-/// what lies in version control's own folders, and hidden ones unless `hidden`.
+/// A walk over the regular files below the folder `start`, in order.
+///
+/// It skips what `.gitignore` and similar files exclude, version control's own folders, and hidden files unless
+/// `hidden`.
 pub(super) struct FileWalk<'a> {
     walk: Walk<Box<dyn Fn() -> bool + 'a>>,
 }
@@ -94,8 +99,8 @@ impl<'a> FileWalk<'a> {
         bound: &'a WalkBound,
     ) -> Self {
         let roots = cx.workspace.resolve_roots(&cx.cwd);
-        // In a repository the ignore files above `start` count up to its top. Without one they count up to the workspace
-        // folder: in the home folder a `.gitignore` that excludes everything is not rare.
+        // In a repository, ignore files above `start` count up to its top. Outside of one, they count up to the
+        // workspace folder: a `.gitignore` that excludes everything is not rare in a home folder.
         let top = roots.find_containing(start).map(Root::path);
         let options = WalkOptions {
             hidden,
@@ -108,7 +113,7 @@ impl<'a> FileWalk<'a> {
         }
     }
 
-    /// What the model reads about ignore files that were not obeyed, a line each; empty when all were.
+    /// Describes for the model the ignore files that had no effect, one per line.
     pub(super) fn unusable_rules(&self, cx: &ToolContext) -> String {
         let line = |unusable: &UnusableRules| {
             let path = files::display_path(cx, &unusable.path);
@@ -128,8 +133,9 @@ impl Iterator for FileWalk<'_> {
     }
 }
 
-/// The matcher of a pattern for paths relative to where a walk started; one without `/` matches names at
-/// any depth.
+/// Builds the matcher of a pattern for paths relative to the start of a walk.
+///
+/// A pattern without `/` matches names at any depth.
 pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let deep = if pattern.contains('/') {
         pattern.to_owned()
@@ -151,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_ends_in_time_and_on_cancel() {
+    fn a_search_ends_in_time_and_on_cancel() {
         let stop = CancellationToken::new();
         assert_eq!(WalkBound::new(&stop, Duration::from_secs(60)).check_end(), None);
         assert_eq!(
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ignore_files_count_from_the_root_on() {
+    async fn ignore_files_count_from_the_workspace_folder_or_repository() {
         let bench = ToolHarness::with_folders(&["app"]);
         bench.write("../.gitignore", "*\n");
         bench.write(".gitignore", "/sub/out.txt\n");

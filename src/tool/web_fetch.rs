@@ -1,6 +1,6 @@
-//! `web_fetch`: a page of the web as Markdown, or text as it is.
+//! `web_fetch`: reads a web page as Markdown, or other text unchanged.
 //!
-//! What comes back is marked as material from outside (R-TOOL-7). Which addresses may be read at all is `tool::web`'s.
+//! Marks the result as material from outside (R-TOOL-7). Must not decide which addresses may be read; `tool::web` does.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::domain::{Effect, EffectKind};
 
 /// Longest address, in bytes.
 const MAX_URL: usize = 2_000;
-/// Bytes of text that one call gives. With what stands around it, less than the 30,000 characters of R-TOOL-1.
+/// Most text per call, in bytes. With the text around it, this is less than the 30,000 characters of R-TOOL-1.
 const PAGE: usize = 28_000;
-/// The text of an error that is shown, in bytes.
+/// Most text of an error response that is shown, in bytes.
 const ERROR_TEXT: usize = 2_000;
 
-/// Reads pages of the web.
+/// The `web_fetch` tool.
 #[derive(Debug, Default)]
 pub struct WebFetch {
     web: Arc<Web>,
@@ -42,7 +42,9 @@ pub struct WebFetchInput {
 }
 
 impl WebFetch {
-    /// Reaches the web as `network` says; of hosts that are not public only `private_hosts` (`host` or `host:port`).
+    /// Creates the tool, which reaches the web as `network` says.
+    ///
+    /// Of hosts that are not public, it reads only `private_hosts` (`host` or `host:port`).
     pub fn new(network: NetworkSettings, private_hosts: Vec<String>) -> Self {
         Self {
             web: Arc::new(Web::new(network, private_hosts)),
@@ -83,7 +85,7 @@ impl Tool for WebFetch {
     }
 }
 
-/// The address as rules and the network have it.
+/// Parses the address into the form that rules and the network see.
 fn parse_url(written: &str) -> Result<Url, ToolError> {
     let wrong = |why: &str| {
         let shown = one_line(&strip_control_characters(written), 200);
@@ -98,9 +100,11 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return wrong("only http:// and https:// addresses are fetched");
     }
+    // `https://a.org@evil.org` looks like another host to a person.
     if !url.username().is_empty() || url.password().is_some() {
         return wrong("addresses with a user name or password are not fetched");
     }
+    // The server never sees the fragment, so rules do not judge it.
     url.set_fragment(None);
     Ok(url)
 }
@@ -161,12 +165,13 @@ impl Read {
         };
         Self {
             title: one_line(&strip_control_characters(&page.title), 200),
+            // Escape sequences in a page must not reach a terminal or hide text from the person.
             text: strip_control_characters(&page.text).into_owned(),
             cut: page.cut || body.cut,
         }
     }
 
-    /// The part from `offset` on, and how to go on.
+    /// Returns the part from `offset` on, and how to continue.
     fn build_output(&self, url: &Url, offset: usize) -> Result<ToolOutput, ToolError> {
         let total = self.text.len();
         if offset > 0 && offset >= total {
@@ -174,10 +179,11 @@ impl Read {
                 "offset {offset} is past the end; the text has {total} bytes"
             ));
         }
+        // The model may pass any offset.
         let start = self.text.floor_char_boundary(offset);
         let rest = &self.text[start..];
         let mut piece = prefix_within(rest, PAGE);
-        // At a line's end, where one is near.
+        // Cut at a line end if one is near.
         if piece.len() < rest.len()
             && let Some(at) = piece.rfind('\n').filter(|at| *at > PAGE / 2)
         {
@@ -206,7 +212,7 @@ impl Read {
     }
 }
 
-/// Text from outside between marks that it cannot hold, since they are made of it (R-TOOL-7).
+/// Wraps text from outside between marks that it cannot contain, since they are a hash of it (R-TOOL-7).
 fn wrap_untrusted_text(url: &Url, text: &str) -> String {
     let id = sha256(format!("{url}\n{text}").as_bytes());
     let id = &id[..12];
@@ -224,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_see_the_address_as_it_is_asked() {
+    fn rules_see_the_address_that_is_requested() {
         let bench = ToolHarness::new();
         for (url, subject) in [
             ("https://Docs.RS:443/a/../tokio#x", "https://docs.rs/tokio"),

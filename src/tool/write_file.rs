@@ -1,4 +1,7 @@
-//! `write_file`: a whole file, new or replaced.
+//! `write_file`: writes a whole file, new or replaced.
+//!
+//! Decides the new text, with the line ends and encoding of the old one; [`super::change`] writes it. Must not touch
+//! the disk itself.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +13,7 @@ use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
 use crate::workspace::{Resolved, SeenVersion};
 
-/// Writes a whole file.
+/// The `write_file` tool.
 pub struct WriteFile;
 
 /// The arguments of `write_file`.
@@ -49,6 +52,7 @@ impl Tool for WriteFile {
         .await
     }
 
+    /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
     fn finishes_on_cancel(&self) -> bool {
         true
     }
@@ -76,8 +80,10 @@ impl WriteFileInput {
                 done: format!("created {}", target.display),
             });
         };
+        // A model writes `\n` whatever the file has, so other line ends alone are not a change.
         let same = unix_lines(&before.text) == unix_lines(&self.content);
         let seen = change::must_be_unchanged(cx, target, &before, aim)?;
+        // Overwriting loses text, so the model must have seen it. An empty or equal file has nothing to lose.
         if seen == SeenVersion::Never && !before.text.is_empty() && !same {
             return fail_with_message(format!(
                 "`{}` exists and you have not read it; read it first with read_file",
@@ -107,7 +113,7 @@ mod tests {
     use super::super::testing::ToolHarness;
 
     #[tokio::test]
-    async fn creates_files_with_their_folders() {
+    async fn new_files_are_created_with_their_folders() {
         let bench = ToolHarness::new();
         let args = json!({"path": "new/dir/a.txt", "content": "one\ntwo\n"});
         let preview = bench.preview_change("write_file", args.clone()).await.unwrap();
@@ -119,7 +125,7 @@ mod tests {
             output.diff.as_deref(),
             Some("--- /dev/null\n+++ b/new/dir/a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n")
         );
-        // What the model wrote, it knows.
+        // The model knows what it wrote.
         bench
             .call_tool(
                 "write_file",
@@ -152,7 +158,7 @@ mod tests {
             "{refusal}"
         );
         assert_eq!(bench.read("a.txt"), "changed\n");
-        // It has now seen the present text.
+        // The refusal has shown the current text to the model.
         assert_eq!(
             bench.call_tool("write_file", args).await.unwrap().text,
             "wrote a.txt (+1 −1 lines)"
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn form_is_kept() {
+    async fn encoding_and_line_ends_are_kept() {
         let bench = ToolHarness::new();
         std::fs::write(bench.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
         bench
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unsaved_text_is_not_written_over() {
+    async fn unsaved_text_is_not_overwritten() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "disk\n");
         bench.open("a.txt", "buffer\n");
@@ -230,7 +236,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_link_stays_and_its_target_changes() {
+    async fn a_link_is_kept_and_its_target_changes() {
         let bench = ToolHarness::new();
         bench.write("target", "old\n");
         std::os::unix::fs::symlink("target", bench.path("link")).unwrap();

@@ -1,7 +1,7 @@
-//! A session's background processes: they outlive the turn that started them, never their session (I8).
+//! Owns a session's background processes. They outlive the turn that started them, but never their session (I8).
 //!
-//! Output that nobody has read yet is kept up to a bound, the newest of it; a process never waits for a
-//! reader. Knows no tools and no settings.
+//! Unread output is kept up to a bound, the newest part of it; a process never waits for a reader. Must not know tools
+//! or settings: callers pass a finished command. Starting and stopping are in [`crate::workspace::process`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
 use crate::workspace::process::{Child, Command, Ending, Launcher, Output, Process, SpawnError, Stop};
 
-/// How many a session may have.
+/// Most background processes of a session, including ended ones that are still listed.
 pub const MAX_BACKGROUND: usize = 16;
-/// How much unread output of each is kept, in bytes.
+/// Most unread output kept for each process, in bytes.
 pub const MAX_UNREAD: usize = 256 << 10;
-/// What a process that floods waits after each full piece, so that reading it costs no whole core.
+/// Pause after each full chunk, so that draining a process that floods its output does not take a whole core.
 const FLOOD_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
-/// A piece of output that is full: more waits behind it.
+/// Size in bytes from which a chunk counts as full: more output is waiting behind it.
 const FULL_PIECE: usize = 64 << 10;
 
 /// The background processes of one session. Dropping it kills them all.
@@ -32,7 +32,7 @@ pub struct Background {
 #[derive(Debug, Default)]
 struct Jobs {
     started: u32,
-    /// The session ends: nothing starts any more.
+    /// Set when the session ends; nothing starts afterwards.
     closed: bool,
     list: Vec<BackgroundJob>,
 }
@@ -47,53 +47,47 @@ struct BackgroundJob {
     _reader: AbortOnDrop<()>,
 }
 
-/// A background process, as it stands.
+/// A snapshot of a background process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundStatus {
-    /// By which it is named: `bg1`, `bg2` and so on.
+    /// `bg1`, `bg2`, and so on, in order of start.
     pub id: String,
-    /// What its starter called it.
+    /// As given to [`Background::start`].
     pub title: String,
-    /// The system's number of it.
     pub pid: u32,
-    /// How it ended; none while it runs.
+    /// `None` while it runs.
     pub ended: Option<Ending>,
 }
 
-/// What a background process wrote since it was last read.
+/// The output of a background process since it was last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundOutput {
-    /// How it stands.
     pub status: BackgroundStatus,
-    /// The text.
     pub text: String,
-    /// So many bytes came before `text` and are lost, for nobody read them in time.
+    /// Bytes before `text` that were discarded because more than [`MAX_UNREAD`] bytes were unread.
     pub dropped: u64,
 }
 
-/// Why something cannot be done with a background process.
+/// The reason why an operation on a background process failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackgroundError {
-    /// It did not start.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// Too many run.
+    /// [`MAX_BACKGROUND`] processes are running.
     #[error("{MAX_BACKGROUND} background processes are already running; end one first")]
     TooMany,
-    /// The session ends.
+    /// [`Background::end_all`] was called: the session ends.
     #[error("the session is closing; cannot start a background process")]
     Closed,
-    /// There is none of that name.
     #[error("no background process `{id}`: {known}")]
     Unknown {
-        /// The name.
         id: String,
-        /// Those that there are, as text.
+        /// The ids that exist, as the end of the sentence.
         known: String,
     },
 }
 
-/// Output that nobody has read, the newest [`MAX_UNREAD`] bytes of it.
+/// Output that nobody has read: its newest [`MAX_UNREAD`] bytes.
 #[derive(Debug, Default)]
 struct Unread {
     text: VecDeque<u8>,
@@ -104,7 +98,7 @@ impl Unread {
     fn push(&mut self, text: &str) {
         self.text.extend(text.as_bytes());
         let mut excess = self.text.len().saturating_sub(MAX_UNREAD);
-        // Never half a character.
+        // Also drop the rest of a character that the cut would split.
         while excess > 0 && self.text.get(excess).is_some_and(|byte| byte & 0xc0 == 0x80) {
             excess += 1;
         }
@@ -149,7 +143,7 @@ impl BackgroundJob {
     }
 
     fn read(&self) -> BackgroundOutput {
-        // The end first: after it nothing comes, so one that is told has all of its output here.
+        // Take the status before the text: no output follows the end, so a status with an ending comes with all output.
         let status = self.to_status();
         let (text, dropped) = lock(&self.unread).take();
         BackgroundOutput {
@@ -176,12 +170,17 @@ async fn read_all(
     }
     lock(&unread).push(decoder.finish_text());
     let ending = process.wait_until_gone().await;
+    // Announce the end last, so that whoever sees it finds the complete output.
     ended.send_replace(Some(ending));
 }
 
 impl Background {
-    /// Starts a command that goes on until it ends, is killed, or the session ends, unless `cancel` comes
-    /// first. Dropping the future kills what it started.
+    /// Starts a command that runs until it ends, is killed, or the session ends.
+    ///
+    /// `cancel` aborts the start. Dropping the future kills what it started.
+    ///
+    /// # Errors
+    /// The command does not start, too many processes are running, or the session is ending.
     pub async fn start(
         &self,
         cancel: &CancellationToken,
@@ -189,11 +188,14 @@ impl Background {
         command: Command,
         title: &str,
     ) -> Result<BackgroundStatus, BackgroundError> {
+        // Check before the spawn too, so that a full list starts nothing. Others may come before `add_job` checks
+        // again.
         self.lock_jobs().make_room()?;
         let child = launcher.spawn_until(cancel, command).await?;
         match self.add_job(child, title) {
             Ok(status) => Ok(status),
             Err((error, child)) => {
+                // A process that is on no list would outlive the session (I8).
                 child.process.kill();
                 child.process.wait_until_gone().await;
                 Err(error)
@@ -201,7 +203,7 @@ impl Background {
         }
     }
 
-    /// Adds what was started, unless others came meanwhile, or the end of the session.
+    /// Adds a started process, or returns it if the list filled up or the session ended in the meantime.
     fn add_job(&self, child: Child, title: &str) -> Result<BackgroundStatus, (BackgroundError, Box<Child>)> {
         let mut jobs = self.lock_jobs();
         if let Err(error) = jobs.make_room() {
@@ -214,7 +216,7 @@ impl Background {
         Ok(status)
     }
 
-    /// All that run, and the last that ended, in the order of their start.
+    /// Lists the running processes and those that ended last, in order of start.
     pub fn list_jobs(&self) -> Vec<BackgroundStatus> {
         self.lock_jobs()
             .list
@@ -223,7 +225,7 @@ impl Background {
             .collect()
     }
 
-    /// Whether none runs. A session with one that runs is not idle.
+    /// Returns whether no process is running. A session with a running process is not idle (R-SESS-6).
     pub fn is_empty(&self) -> bool {
         self.lock_jobs()
             .list
@@ -231,30 +233,41 @@ impl Background {
             .all(|job| job.current_ending().is_some())
     }
 
-    /// Takes what it wrote since it was last read.
+    /// Takes the output since the last read.
+    ///
+    /// # Errors
+    /// [`BackgroundError::Unknown`] if no process has this id.
     pub fn read(&self, id: &str) -> Result<BackgroundOutput, BackgroundError> {
         Ok(self.lock_jobs().get(id)?.read())
     }
 
-    /// Waits until it has ended. Dropping the future does no harm.
+    /// Waits until the process has ended. Dropping the future does no harm.
+    ///
+    /// # Errors
+    /// [`BackgroundError::Unknown`] if no process has this id.
     pub async fn wait_until_ended(&self, id: &str) -> Result<(), BackgroundError> {
         let mut ended = self.lock_jobs().get(id)?.ended.clone();
-        // An error means that it was taken away meanwhile, which is an end too.
+        // The sender is gone only if the process was removed meanwhile, which is an end too.
         let _ = ended.wait_for(Option::is_some).await;
         Ok(())
     }
 
-    /// Ends it (SIGTERM, SIGKILL after 1 s, or at once on `hurry`), and takes it off the list with
-    /// the last of its output. At most 1.5 s.
+    /// Ends a process and removes it from the list, returning the rest of its output.
+    ///
+    /// Sends SIGTERM, and SIGKILL after 1 s or as soon as `hurry` is cancelled. Takes at most 1.5 s.
+    ///
+    /// # Errors
+    /// [`BackgroundError::Unknown`] if no process has this id, or if another caller removed it meanwhile.
     pub async fn kill_job(
         &self,
         id: &str,
         hurry: &CancellationToken,
     ) -> Result<BackgroundOutput, BackgroundError> {
+        // Take the process out of the lock: stopping it takes up to 1.5 s.
         let process = self.lock_jobs().get(id)?.process.clone();
         let ending = process.stop(Stop::ServerEnd, hurry).await;
         if ending.gone {
-            // The last of its output comes before this.
+            // The reader drains the output before it announces the end.
             self.wait_until_ended(id).await?;
         }
         let mut jobs = self.lock_jobs();
@@ -264,9 +277,11 @@ impl Background {
         Ok(last)
     }
 
-    /// Ends all of them at the same time, as [`Background::kill_job`] does; nothing starts after this. For
-    /// a session that is unloaded or deleted, and the end of the server.
+    /// Ends all processes concurrently, as [`Background::kill_job`] does; nothing starts afterwards.
+    ///
+    /// Called when a session is unloaded or deleted, and when the server ends.
     pub async fn end_all(&self) {
+        // `closed` is set under the lock that reads the list, so no process can start in between.
         let processes: Vec<_> = {
             let mut jobs = self.lock_jobs();
             jobs.closed = true;
@@ -288,7 +303,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The readers hold their process for a moment yet, though they are aborted.
+        // An aborted reader still holds its process for a moment, so dropping the list alone would kill too late.
         for job in &self.lock_jobs().list {
             job.process.kill();
         }
@@ -312,7 +327,7 @@ impl Jobs {
             })
     }
 
-    /// Room for one more, at the price of the one that ended first.
+    /// Makes room for one more process. A full list drops the oldest process that has ended.
     fn make_room(&mut self) -> Result<(), BackgroundError> {
         if self.closed {
             return Err(BackgroundError::Closed);
@@ -328,6 +343,7 @@ impl Jobs {
     }
 }
 
+// A panic is the failure of one call only (R-TOOL-5), so a poisoned lock stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -353,7 +369,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn unread_output_is_a_bounded_end_of_all(pieces in prop::collection::vec("[aé😀]{0,40}", 0..6), times in 1_usize..9_000) {
+        fn unread_output_is_a_bounded_suffix_of_all_output(pieces in prop::collection::vec("[aé😀]{0,40}", 0..6), times in 1_usize..9_000) {
             let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
             let mut unread = Unread::default();
             pieces.iter().for_each(|piece| unread.push(piece));

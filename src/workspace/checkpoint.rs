@@ -1,5 +1,7 @@
-//! What files were and are (R-SESS-3): looked at, compared, put back. What looks or puts back blocks. Where the contents
-//! are kept is others' affair.
+//! Owns what files were and are (R-SESS-3): inspects files, compares their states, and restores them.
+//!
+//! Inspecting and restoring block. Must not know where contents are kept: callers pass bytes in and get bytes back.
+//! No link is followed on the way to a file, so a folder that became a link never leads a restore elsewhere.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,26 +15,27 @@ use crate::base::hash;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, kind_of};
 use crate::domain::{FileChange, FileState};
 
-/// Larger files are not kept, in bytes.
+/// Largest file whose content is kept, in bytes.
 pub const MAX_KEPT: u64 = 64 << 20;
 
-/// Why a file is not put back where a folder with files is.
+/// The conflict when a folder with files is in the place of a file to restore.
 pub const A_FOLDER: &str = "it is now a folder";
 
-/// What is at a path, with the content of a file.
+/// The state of a path, with the content of a regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// What it is.
     pub state: FileState,
-    /// The content of a file.
+    /// Present for a regular file only.
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Looks at `path`, whose last part is not followed. What can be reached only through a link that one of its folders has
-/// become is not there; nor is a folder that holds no files, which would be in nobody's way.
+/// Inspects `path` without following its last component.
+///
+/// A path that is reachable only through a link that one of its folders has become counts as absent. So does a folder
+/// without files: a restore can remove it without losing anything.
 ///
 /// # Errors
-/// The disk fails, or the file is larger than [`MAX_KEPT`].
+/// Fails if the disk fails or the file is larger than [`MAX_KEPT`].
 pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     let alone = |state| Ok(FoundFile { state, bytes: None });
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -50,10 +53,12 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
         FileKind::Link => {
             return alone(match folder.read_link(name)?.into_string() {
                 Ok(target) => FileState::Link { target },
+                // A stored target is text, so one that is not UTF-8 cannot be restored.
                 Err(_) => FileState::Unknown,
             });
         }
         FileKind::Regular => {}
+        // Neither a pipe nor a folder with files has a content that could be kept.
         _ => return alone(FileState::Unknown),
     }
     let bytes = folder
@@ -73,7 +78,7 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
     })
 }
 
-/// Nothing is there, or a link leads there that one of the folders has become.
+/// Returns whether nothing is there, or one of the folders on the way has become a link.
 fn is_absence(error: &io::Error) -> bool {
     nofollow::is_link_error(error)
         || matches!(
@@ -82,7 +87,7 @@ fn is_absence(error: &io::Error) -> bool {
         )
 }
 
-/// The state of a file with this content.
+/// Returns the state of a regular file with this content and these permission bits.
 pub fn of_bytes(bytes: &[u8], mode: u32) -> FileState {
     FileState::File {
         hash: hash::sha256(bytes),
@@ -91,7 +96,7 @@ pub fn of_bytes(bytes: &[u8], mode: u32) -> FileState {
     }
 }
 
-/// The permission bits of `path`; 0 where there is no file.
+/// Returns the permission bits of `path`, or 0 if there is no file.
 pub fn mode_of(path: &Path) -> u32 {
     nofollow::status_of(path).map_or(0, |status| mode_from_stat(&status))
 }
@@ -102,7 +107,7 @@ fn mode_from_stat(status: &Stat) -> u32 {
     u32::from(status.st_mode & 0o7777)
 }
 
-/// Whether the folder holds nothing but such folders.
+/// Returns whether the folder contains nothing but such folders.
 fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
     for entry in folder.read_entries()? {
         let entry = entry?;
@@ -113,10 +118,12 @@ fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The files below a folder that is at `path`, up to `most` and one more; none where no folder is.
+/// Lists the files below the folder `path`, at most `most` and one more; `None` if `path` is not a folder.
+///
+/// The one more tells the caller that there are too many.
 ///
 /// # Errors
-/// The disk fails.
+/// Fails if the disk fails.
 pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>> {
     if nofollow::kind(path) != Some(FileKind::Folder) {
         return Ok(None);
@@ -136,35 +143,32 @@ pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>>
     Ok(Some(files))
 }
 
-/// What a file is to be again.
+/// The state that a file should have again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
-    /// The file.
     pub path: String,
-    /// What it shall be.
     pub to: FileState,
-    /// What it was in between: of these, nothing is lost that is not kept.
+    /// Every state it had in between. Their contents are kept, so overwriting one of them loses nothing.
     pub known: Vec<FileState>,
-    /// Somebody else changed it in between.
+    /// Whether someone else changed it in between.
     pub foreign: bool,
 }
 
-/// How a wish stands to what is there.
+/// Whether a desired state can be restored over what is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreVerdict {
-    /// It is so already.
+    /// The file has the desired state already.
     Done,
-    /// It can be put back.
     PutBack,
-    /// Somebody has changed it since, or its old content is not known.
+    /// Someone has changed it since, or its old content is unknown. The text says which.
     Conflict(&'static str),
 }
 
-/// What the files of these changes, in order, are to be if all of them are taken back.
+/// Computes the states that undo all of `changes`, which are given oldest first.
 pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
     let mut wishes: Vec<DesiredState> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    // What came to nothing, or was not made after all, was nobody's change.
+    // A change without a kind had no effect or was never made.
     for change in changes.into_iter().filter(|change| change.kind().is_some()) {
         let at = *places.entry(&change.path).or_insert_with(|| {
             wishes.push(DesiredState {
@@ -182,18 +186,19 @@ pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChan
     wishes
 }
 
-/// Where a change goes on.
+/// The origin of the state that a change started from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// From what was there before, or was made of it.
+    /// A known state: the original, or one that an earlier change left.
     FromKnown,
-    /// From what somebody else has made of it.
+    /// A state that someone else made.
     FromElsewhere,
 }
 
-/// How a change goes on from states that are known.
+/// Classifies the state that `change` started from, given the known states of the file.
 pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
     let same = |state: &FileState| same_content(state, &change.before);
+    // Two unknown states never compare equal, so allow them where nothing else is known.
     if known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
         RestoreOutcome::FromKnown
     } else {
@@ -202,11 +207,14 @@ pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
 }
 
 impl DesiredState {
-    /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
+    /// Compares the desired state with what is there.
+    ///
+    /// `is` tells whether a state has the content that is there; `exactly` whether the desired mode is there too.
     pub fn evaluate_restore(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> RestoreVerdict {
         if self.to == FileState::Unknown {
             return RestoreVerdict::Conflict("its old content is unknown");
         }
+        // First: a file that already has the desired state is no conflict, whoever changed it.
         if exactly && is(&self.to) {
             return RestoreVerdict::Done;
         }
@@ -225,7 +233,7 @@ impl DesiredState {
     }
 }
 
-/// Whether both are the same content, whatever their modes.
+/// Returns whether both have the same content, whatever their modes.
 pub fn same_content(a: &FileState, b: &FileState) -> bool {
     match (a, b) {
         (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) => a == b,
@@ -234,11 +242,13 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
     }
 }
 
-/// Puts a state back at `path`, whole or not at all: a file or link is made beside it and renamed over it. Not flushed:
-/// what it puts there and what was there are both kept, and flushing ten thousand files takes a minute. Blocks.
+/// Restores a state at `path`, fully or not at all: a file or link is created next to it and renamed over it.
+///
+/// Nothing is flushed: the old and the new content are both kept, and flushing ten thousand files takes a minute.
+/// Blocks.
 ///
 /// # Errors
-/// Why not, for people.
+/// Returns the reason as text for people.
 pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
     let said = |error: io::Error| {
         if nofollow::is_link_error(&error) {
@@ -250,11 +260,14 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("it has no folder".to_owned());
     };
+    // Opened once, so that a link swapped in later cannot redirect the steps below.
     let folder = match (OpenFolder::open_for_traversal(parent), state) {
         (Ok(folder), _) => folder,
         (Err(error), FileState::Absent) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // The folder may have been deleted together with the file.
         (Err(_), _) => OpenFolder::create_all(parent).map_err(said)?,
     };
+    // A folder without files counts as absent, as in `inspect_file`. One with files is never removed.
     if (folder.entry_status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
         let there = folder.open_folder(name).map_err(said)?;
         match (is_hollow(&there).map_err(said)?, state) {
@@ -279,7 +292,7 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
     }
 }
 
-/// Fails on the first file.
+/// Removes a folder that contains only folders; fails at the first file.
 fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
     let folder = parent.open_folder(name)?;
     for entry in folder.read_entries()? {
@@ -289,6 +302,7 @@ fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
 }
 
 fn put_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+    // Mode 0 means unknown: the file gets the default bits. Otherwise it stays private until its bits are set.
     let (mut temporary, mut file) = Temporary::create_in(folder, if mode == 0 { 0o666 } else { 0o600 })?;
     file.write_all(bytes)?;
     if mode != 0 {
@@ -320,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_state_is_put_back() {
+    fn every_kind_of_state_is_restored() {
         let (_dir, dir) = create_temp_dir();
         let path = dir.join("deep/er/a");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -373,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_else_changed_is_put_back() {
+    fn only_files_that_nobody_else_changed_are_restored() {
         let (one, two, three) = (of_bytes(b"1", 0), of_bytes(b"2", 0), of_bytes(b"3", 0));
         let chain = [
             make_file_change("a", one.clone(), two.clone()),
@@ -417,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_did_between_two_turns_is_not_lost() {
+    fn changes_by_others_between_two_turns_are_conflicts() {
         let (one, two, theirs, three) = (
             of_bytes(b"1", 0),
             of_bytes(b"2", 0),
@@ -433,13 +447,13 @@ mod tests {
             make_file_change("a", theirs.clone(), three.clone()),
         ];
         assert!(matches!(judged(&found), RestoreVerdict::Conflict(why) if why.contains("between")));
-        // Taken back and changed anew, it was nobody else.
+        // Undone and changed again: nobody else was involved.
         let again = [
             make_file_change("a", one.clone(), two.clone()),
             make_file_change("a", one.clone(), three.clone()),
         ];
         assert_eq!(judged(&again), RestoreVerdict::PutBack);
-        // What a command has left is not known: it may be.
+        // A command left an unknown state, so the next one may be someone else's.
         let unknown = [
             make_file_change("a", one.clone(), FileState::Unknown),
             make_file_change("a", theirs, three.clone()),

@@ -1,6 +1,7 @@
-//! Looks up the files that a command line names, as bash would find them: through links, patterns and a leading `cd`.
-//! Knows nothing of commands or rules: `approval` collects the words and judges the findings. Reads names, links and
-//! git's small files; blocks.
+//! Looks up the files that a command line names, as bash finds them: through links, patterns, and a leading `cd`.
+//!
+//! Must not know commands or rules: `approval` collects the words and judges the findings. Reads names, links, and
+//! git's small files; blocks. Fails closed: what cannot be checked within the bounds is a finding of its own.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,20 +15,22 @@ use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
 
-/// The most names that are looked at for one line.
+/// Most names examined per command line.
 const MAX_NAMES: usize = 100_000;
-/// How long a line is looked at.
+/// Time limit per command line.
 const MAX_TIME: Duration = Duration::from_millis(500);
-/// The most findings that are kept; one is enough to ask.
+/// Most findings kept; one is enough to ask.
 const MAX_FINDINGS: usize = 16;
-/// The largest file of git or of ignore patterns that is read, in bytes.
+/// Largest git file or ignore file that is read, in bytes.
 const MAX_SMALL_FILE: u64 = 1 << 20;
 
-/// Files with patterns of what to ignore. A search reads them whole, so a link to a device would exhaust the memory.
+/// Files with ignore patterns. A search reads them fully, so a link to a device would exhaust the memory.
 const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore"];
 
-/// What is special about the files that a command line names. No finding: all lie inside the workspace folders, none
-/// looks like a secret, and no name is mistaken for an option.
+/// Returns what is special about the files that a command line names.
+///
+/// No finding means: all files are inside the workspace folders, none looks like a secret, and no name is mistaken for
+/// an option.
 pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
     let mut lookup = Lookup {
         roots,
@@ -36,7 +39,7 @@ pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFi
         names: MAX_NAMES,
         until: clock::now().into_std() + MAX_TIME,
     };
-    // If `cd` fails the line may go on in the old folder.
+    // If `cd` fails, the line may go on in the old folder.
     let mut folders = vec![cwd.to_owned()];
     if let Some(folder) = &files.folder {
         match lookup.resolve_word_path(cwd, folder) {
@@ -56,7 +59,7 @@ struct Lookup<'a> {
     roots: &'a Roots,
     home: Option<&'a Path>,
     findings: Vec<FileFinding>,
-    /// How many names may still be looked at.
+    /// Names that may still be examined.
     names: usize,
     until: Instant,
 }
@@ -73,13 +76,14 @@ impl Lookup<'_> {
         }
     }
 
-    /// Whether more may be looked at.
+    /// Counts one name and returns whether the limits allow more.
     fn has_time(&mut self) -> bool {
         self.names = self.names.saturating_sub(1);
+        // Only every 64th name reads the clock, which keeps the check cheap.
         self.names > 0 && (!self.names.is_multiple_of(64) || clock::now().into_std() < self.until)
     }
 
-    /// Where a word leads, as bash reads it.
+    /// Returns the path of a word as bash reads it; `None` if the home folder is needed but unknown.
     fn resolve_word_path(&self, folder: &Path, text: &str) -> Option<PathBuf> {
         match text.strip_prefix('~') {
             Some("") => self.home.map(Path::to_owned),
@@ -96,13 +100,14 @@ impl Lookup<'_> {
             }
             return;
         };
-        // Without a match bash keeps the pattern itself.
+        // Without a match, bash passes on the pattern itself.
         self.check_file(word, &path);
         if !word.glob {
             return;
         }
         match self.expand_glob(&path) {
             Some(found) => {
+                // `*` may expand to a name like `-rf`, which the command would take for an option.
                 let relative = !word.text.starts_with(['/', '~', '.']) && !word.text.contains('/');
                 for path in found {
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -118,6 +123,7 @@ impl Lookup<'_> {
 
     fn check_file(&mut self, word: &FileWord, path: &Path) {
         let Ok(real) = real_path(path) else {
+            // Fail closed: a path that cannot be resolved may lead anywhere.
             if word.usage != FileUsage::Mention {
                 self.record_finding(word.part, FindingKind::Unchecked, path);
             }
@@ -126,7 +132,7 @@ impl Lookup<'_> {
         let outside = self.roots.find_containing(&real).is_none();
         let secret = is_secret_like(path) || is_secret_like(&real);
         if word.usage == FileUsage::Mention {
-            // Text that looks like a path is none, unless something is there or could be made there.
+            // Text that looks like a path names a file only if one is there or could be created there.
             let exists = nofollow::kind(&real).is_some();
             let near = real
                 .parent()
@@ -155,7 +161,7 @@ impl Lookup<'_> {
 
     // ---- patterns ----
 
-    /// The files that bash expands a pattern to, or more; `None` if there are too many.
+    /// Returns the files that bash expands a pattern to, or more; `None` if there are too many.
     fn expand_glob(&mut self, pattern: &Path) -> Option<Vec<PathBuf>> {
         let mut found = vec![PathBuf::new()];
         for component in pattern.components() {
@@ -165,7 +171,7 @@ impl Lookup<'_> {
                     let glob = build_loose_glob(&name)?;
                     let mut next = Vec::new();
                     for folder in &found {
-                        // Bash follows links on the way.
+                        // Bash follows links in the folders of a pattern.
                         let Ok(real) = real_path(folder) else {
                             return None;
                         };
@@ -190,9 +196,9 @@ impl Lookup<'_> {
 
     // ---- folders ----
 
-    /// Looks for what a search below a folder would read.
+    /// Checks what a search below a folder would read.
     fn check_search_tree(&mut self, part: usize, top: &Path, hidden: bool) {
-        // Ignore files above the folder are read as well, up to the root.
+        // A search also reads the ignore files above the folder, up to the root.
         for folder in top.ancestors().skip(1) {
             if self.roots.find_containing(folder).is_none() {
                 break;
@@ -215,10 +221,11 @@ impl Lookup<'_> {
                 }
                 if is_secret_like(&path) && !is_harmless_git_config(&path) {
                     self.record_finding(part, FindingKind::Secret, &path);
+                    // One secret is enough to ask.
                     return;
                 }
                 if entry.kind == FileKind::Link {
-                    // Followed by some commands.
+                    // Some commands follow links.
                     match real_path(&path) {
                         Ok(real) if is_secret_like(&real) => {
                             self.record_finding(part, FindingKind::Secret, &path)
@@ -246,7 +253,7 @@ impl Lookup<'_> {
 
     // ---- git ----
 
-    /// Finds the repository as git does. It must lie inside, and its settings must not lead elsewhere.
+    /// Finds the repository as git does. It must be inside the roots, and its settings must not lead elsewhere.
     fn check_repository(&mut self, part: usize, folder: &Path, urls: bool) {
         for folder in folder.ancestors() {
             let dot_git = folder.join(".git");
@@ -255,7 +262,7 @@ impl Lookup<'_> {
                     .iter()
                     .all(|name| nofollow::kind(&folder.join(name)).is_some())
                 {
-                    // A bare repository among the files of another: whose settings hold depends on git's settings.
+                    // A bare repository among the files of another: which settings apply depends on git's own settings.
                     return self.record_finding(part, FindingKind::Unchecked, folder);
                 }
                 continue;
@@ -264,6 +271,7 @@ impl Lookup<'_> {
                 return self.record_finding(part, FindingKind::Outside, folder);
             }
             let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
+            // A `.git` folder with a `commondir` takes its settings from another place.
             let git_dir = match kind {
                 FileKind::Folder => (kind_in("HEAD") == Some(FileKind::Regular)
                     && kind_in("commondir").is_none())
@@ -271,9 +279,11 @@ impl Lookup<'_> {
                 _ => linked_worktree(&dot_git),
             };
             let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
+            // Git ignores the case of section names and keys.
             let Some(config) = config.map(|config| config.to_lowercase()) else {
                 return self.record_finding(part, FindingKind::Unchecked, &dot_git);
             };
+            // Either setting can lead git to files elsewhere.
             if config.contains("worktree") || config.contains("include") {
                 self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
             }
@@ -282,17 +292,17 @@ impl Lookup<'_> {
             }
             return;
         }
-        // `git diff a b` then compares any two folders.
+        // Outside a repository, `git diff a b` compares any two folders.
         self.record_finding(part, FindingKind::Unchecked, folder);
     }
 }
 
-/// Whether text reads as a path.
+/// Returns whether the text looks like a path.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '~']) || text == ".." || text.starts_with("../") || text.contains('/')
 }
 
-/// A pattern that matches what the word's one matches, however its brackets were quoted.
+/// Builds a pattern that matches at least what the word's pattern matches, however its brackets were quoted.
 fn build_loose_glob(name: &str) -> Option<GlobMatcher> {
     let mut pattern = String::new();
     match (name.find('['), name.rfind(']')) {
@@ -309,7 +319,7 @@ fn build_loose_glob(name: &str) -> Option<GlobMatcher> {
     Some(glob.compile_matcher())
 }
 
-/// Leaves `*` and `?` as they are.
+/// Escapes everything special but `*` and `?`.
 fn escape_except_wildcards(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
@@ -334,8 +344,9 @@ fn small_text(path: &Path) -> Option<String> {
     String::from_utf8(nofollow::read(&real, MAX_SMALL_FILE).ok()?).ok()
 }
 
-/// The main repository of a linked work tree, if that repository knows the work tree: a `.git` file alone may name any
-/// repository of the machine.
+/// Returns the main repository of a linked work tree, if that repository knows the work tree.
+///
+/// Otherwise a `.git` file could name any repository of the machine.
 fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
     let text = small_text(dot_git)?;
     let admin = dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim());
@@ -345,16 +356,17 @@ fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
     knows.then_some(common)
 }
 
-/// Every search through a repository meets git's settings: they are a secret only with a password in them.
+/// Returns whether this is git's config without a password. Every search of a repository meets that file.
 fn is_harmless_git_config(path: &Path) -> bool {
     path.ends_with(".git/config")
         && small_text(path).is_some_and(|text| !holds_password(&text.to_lowercase()))
 }
 
-/// Whether an address in git's settings carries a password or a token.
+/// Returns whether an address in git's settings contains a password or a token.
 fn holds_password(config: &str) -> bool {
     config.split("://").skip(1).any(|rest| {
         let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
+        // `git@` is the usual SSH user, not a credential.
         host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
     })
 }
@@ -378,7 +390,7 @@ mod tests {
     }
 
     impl FilePlace {
-        /// `ws`, the workspace, and `out` next to it.
+        /// Creates the workspace `ws` with the folder `out` next to it.
         fn new() -> Self {
             let dir = TempDir::new().unwrap();
             let base = dir.path().canonicalize().unwrap();
@@ -503,11 +515,11 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_must_lie_inside_and_lead_nowhere_else() {
+    fn a_repository_must_be_inside_and_lead_nowhere_else() {
         let place = FilePlace::new();
         let look = |urls| place.find_kinds(".", FileUsage::Repository { urls });
         assert_eq!(look(true), [FindingKind::Unchecked]);
-        // Of the folder above.
+        // The repository of the folder above.
         place.write(".git/HEAD", "x");
         assert_eq!(look(false), [FindingKind::Outside]);
         place.write("ws/.git/HEAD", "x");

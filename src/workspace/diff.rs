@@ -1,4 +1,7 @@
-//! Unified diffs for people: bounded in time and in size, whatever the texts are.
+//! Builds unified diffs for people, bounded in time and size for any input.
+//!
+//! Must not know files or buffers: it compares two texts. A cut is stated in the diff, and a file name cannot forge
+//! lines of it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,38 +10,35 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::base::text;
 
-/// Lines round a change.
+/// Unchanged lines shown around a change.
 const CONTEXT: usize = 3;
-/// After this long the diff is no longer the shortest one.
+/// Time limit; after it, the diff is correct but not the shortest.
 const TIME: Duration = Duration::from_millis(300);
-/// Longer texts (both together, in bytes) are not compared.
+/// Longest texts that are compared, both together, in bytes.
 const MAX_INPUT: usize = 16 << 20;
-/// Longer diffs are cut here, in bytes.
+/// Longest diff, in bytes; the rest is cut.
 const MAX_OUTPUT: usize = 256 << 10;
 
-/// What has changed.
+/// A unified diff and its line counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// A unified diff; empty when nothing has changed. A cut is stated in its last line.
+    /// Empty if nothing has changed. The last line states a cut.
     pub text: String,
-    /// Lines that came.
+    /// Added lines, including those that a cut hides.
     pub added: usize,
-    /// Lines that went.
+    /// Removed lines, including those that a cut hides.
     pub removed: usize,
 }
 
 /// Which sides of a diff exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
-    /// The file was there and stays.
     Both,
-    /// The file is new.
     OnlyNew,
-    /// The file goes.
     OnlyOld,
 }
 
-/// The unified diff of a file's texts. `path` is shown in the header, as `a/path` and `b/path`.
+/// Builds the unified diff of a file's texts. The header shows `path` as `a/path` and `b/path`.
 pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
     if old == new {
         return Diff::default();
@@ -74,6 +74,7 @@ pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Dif
                 ChangeTag::Equal => {}
             }
             let line = change.value();
+            // Go on after the cut: the line counts cover the whole diff.
             if unshown > 0 || out.len() + line.len() > MAX_OUTPUT {
                 unshown += 1;
                 continue;
@@ -94,6 +95,7 @@ pub fn build_unified_diff(path: &str, sides: Sides, old: &str, new: &str) -> Dif
 fn format_header(path: &str, sides: Sides) -> String {
     // A line feed in a name must not forge a line of the diff.
     let path = text::reveal_hidden_characters(path).replace(['\n', '\t'], "?");
+    // An absolute path would become `a//path`.
     let path = path.trim_start_matches('/');
     match sides {
         Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_like_any_unified_diff() {
+    fn output_is_a_standard_unified_diff() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9";
         let diff = build_unified_diff("src/a.rs", Sides::Both, old, new);
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_forges_nothing() {
+    fn a_file_name_forges_no_diff_lines() {
         let diff = build_unified_diff("a\n+++ b/evil\u{1b}[2J", Sides::Both, "x\n", "y\n");
         assert!(
             diff.text
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn large_texts_are_cut_and_bounded() {
+    fn large_diffs_are_cut() {
         let old: String = (0..200_000).map(|n| format!("{}\n", n * 7 % 1_000)).collect();
         let new: String = (0..200_000).map(|n| format!("{}\n", n * 11 % 1_000)).collect();
         let diff = build_unified_diff("big", Sides::Both, &old, &new);
@@ -152,7 +154,7 @@ mod tests {
         );
     }
 
-    /// Applies a diff of ours the way `patch` does.
+    /// Applies one of our diffs the way `patch` does.
     fn patch(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let mut new = String::new();
@@ -191,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patching_gives_the_new_text(old in "([abc]\r?\n){0,14}[ab]?", new in "([abc]\r?\n){0,14}[ab]?") {
+        fn patching_the_old_text_returns_the_new_text(old in "([abc]\r?\n){0,14}[ab]?", new in "([abc]\r?\n){0,14}[ab]?") {
             let diff = build_unified_diff("f", Sides::Both, &old, &new);
             let patched = if diff.text.is_empty() { old.clone() } else { patch(&old, &diff.text) };
             prop_assert_eq!(patched, new);

@@ -1,74 +1,65 @@
-//! Exact replacements in a text: several at once, all or nothing. Pure.
+//! Exact replacements in a text: several in one call, all or nothing. Pure.
 //!
-//! A model writes `\n` whatever the file has: both sides are compared with `\r\n` read as `\n`, and only
-//! what differs between old and new text is replaced, with the line ends of the place it goes to. All
-//! other bytes stay as they are, mixed line ends and a missing final line feed included.
+//! A model writes `\n` whatever the file contains, so both sides are compared with `\r\n` read as `\n`. Only what
+//! differs between old and new text is replaced, with the line ends of the place it goes to. All other bytes stay the
+//! same, including mixed line ends and a missing final line feed.
 
 use std::fmt::Write as _;
 
 use super::text_file::{MAX_TEXT, unix_lines};
 
-/// One replacement.
+/// A text to replace and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// What is there.
     pub old: String,
-    /// What shall be there.
     pub new: String,
-    /// Wherever it occurs, instead of in the one place.
+    /// Replaces every occurrence. Otherwise the old text must occur exactly once.
     pub all: bool,
 }
 
-/// What the replacements gave.
+/// The result of a set of replacements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedText {
-    /// The whole new text.
     pub text: String,
-    /// In how many places it changed.
+    /// The number of occurrences replaced.
     pub places: usize,
 }
 
-/// Which replacement cannot be made, and why. Nothing was changed.
+/// The replacement that cannot be made. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", self.format_position_prefix())]
 pub struct EditError {
-    /// Which one, from 1.
+    /// Its position, from 1; 0 if there was none.
     pub number: usize,
-    /// Of how many.
+    /// The number of replacements in the call.
     pub of: usize,
-    /// Why.
     pub problem: Problem,
 }
 
-/// Why a replacement cannot be made.
+/// The reason why a replacement cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is nothing to replace.
     #[error("no edits were given")]
     Nothing,
-    /// An empty old text is everywhere.
+    /// An empty old text would match everywhere.
     #[error("old_text is empty; give the text to replace, or use write_file to write a whole file")]
     Empty,
-    /// Nothing would change.
     #[error("old_text and new_text are the same (line ends are kept as they are in the file)")]
     Identical,
-    /// The old text does not occur; with a guess why.
     #[error("old_text was not found; it must match the file exactly, white space included{hint}")]
     NotFound {
-        /// A sentence that helps, or empty.
+        /// A guess at the reason, as the end of the sentence; may be empty.
         hint: String,
     },
-    /// It occurs more than once.
     #[error(
         "old_text was found {count} times (lines {lines}); add lines round it until it is unique, or set replace_all"
     )]
     Ambiguous {
-        /// How often.
         count: usize,
-        /// In which lines, the first few.
+        /// The line numbers of the first five.
         lines: String,
     },
-    /// The result would be longer than a text that we edit.
+    /// The result would exceed [`MAX_TEXT`].
     #[error("the result would be larger than {} MiB", MAX_TEXT >> 20)]
     TooLarge,
 }
@@ -82,7 +73,10 @@ impl EditError {
     }
 }
 
-/// Applies all replacements in order, each to what those before it left; or none.
+/// Applies all replacements in order, each to the result of those before it; or none of them.
+///
+/// # Errors
+/// The first replacement that cannot be made, and the reason.
 pub fn apply(text: &str, edits: &[Replacement]) -> Result<EditedText, EditError> {
     let failed = |number, problem| EditError {
         number,
@@ -126,15 +120,16 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
             .map(|at| line_number(&unix.text, *at).to_string())
             .collect();
         return Err(Problem::Ambiguous {
-            // Overlapping finds count as two.
+            // `found` has no overlapping matches, but an overlap is ambiguous too.
             count: found.len().max(2),
             lines: lines.join(", ") + if found.len() > 5 { ", …" } else { "" },
         });
     }
-    // Twice, for the line feeds that may become `\r\n`.
+    // Checked before the result is built. Twice, for the line feeds that may become `\r\n`.
     if text.len() + found.len().saturating_mul(2 * new.len()) > 2 * MAX_TEXT {
         return Err(Problem::TooLarge);
     }
+    // Keep what both texts share: its line ends stay as the file has them.
     let (head, tail) = common_ends(&old, &new);
     let mut result = String::with_capacity(text.len() + new.len());
     let mut done = 0;
@@ -156,10 +151,10 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
     Ok((result, found.len()))
 }
 
-/// A text with `\r\n` as `\n`, and the way back to the original's offsets.
+/// A text with `\r\n` as `\n`, and the mapping back to offsets in the original.
 struct UnixText {
     text: String,
-    /// Offsets here of the `\n` that were `\r\n`.
+    /// Offsets in `text` of each `\n` that was `\r\n`.
     crlf: Vec<usize>,
 }
 
@@ -182,11 +177,12 @@ impl UnixText {
 }
 
 fn occurs_again(text: &str, old: &str, first: usize) -> bool {
+    // Continue one character later, so that overlapping occurrences count.
     let step = text[first..].chars().next().map_or(1, char::len_utf8);
     text[first + step..].contains(old)
 }
 
-/// How many bytes the two texts have in common at the start and at the end, not overlapping.
+/// Returns how many bytes the two texts share at the start and at the end, without overlap.
 pub(super) fn common_ends(a: &str, b: &str) -> (usize, usize) {
     let same = |pair: &(char, char)| pair.0 == pair.1;
     let len = |pair: (char, char)| pair.0.len_utf8();
@@ -195,8 +191,9 @@ pub(super) fn common_ends(a: &str, b: &str) -> (usize, usize) {
     (head, rest.take_while(same).map(len).sum())
 }
 
-/// Whether a line end put in place of `from..to` is to be `\r\n`: as the one replaced, else as the
-/// line's own, else as the line before.
+/// Returns whether a line end that replaces `from..to` becomes `\r\n`.
+///
+/// It follows the line end that it replaces, else the end of its own line, else that of the line before.
 fn crlf_at(text: &str, from: usize, to: usize) -> bool {
     let ends_crlf = |at: usize| text[..at].ends_with('\r');
     let (before, within) = (&text[..from], &text[from..to]);
@@ -213,7 +210,7 @@ fn line_number(text: &str, at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
 }
 
-/// A guess why `old` is not in `text`, as the end of a sentence.
+/// Guesses why `old` is not in `text`, as the end of a sentence.
 fn build_mismatch_hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.lines().collect();
     let numbered = |line: &&str| {
@@ -248,7 +245,7 @@ fn find_but_for_spaces(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     lines.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// The line most like the first line that is wanted; within a bound of work.
+/// Finds the line most similar to the first nonblank line of `wanted`, within a bound of work.
 fn nearest_line<'a>(lines: &[&'a str], wanted: &[&str]) -> Option<(usize, &'a str)> {
     const WORK: usize = 20_000_000;
     const MAX_LINE: usize = 300;
@@ -257,6 +254,7 @@ fn nearest_line<'a>(lines: &[&'a str], wanted: &[&str]) -> Option<(usize, &'a st
         .iter()
         .map(|line| line.trim())
         .find(|line| !line.is_empty())?;
+    // The comparison takes time proportional to the product of the lengths.
     if wanted.len() > MAX_LINE {
         return None;
     }
@@ -310,7 +308,7 @@ mod tests {
             ("a\r\nb\r\n", vec![edit("a\r\nb", "c")], "c\r\n"),
             ("a\r\nb", vec![edit("b", "b\nc")], "a\r\nb\r\nc"),
             ("a\nb\n", vec![edit("a", "1\r\n2")], "1\n2\nb\n"),
-            // Mixed: the untouched ends stay, a new one is like its neighbour.
+            // Mixed: untouched line ends stay, a new one follows its neighbor.
             ("a\nb\r\nc\n", vec![edit("a\nb\nc", "a\nB\nc")], "a\nB\r\nc\n"),
             ("a\nb\r\nc\n", vec![edit("b", "b\nb")], "a\nb\r\nb\r\nc\n"),
             ("a\r\nb\r\n", vec![edit("a\n", "")], "b\r\n"),
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_say_what_is_wrong() {
         let error = |text: &str, edits: &[Replacement]| apply(text, edits).unwrap_err().to_string();
         assert!(error("a", &[]).contains("no edits"));
         assert!(error("a", &[edit("", "x")]).contains("old_text is empty"));
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_why_it_was_not_found() {
+    fn a_missing_text_is_explained_by_a_hint() {
         let text = "fn main() {\n    let answer = 42;\n}\n";
         let hint = |old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
         let spaces = hint("fn main() {\n\tlet answer = 42;");
@@ -355,9 +353,9 @@ mod tests {
     }
 
     proptest! {
-        /// Read with `\n`, the result is what a plain replacement gives; what is outside stays.
+        /// Read with `\n`, the result equals that of a plain replacement; everything outside stays the same.
         #[test]
-        fn like_a_plain_replacement(text in "([ab]|\r\n|\n){0,20}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+        fn equals_a_plain_replacement(text in "([ab]|\r\n|\n){0,20}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
             match apply(&text, &[all(&old, &new)]) {
                 Ok(edited) => prop_assert_eq!(unix_lines(&edited.text), unix_lines(&text).replace(&old, &new)),
                 Err(error) => match error.problem {
@@ -367,17 +365,17 @@ mod tests {
             }
         }
 
-        /// A file of one kind of line end stays of that kind.
+        /// A file with one kind of line end keeps that kind.
         #[test]
-        fn line_ends_stay_pure(text in "([ab]{0,2}\r\n){1,6}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+        fn a_uniform_line_end_is_kept(text in "([ab]{0,2}\r\n){1,6}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
             if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
                 prop_assert_eq!(edited.text.matches('\n').count(), edited.text.matches("\r\n").count());
             }
         }
 
-        /// All or nothing, and an edit can be taken back by its opposite.
+        /// All or nothing, and the opposite edit undoes an edit.
         #[test]
-        fn the_opposite_takes_it_back(text in "([abü]|\r\n|\n){0,16}", old in "[abü]{1,2}", new in "[c-e]{1,3}") {
+        fn the_opposite_edit_undoes_an_edit(text in "([abü]|\r\n|\n){0,16}", old in "[abü]{1,2}", new in "[c-e]{1,3}") {
             if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
                 prop_assert_eq!(apply(&edited.text, &[all(&new, &old)]).unwrap().text, text);
             }

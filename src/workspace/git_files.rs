@@ -1,5 +1,8 @@
-//! Whether git can read what a repository provides without waiting: a pipe as `.git/HEAD` or `.gitattributes` would keep
-//! `git` for ever. Looks at the files that our own git commands read, starts nothing, decides nothing else.
+//! Decides whether git can read what a repository provides without blocking. A pipe as `.git/HEAD` or
+//! `.gitattributes` would make `git` wait forever.
+//!
+//! Examines the files that our own git commands read; starts nothing and must not decide anything else. Fails closed:
+//! what it does not understand counts as unreadable.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +10,19 @@ use super::git_index::git_folder;
 use super::resolve::{PathError, real_path};
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder};
 
-/// Largest settings, attributes and pointers, in bytes.
+/// Largest config file, attributes file, or pointer, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Most files of settings that include one another.
+/// Most config files that include one another.
 const MAX_SETTINGS: usize = 16;
-/// Most stores of objects that borrow from one another.
+/// Most object stores that borrow from one another.
 const MAX_STORES: usize = 8;
 /// Most packs of a store.
 const MAX_PACKS: usize = 10_000;
 
-/// Whether git, asked for the attributes and the stored contents (`objects`, in hexadecimal) of `files` of the work tree
-/// `root`, reads regular files only. What is not understood counts as no. Blocks.
+/// Returns whether git reads only regular files when it looks up attributes and stored contents of `files`.
+///
+/// `root` is the work tree, `objects` are the contents' names in hexadecimal. What is not understood counts as no.
+/// Blocks.
 pub fn are_regular<'a>(
     root: &Path,
     files: impl IntoIterator<Item = &'a Path>,
@@ -32,6 +37,7 @@ fn check_repository_files<'a>(
     objects: impl IntoIterator<Item = &'a str>,
 ) -> Option<()> {
     let own = real_path(&git_folder(root)?).ok()?;
+    // A linked work tree shares settings and objects with the main repository.
     let common = match text(&own.join("commondir"))? {
         Some(pointer) => real_path(&own.join(pointer.trim_end())).ok()?,
         None => own.clone(),
@@ -64,7 +70,7 @@ fn check_repository_files<'a>(
         match real_path(folder) {
             // Git follows a link that a folder has become.
             Ok(real) => is_regular(&real.join(".gitattributes"))?,
-            // A file is there now, which holds no attributes.
+            // The folder has become a file, which has no attributes.
             Err(PathError::NotAFolder(_)) => {}
             Err(_) => return None,
         }
@@ -73,32 +79,36 @@ fn check_repository_files<'a>(
     check_stores(common.join("objects"), &objects)
 }
 
-/// The files of settings, and those that they name.
+/// Checks config files and the files that they name.
 fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
     let mut left: Vec<PathBuf> = files.into_iter().collect();
     let mut seen = 0;
     while let Some(file) = left.pop() {
         seen += 1;
+        // Counts visits, so a cycle of includes ends here too.
         if seen > MAX_SETTINGS {
             return None;
         }
         let Some(text) = text(&file)? else { continue };
         for line in text.lines() {
+            // Git accepts a key on the line of its section header.
             let line = line.rsplit_once(']').map_or(line, |(_, rest)| rest);
             let (key, value) = line.split_once('=').unwrap_or((line, ""));
             let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            // A value on the next line could be anything.
+            // A value that continues on the next line could be anything.
             if line.ends_with('\\') {
                 return None;
             }
+            // Only these keys name files that our commands would read.
             if !matches!(key.as_str(), "path" | "attributesfile" | "excludesfile") {
                 continue;
             }
             let value = value.trim_matches('"');
+            // Escapes and comments would need git's own parser.
             if value.contains(['"', '\\', '#', ';']) {
                 return None;
             }
-            // The home folder is the person's.
+            // The home folder belongs to the person, not to the repository.
             if value.starts_with('~') || value.is_empty() {
                 continue;
             }
@@ -112,7 +122,7 @@ fn check_settings(files: impl IntoIterator<Item = PathBuf>) -> Option<()> {
     Some(())
 }
 
-/// The stores that may have the objects.
+/// Checks the stores that may hold the objects.
 fn check_stores(store: PathBuf, objects: &[&str]) -> Option<()> {
     let mut left = vec![store];
     let mut seen = 0;
@@ -148,7 +158,7 @@ fn check_stores(store: PathBuf, objects: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// The text of a bounded regular file; an inner none where there is none.
+/// Reads a bounded regular file. The inner `None` means that it does not exist.
 fn text(path: &Path) -> Option<Option<String>> {
     match nofollow::read(path, MAX_FILE) {
         Ok(bytes) => Some(Some(String::from_utf8(bytes).ok()?)),
@@ -157,7 +167,7 @@ fn text(path: &Path) -> Option<Option<String>> {
     }
 }
 
-/// A regular file, or nothing.
+/// Returns `Some` for a regular file and for a path where nothing is.
 fn is_regular(path: &Path) -> Option<()> {
     match nofollow::status_of(path) {
         Ok(status) if nofollow::kind_of(&status) == FileKind::Regular => Some(()),
@@ -214,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn git_is_not_asked_where_it_would_read_something_odd() {
+    fn git_is_not_run_where_it_would_read_an_irregular_file() {
         let (_dir, root) = repository();
         assert!(is_fine(&root));
         for name in [

@@ -1,9 +1,10 @@
-//! What git may use of a repository that nobody trusts: its data, and settings that are known to be harmless (R-SEC).
+//! Limits what git uses of an untrusted repository to its data and to settings known to be harmless (R-SEC).
 //!
-//! Settings of a repository can name programs: filters, diff drivers, editors, aliases. An archive brings a `.git/config`
-//! along, and a clone may hold a whole repository in a folder. So for a command that names git, the settings of the
-//! nearest repository and its submodules are listed by git itself, which runs nothing, and all that is not known to be harmless is replaced.
-//! git refuses every other repository, whose settings nobody has looked at. Knows no approvals; who is trusted is said.
+//! Settings of a repository can name programs: filters, diff drivers, editors, aliases. An archive may bring a
+//! `.git/config` along, and a clone may contain a whole repository in a folder. So for a command that names git, git
+//! itself lists the settings of the nearest repository and its submodules, which runs nothing.
+//! Every setting that is not known to be harmless is replaced. Git refuses all other repositories, whose settings were
+//! not examined. Must not know approvals; the caller knows which folders are trusted.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -15,16 +16,16 @@ use super::process::{Command, Launcher, git_command};
 use super::resolve::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError, RegularFile};
 
-/// A larger file of settings is not read, nor what a listing of it has beyond this, in bytes.
+/// Largest config file that is read, and longest listing of one, in bytes.
 const MAX_CONFIG: usize = 1 << 20;
-/// How long git may take to list settings.
+/// Time limit for git to list settings.
 const LISTING: Duration = Duration::from_secs(5);
-/// How many repositories may be looked at, submodules included.
+/// Most repositories examined, submodules included.
 const MAX_REPOSITORIES: usize = 200;
-/// The largest listing of an index that is read, in bytes.
+/// Longest listing of an index that is read, in bytes.
 const MAX_INDEX: usize = 32 << 20;
 
-/// Sections whose settings run nothing, whatever they are.
+/// Sections whose settings never run anything.
 const SECTIONS: [&str; 10] = [
     "advice",
     "author",
@@ -37,7 +38,7 @@ const SECTIONS: [&str; 10] = [
     "pack",
     "user",
 ];
-/// Settings that run nothing, by section and name; whatever stands between them.
+/// Settings that never run anything, by section and name, whatever subsection is between them.
 const SETTINGS: [(&str, &[&str]); 15] = [
     (
         "core",
@@ -130,42 +131,41 @@ const SETTINGS: [(&str, &[&str]); 15] = [
     ("tag", &["sort"]),
 ];
 
-/// Instead of an external diff: the plain one.
+/// Replaces an external diff by a plain one.
 const PLAIN_DIFF: &str = "f() { diff -u -- \"$2\" \"$5\"; :; }; f";
 
-/// Settings for git, which win over those of the repository.
+/// Git settings that win over those of the repository.
 type Overrides = Arc<[(String, String)]>;
 
-/// What was found of repositories, as long as their settings stay the same.
+/// Caches the overrides of repositories while their settings stay the same.
 #[derive(Debug, Default)]
 pub(super) struct GitGuard {
     known: Mutex<Known>,
 }
 
-/// The overrides of a work tree, and the files that they were made from.
+/// By work tree: the files that the overrides were made from, and the overrides.
 type Known = HashMap<PathBuf, (Vec<(PathBuf, FileState)>, Overrides)>;
 
-/// By which a change of a file is noticed; none where there is none.
+/// Size and modification time, by which a change is noticed; `None` if the file does not exist.
 type FileState = Option<(u64, SystemTime)>;
 
-/// A repository and the files that decide what git runs there.
+/// A repository, and the files that decide what git runs in it.
 struct Repository {
-    /// The work tree.
     root: PathBuf,
-    /// Its `.git`, a folder or a file.
+    /// The `.git` folder or file.
     dot_git: PathBuf,
     settings: Vec<PathBuf>,
     index: PathBuf,
 }
 
 impl GitGuard {
-    /// The command with settings that keep the repository around `cwd` from running anything.
+    /// Returns the command with settings that keep the repository around `cwd` from running anything.
     pub(super) async fn guard_command(&self, launcher: &Launcher, cwd: &Path, command: Command) -> Command {
         if !command.names_git() {
             return command;
         }
         let mut settings = vec![
-            // Only those that follow count.
+            // An empty value resets the list, so only the entries that follow count.
             ("safe.directory".to_owned(), String::new()),
             ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
             ("diff.ignoreSubmodules".to_owned(), "all".to_owned()),
@@ -181,7 +181,7 @@ impl GitGuard {
                     settings.extend(overrides.iter().cloned());
                 }
             }
-            // The command makes the repository itself, and goes on to work in it.
+            // The command creates the repository itself and goes on to work in it.
             None if command.has_argument_containing("git init") => {
                 let root = real_path(cwd).unwrap_or_else(|_| cwd.to_owned());
                 allow(&root);
@@ -191,13 +191,14 @@ impl GitGuard {
         }
         command
             .git_settings(settings)
-            // As if the folders were another user's: then git takes those that are named, and no other.
+            // Makes git treat every folder as another user's: it then accepts only those that are named.
             .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     }
 
-    /// None where the settings cannot be known, so that git must not run there.
+    /// Returns `None` if the settings cannot be known, so that git must not run there.
     async fn load_overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
         let root = repository.root.clone();
+        // Clone, so that the lock is free while git runs.
         let known = self.lock().get(&root).cloned();
         if let Some((states, overrides)) = known
             && states
@@ -221,6 +222,7 @@ impl GitGuard {
                 } else {
                     Vec::new()
                 } {
+                    // Nothing can override it, and it could move the work tree anywhere.
                     if key == "core.worktree" && repository.is_main(path) {
                         return None;
                     }
@@ -228,10 +230,11 @@ impl GitGuard {
                 }
                 states.push((path.clone(), found));
             }
+            // A changed index may add a submodule, so it is part of the cached state.
             let index = repository.index.clone();
             states.push((index.clone(), read_file_state(&index)?));
             for folder in list_submodules(launcher, &repository.root).await? {
-                // One that is not there is not looked into by git either.
+                // Git does not look into a submodule that is not checked out.
                 if nofollow::kind(&folder.join(".git")).is_some() {
                     open.push(Repository::open_at(&folder)?);
                 }
@@ -248,7 +251,7 @@ impl GitGuard {
 }
 
 impl Repository {
-    /// The nearest one, as git finds it.
+    /// Returns the nearest repository, as git finds it.
     fn find_enclosing(cwd: &Path) -> Option<Self> {
         let cwd = real_path(cwd).ok()?;
         let mut folders = cwd.ancestors();
@@ -257,13 +260,14 @@ impl Repository {
             .and_then(Self::open_at)
     }
 
-    /// The one whose work tree is this folder.
+    /// Returns the repository whose work tree is this folder.
     fn open_at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
         let folder = match nofollow::kind(&dot_git) {
             Some(FileKind::Folder) => dot_git.clone(),
             _ => real_path(&root.join(pointed_at(&dot_git, "gitdir: ")?)).ok()?,
         };
+        // A linked work tree uses the settings of the main repository.
         let common = match folder.join("commondir") {
             file if nofollow::kind(&file).is_some() => folder.join(pointed_at(&file, "")?),
             _ => folder.clone(),
@@ -280,19 +284,21 @@ impl Repository {
         })
     }
 
-    /// Whether these are the settings of a repository whose work tree is around its `.git`, and may be nowhere else.
+    /// Returns whether `file` has the settings of a repository whose work tree must be the folder around its `.git`.
     fn is_main(&self, file: &Path) -> bool {
         file.parent() == Some(self.dot_git.as_path())
     }
 }
 
-/// The folders that the index has as repositories of their own. Commands such as `git diff-files` look into them, by
-/// their own settings.
+/// Lists the folders that the index records as repositories of their own.
+///
+/// Commands such as `git diff-files` look into them, using the settings there.
 async fn list_submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
     let command = git_command(["ls-files", "--stage", "-z"]).current_dir(root);
     let listed = collect_git_output(launcher, command, MAX_INDEX).await?;
     let mut found = Vec::new();
     for entry in listed.split(|byte| *byte == 0) {
+        // The mode of a gitlink, which is how the index records a submodule.
         if entry.starts_with(b"160000 ") {
             let at = memchr::memchr(b'\t', entry)? + 1;
             found.push(root.join(std::ffi::OsStr::from_bytes(&entry[at..])));
@@ -301,20 +307,20 @@ async fn list_submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf
     Some(found)
 }
 
-/// What a command of git that runs nothing has to say.
+/// Returns the output of a git command; `None` if it fails, is too long, or takes longer than [`LISTING`].
 async fn collect_git_output(launcher: &Launcher, command: Command, most: usize) -> Option<Vec<u8>> {
     let listed = async { Some(launcher.spawn(command).await.ok()?.collect_output(most).await) };
     let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
     (listed.status.success() && !listed.cut).then_some(listed.stdout)
 }
 
-/// The path in a small regular file of git.
+/// Returns the path in a small file of git, without the prefix `before`.
 fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
     let text = String::from_utf8(nofollow::read(&real_path(file).ok()?, 4096).ok()?).ok()?;
     Some(PathBuf::from(text.strip_prefix(before)?.trim_end()))
 }
 
-/// None for what is neither missing nor a regular file of a usual size: reading a pipe would never end.
+/// Returns `None` for anything that is neither missing nor a regular file: reading a pipe would never end.
 fn read_file_state(path: &Path) -> Option<FileState> {
     state_up_to(path, u64::MAX)
 }
@@ -324,7 +330,7 @@ fn settings_state(path: &Path) -> Option<FileState> {
 }
 
 fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
-    // Git follows links here, so the file that they lead to counts.
+    // Git follows links here, so the target counts.
     let Ok(real) = real_path(path) else {
         return None;
     };
@@ -337,7 +343,7 @@ fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
     }
 }
 
-/// The names of all settings of a file. Other files that it includes are not read.
+/// Lists the names of all settings in a file. Files that it includes are not read.
 async fn list_setting_names(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
     let command = git_command([
         "config",
@@ -355,17 +361,18 @@ async fn list_setting_names(launcher: &Launcher, file: &Path) -> Option<Vec<Stri
     )
 }
 
-/// What a setting is replaced by, if it has to be; none where nothing can replace it. Keys come as git writes them:
-/// section and name in lower case.
+/// Returns the replacement for a setting, if it needs one; the outer `None` means that nothing can replace it.
+///
+/// Expects a key as git writes it, with section and name in lower case.
 fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, String)>> {
     let (section, rest) = key.split_once('.')?;
     let name = rest.rsplit('.').next().unwrap_or(rest);
     let with = |value: &str| Some(Some((key.to_owned(), value.to_owned())));
     if section == "submodule" && name == "ignore" {
-        // Else git looks into it, by its own settings.
+        // Otherwise git looks into the submodule, using its settings.
         return with("all");
     }
-    // git itself takes nothing else from that file that could run a program.
+    // Git itself takes nothing else from `.gitmodules` that could run a program.
     if of_gitmodules {
         return Some(None);
     }
@@ -375,10 +382,12 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
             .any(|(known, names)| *known == section && names.contains(&name));
     match (section, name) {
         _ if harmless => Some(None),
-        // What is included may change with the branch.
+        // The included file may change with the branch.
         ("include" | "includeif", _) => None,
-        // It cannot be replaced; that of a submodule says where the submodule is.
+        // It cannot be replaced. In a submodule it only says where the submodule is; the caller checks the main
+        // repository.
         ("core", "worktree") => Some(None),
+        // Git has no value that means "none" for these: an empty program would only be missing.
         ("diff", "textconv") => with("cat"),
         ("diff", "command" | "external") => with(PLAIN_DIFF),
         ("protocol", "allow") => with("never"),
@@ -392,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_known_to_be_harmless_stays() {
+    fn only_settings_known_to_be_harmless_are_kept() {
         for key in [
             "core.repositoryformatversion",
             "core.bare",

@@ -1,6 +1,7 @@
-//! What git's index says of files: which of them are as they were staged or committed, told by size and time as git
-//! tells it, and the blob that each of those is. Reads bytes; starts nothing, knows no settings, writes nothing. Of what
-//! it does not understand (a split index, an unknown extension) it says nothing.
+//! Reads git's index: which files are as they were staged or committed, and the blob of each of them.
+//!
+//! Compares size and time, as git does. Starts nothing, writes nothing, knows no settings. About anything that it does
+//! not understand, such as a split index or an unknown extension, it reports nothing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,44 +11,43 @@ use super::resolve::real_path;
 use super::watch::FileStamp;
 use crate::base::nofollow::{self, FileKind, RegularFile};
 
-/// A longer index is not read, in bytes.
+/// Longest index that is read, in bytes.
 const MAX_INDEX: u64 = 64 << 20;
 
-/// A longer `.git` file is none, in bytes.
+/// Longest `.git` file that counts as a pointer, in bytes.
 const MAX_POINTER: u64 = 4 << 10;
 
-/// The index of a work tree as it was at a moment.
+/// A snapshot of a work tree's index.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GitIndex {
     root: PathBuf,
     bytes: Vec<u8>,
-    /// When it was written, in nanoseconds since 1970.
+    /// Time of the last write, in nanoseconds since 1970.
     written: u128,
 }
 
-/// A file that is as git has it.
+/// A file whose content git has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CleanFiles {
-    /// The file.
     pub path: PathBuf,
-    /// As it was looked at.
+    /// The stamp that was compared.
     pub stamp: FileStamp,
-    /// The blob's name, in hexadecimal.
+    /// Name of the blob, in hexadecimal.
     pub id: String,
 }
 
-/// What an entry says, without its name.
+/// An index entry without its name.
 struct IndexEntry<'a> {
     modified: u128,
     bytes: u32,
     id: &'a [u8],
     is_link: bool,
-    /// It says what is on the disk: no conflict, nothing that git was told to pass over.
+    /// It describes the file on disk: no conflict, and not a file that git was told to skip.
     is_plain: bool,
 }
 
 impl GitIndex {
-    /// The index of the work tree `root`, which has a `.git`; none where there is none that can be read. Blocks.
+    /// Reads the index of the work tree `root`, which has a `.git`; `None` if there is none that can be read. Blocks.
     pub fn read(root: &Path) -> Option<Self> {
         let path = real_path(&git_folder(root)?.join("index")).ok()?;
         let mut file = RegularFile::open(&path).ok()?;
@@ -59,12 +59,12 @@ impl GitIndex {
         })
     }
 
-    /// The work tree.
+    /// Returns the top folder of the work tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Those of `files`, under their stamps, that were as git has them.
+    /// Returns those of `files` whose stamps show that they are as git has them.
     pub fn find_clean_files<'a>(
         &self,
         files: impl IntoIterator<Item = (&'a Path, FileStamp)>,
@@ -74,7 +74,7 @@ impl GitIndex {
             Some((name.as_bytes(), (path, stamp)))
         };
         let wanted: HashMap<&[u8], (&Path, FileStamp)> = files.into_iter().filter_map(named).collect();
-        // Nothing in it says how long its names of objects are; the wrong length leads nowhere.
+        // The index does not say how long its object names are. Parsing with the wrong length fails.
         [20, 32]
             .into_iter()
             .find_map(|length| self.match_entries(&wanted, length))
@@ -91,7 +91,7 @@ impl GitIndex {
             let Some((path, stamp)) = wanted.get(name) else {
                 return;
             };
-            // Written in the moment in which the index was, it may have been written once more after that.
+            // A file written at the same moment as the index may have been written again afterwards.
             let settled = entry.modified < self.written;
             let same = entry.modified == stamp.modified()
                 && u64::from(entry.bytes) == stamp.bytes()
@@ -116,7 +116,7 @@ impl std::fmt::Debug for GitIndex {
     }
 }
 
-/// Where git keeps what belongs to the work tree: `.git`, or where that file points to.
+/// Returns the folder where git keeps what belongs to the work tree: `.git`, or where that file points.
 pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
     let dot = real_path(&root.join(".git")).ok()?;
     if nofollow::kind(&dot)? == FileKind::Folder {
@@ -126,13 +126,14 @@ pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
     Some(root.join(pointer.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r'])))
 }
 
-/// Goes through all entries; none when it is no index, or one that is not understood: then what was told is void.
+/// Visits all entries. `None` means that this is no index or not understood; what was visited is then void.
 fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
     let version = match (bytes.get(..4)?, read_u32(bytes, 4)?) {
         (b"DIRC", version @ 2..=4) => version,
         _ => return None,
     };
     let count = read_u32(bytes, 8)?;
+    // The index ends with a checksum, which is as long as an object name.
     let end = bytes.len().checked_sub(length)?;
     let bytes = &bytes[..end];
     let mut at = 12;
@@ -142,6 +143,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
         let flags = read_u16(bytes, begin + 40 + length)?;
         at = begin + 42 + length;
         let mut more = 0;
+        // The extended flags, which version 2 does not have.
         if flags & 0x4000 != 0 {
             more = if version >= 3 {
                 read_u16(bytes, at)?
@@ -150,7 +152,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
             };
             at += 2;
         }
-        // The fourth version tells how much of the name before it goes.
+        // Version 4 stores how much of the previous name to drop.
         let cut = match version {
             4 => read_varint(bytes, &mut at)?,
             _ => name.len(),
@@ -163,6 +165,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
             4 => at + 1,
             _ => begin + (at - begin) / 8 * 8 + 8,
         };
+        // Entries are padded with NULs. Anything else means that the format is not the assumed one.
         if bytes.get(at..next)?.iter().any(|byte| *byte != 0) {
             return None;
         }
@@ -174,14 +177,14 @@ fn for_each_entry(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Inde
             bytes: read_u32(bytes, begin + 36)?,
             id: bytes.get(begin + 40..begin + 40 + length)?,
             is_link: kind == 0o12,
-            // Assumed valid, in conflict; passed over, to be added.
+            // First flags: assume-valid and conflict stage. Extended flags: skip-worktree and intent-to-add.
             is_plain: matches!(kind, 0o10 | 0o12) && flags & 0xb000 == 0 && more & 0x6000 == 0,
         };
         told(&name, &entry);
     }
     while at < bytes.len() {
         let sign = bytes.get(at..at + 4)?;
-        // A small letter: it cannot be passed over. Folders of a sparse index are entries like others.
+        // A lowercase signature marks an extension that must be understood. `sdir` only allows folders as entries.
         if sign[0].is_ascii_lowercase() && sign != b"sdir" {
             return None;
         }
@@ -202,7 +205,7 @@ fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(half))
 }
 
-/// Git's own way to write a number: seven bits a byte, each further byte counting from one more.
+/// Reads a number in git's encoding: seven bits per byte, plus one for each continuation byte.
 fn read_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let mut value = 0_usize;
     loop {
@@ -225,7 +228,7 @@ mod tests {
     use super::super::watch::read_stamp;
     use super::*;
 
-    /// Runs git in `folder`, as this test alone wants it.
+    /// Runs git in `folder`, isolated from the person's settings.
     #[expect(clippy::disallowed_methods, reason = "a repository to look at")]
     fn run_git(folder: &Path, args: &[&str]) {
         let done = std::process::Command::new("git")
@@ -248,7 +251,7 @@ mod tests {
             fs::write(root.join(name), name).unwrap();
         }
         std::os::unix::fs::symlink("a", root.join("link")).unwrap();
-        // The index is to be younger than the files.
+        // The index must be younger than the files.
         let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
         for name in ["a", "dir/b", "dir/bc", "dir/deep/much longer name than that", "é"] {
             let file = fs::File::options().write(true).open(root.join(name)).unwrap();
@@ -259,7 +262,7 @@ mod tests {
         (dir, root)
     }
 
-    /// The names of the files that are clean.
+    /// Returns the names of the clean files.
     fn list_clean_files(root: &Path) -> Vec<String> {
         let names = [
             "a",
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_with_the_index_is_not_trusted() {
+    fn a_file_written_together_with_the_index_is_not_trusted() {
         let (_dir, root) = create_repository(&[]);
         let mut index = GitIndex::read(&root).unwrap();
         let path = root.join("a");
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_index_and_a_missing_one_say_nothing() {
+    fn a_split_or_missing_index_reports_nothing() {
         let (_dir, root) = create_repository(&[]);
         run_git(&root, &["update-index", "--split-index"]);
         assert_eq!(list_clean_files(&root), Vec::<String>::new());
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn other_work_trees_have_their_own() {
+    fn a_linked_work_tree_has_its_own_index() {
         let (_dir, root) = create_repository(&[]);
         run_git(&root, &["commit", "-qm", "first"]);
         let (_other, other) = {
@@ -368,7 +371,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_much(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_u32..6) {
+        fn arbitrary_bytes_do_not_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_u32..6) {
             let mut head = b"DIRC".to_vec();
             head.extend(version.to_be_bytes());
             head.extend(2_u32.to_be_bytes());
@@ -379,7 +382,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_index_is_none(cut in 1_usize..400) {
+        fn a_truncated_index_is_rejected(cut in 1_usize..400) {
             let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
             index.extend([0; 24]);
             index.extend(0o100_644_u32.to_be_bytes());

@@ -1,8 +1,9 @@
-//! What `.ignore`, `.gitignore`, `.git/info/exclude` and the person's own git settings exclude, with git's precedence:
-//! deeper files override those above, and of a repository inside another one only its own `.gitignore` files count.
+//! Evaluates what `.ignore`, `.gitignore`, `.git/info/exclude`, and the person's own git settings exclude.
 //!
-//! A repository provides these files, so each is bounded: see the constants. One that is not a regular file, or is
-//! larger, is not obeyed at all, and [`IgnoreRules::unusable`] says so. Does not walk.
+//! Follows git's precedence: deeper files override those above. For a repository inside another one, only its own
+//! `.gitignore` files count. A repository provides these files, so each is bounded (see the constants). A file that is
+//! too large or not regular has no effect, and [`IgnoreRules::unusable_files`] reports it. Must not walk; `tool::walk`
+//! does.
 
 use std::path::{Path, PathBuf};
 
@@ -13,33 +14,33 @@ use super::git_index::git_folder;
 use super::resolve::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError};
 
-/// Largest file of rules, in bytes.
+/// Largest ignore file, in bytes.
 const MAX_FILE: usize = 256 << 10;
-/// Most lines of a file of rules.
+/// Most lines in an ignore file.
 const MAX_LINES: usize = 10_000;
-/// Longest rule, in bytes.
+/// Longest pattern, in bytes.
 const MAX_LINE: usize = 4 << 10;
-/// All files of rules that count for one folder together, in bytes.
+/// Largest total of the ignore files that apply to one folder, in bytes.
 const MAX_ALL: usize = 1 << 20;
-/// Most rules with wildcards beyond `*.extension` that count for one folder: each is a regular expression, and thousands
-/// take seconds to compile and to match.
+/// Most patterns with wildcards beyond `*.extension` that apply to one folder. Each is a regular expression, and
+/// thousands take seconds to compile and to match.
 const MAX_WILDCARDS: usize = 1_000;
-/// Unusable files that are named; of more only the first are.
+/// Most unusable files reported.
 const MAX_UNUSABLE: usize = 5;
 
-/// The names of files with rules.
+/// Names of the ignore files in a folder.
 pub const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
 
-/// The rules that count for a folder: its own and those of the folders around it.
+/// The rules that apply to a folder: its own and those of the folders around it.
 #[derive(Debug, Default)]
 pub struct IgnoreRules {
-    /// The person's own.
+    /// From the person's git settings.
     global: Option<Gitignore>,
     levels: Vec<Level>,
     unusable: Vec<UnusableRules>,
 }
 
-/// The rules that one folder holds.
+/// The rules of one folder.
 #[derive(Debug)]
 struct Level {
     folder: PathBuf,
@@ -50,7 +51,7 @@ struct Level {
     size: RulesSize,
 }
 
-/// What rules cost.
+/// The cost of rules.
 #[derive(Clone, Copy, Debug, Default)]
 struct RulesSize {
     bytes: usize,
@@ -64,18 +65,18 @@ impl std::ops::AddAssign for RulesSize {
     }
 }
 
-/// A file of rules that is not obeyed.
+/// An ignore file without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableRules {
-    /// The file.
     pub path: PathBuf,
-    /// Why it is not.
     pub why: String,
 }
 
 impl IgnoreRules {
-    /// The rules for a walk that starts at the resolved folder `start`: those of the folders above it, up to the top of
-    /// its repository, else up to `top`. Its own are added by [`Self::enter_folder`]. Blocks.
+    /// Collects the rules above the resolved folder `start`, for a walk that starts there. Blocks.
+    ///
+    /// Goes up to the top of the repository, or up to `top` outside of one. [`Self::enter_folder`] adds those of
+    /// `start`.
     pub fn from_ancestors(start: &Path, top: Option<&Path>) -> Self {
         let mut rules = Self::default();
         if let Some(path) = gitconfig_excludes_path()
@@ -97,12 +98,15 @@ impl IgnoreRules {
             .collect();
         above.reverse();
         for folder in above {
+            // These folders were not listed, so any name may be there.
             rules.enter_folder(folder, |_| true);
         }
         rules
     }
 
-    /// Adds the rules of `folder`, which lies below those entered before; `holds` tells whether it may hold a name.
+    /// Adds the rules of `folder`, which is below those entered before.
+    ///
+    /// `holds` tells whether the folder may contain a name, so that fewer files are opened.
     pub fn enter_folder(&mut self, folder: &Path, holds: impl Fn(&str) -> bool) {
         let mut used = RulesSize::default();
         for level in &self.levels {
@@ -130,19 +134,20 @@ impl IgnoreRules {
             .flatten()
             .and_then(|path| take(self, &path));
         (level.ignore, level.gitignore, level.exclude) = (ignore, gitignore, exclude);
+        // A repository without rules still ends the reach of the `.gitignore` files above it.
         if level.size.bytes > 0 || level.is_repository {
             self.levels.push(level);
         }
     }
 
-    /// Drops the rules of folders that do not hold `folder`.
+    /// Removes the rules of folders that do not contain `folder`.
     pub fn leave_to(&mut self, folder: &Path) {
         while (self.levels.last()).is_some_and(|level| !folder.starts_with(&level.folder)) {
             self.levels.pop();
         }
     }
 
-    /// What the rules say of `path`, which lies in the folder entered last.
+    /// Evaluates `path`, which is in the folder entered last.
     pub fn evaluate_path(&self, path: &Path, is_folder: bool) -> IgnoreVerdict {
         let (mut ignore, mut gitignore, mut exclude) = (Match::None, Match::None, Match::None);
         let mut is_outer = false;
@@ -153,6 +158,7 @@ impl IgnoreRules {
         };
         for level in self.levels.iter().rev() {
             ask(&mut ignore, &level.ignore);
+            // Above the repository that contains the path, only `.ignore` files count.
             if !is_outer {
                 ask(&mut gitignore, &level.gitignore);
                 ask(&mut exclude, &level.exclude);
@@ -161,6 +167,7 @@ impl IgnoreRules {
         }
         let mut global = Match::None;
         ask(&mut global, &self.global);
+        // `.ignore` wins over git's own files, whatever their level.
         match ignore.or(gitignore).or(exclude).or(global) {
             Match::None => IgnoreVerdict::Unnamed,
             Match::Ignore(()) => IgnoreVerdict::Excluded,
@@ -168,12 +175,12 @@ impl IgnoreRules {
         }
     }
 
-    /// The first files that are not obeyed.
+    /// Returns the ignore files without effect, the first five at most.
     pub fn unusable_files(&self) -> &[UnusableRules] {
         &self.unusable
     }
 
-    /// The matcher of a file of rules relative to `folder`, with its size.
+    /// Reads an ignore file as a matcher relative to `folder`, with its size.
     fn read(&mut self, folder: &Path, path: &Path, used: RulesSize) -> Option<(Gitignore, RulesSize)> {
         match parse(folder, path, used) {
             Ok(parsed) => parsed,
@@ -188,14 +195,13 @@ impl IgnoreRules {
     }
 }
 
-/// What rules say of a path.
+/// The verdict of the rules on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IgnoreVerdict {
-    /// No rule names it.
+    /// No pattern matches it.
     Unnamed,
-    /// It is excluded.
     Excluded,
-    /// A rule with `!` includes it.
+    /// A pattern with `!` includes it.
     Included,
 }
 
@@ -203,7 +209,7 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     let bytes = match nofollow::read(path, MAX_FILE as u64) {
         Ok(bytes) if bytes.is_empty() => return Ok(None),
         Ok(bytes) => bytes,
-        // A folder of that name means nothing to git either.
+        // Git ignores a folder of that name too.
         Err(OpenError::Missing | OpenError::NotRegular(FileKind::Folder)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
@@ -230,7 +236,7 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     }
     let mut builder = GitignoreBuilder::new(folder);
     for line in text.lines() {
-        // What is not a pattern excludes nothing, as in git.
+        // A line that is not a pattern excludes nothing, as in git.
         let _ = builder.add_line(None, line);
     }
     match builder.build() {
@@ -242,7 +248,7 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     }
 }
 
-/// Whether a rule takes a regular expression; names and extensions are looked up.
+/// Returns whether a pattern needs a regular expression; names and extensions are looked up.
 fn has_wildcards(line: &str) -> bool {
     let line = line.trim_start_matches('!');
     let line = line.strip_prefix("**/").unwrap_or(line);
@@ -250,7 +256,7 @@ fn has_wildcards(line: &str) -> bool {
     !line.starts_with('#') && line.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// Where git keeps what only this clone of the repository excludes.
+/// Returns the file where git keeps what only this clone of the repository excludes.
 fn exclude_file(repository: &Path) -> Option<PathBuf> {
     const MAX_POINTER: u64 = 4 << 10;
     let own = git_folder(repository)?;

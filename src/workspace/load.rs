@@ -1,4 +1,7 @@
-//! A file's present text: the editor's where it holds unsaved text, else the disk's.
+//! Loads a file's current text: the editor's if it has unsaved text, else the disk's (R-TOOL-3).
+//!
+//! Tools and prompts open workspace files only through [`open`], which accepts nothing but regular files. Must not
+//! resolve paths: callers pass resolved ones.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,54 +10,38 @@ use super::overlay::{Buffer, Overlay};
 use super::text_file::{MAX_TEXT, NotText, TextFile};
 use crate::base::nofollow::{FileKind, OpenError, RegularFile};
 
-/// A file's present text.
+/// The current text of a file.
 #[derive(Clone, Debug)]
 pub struct LoadedFile {
-    /// The text. Of a buffer the encoding is not known and stands as UTF-8.
+    /// A buffer's encoding on disk is unknown, so its text counts as UTF-8.
     pub file: TextFile,
-    /// What the editor holds of it.
     pub buffer: Buffer,
 }
 
-/// Why a file has no text.
+/// The reason why a file has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Nothing is there.
     #[error("`{0}` does not exist")]
     Missing(PathBuf),
-    /// A folder.
     #[error("`{0}` is a folder")]
     Folder(PathBuf),
-    /// A pipe, a socket, a device, or a link that was put there since the path was resolved.
+    /// A pipe, a socket, a device, or a link that was created after the path was resolved.
     #[error("`{0}` is {1}; only regular files are read")]
     Special(PathBuf, FileKind),
     /// Longer than [`MAX_TEXT`].
     #[error("`{path}` is too large ({} MiB, at most {} MiB)", .bytes >> 20, MAX_TEXT >> 20)]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
-        /// How long it is.
-        bytes: u64,
-    },
-    /// It is no text that we can write back.
+    TooLarge { path: PathBuf, bytes: u64 },
+    /// It is not text, or not text that can be written back.
     #[error("`{path}` cannot be read as text: {source}")]
-    NotText {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: NotText,
-    },
-    /// The disk said no.
+    NotText { path: PathBuf, source: NotText },
     #[error("cannot read `{path}`: {source}")]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// The present text of the resolved `path`. Blocks.
+/// Loads the current text of the resolved `path`. Blocks.
+///
+/// # Errors
+/// There is no regular file, or it is larger than [`MAX_TEXT`], not text, or not readable.
 pub fn load_file(overlay: &Overlay, path: &Path) -> Result<LoadedFile, LoadError> {
     let buffer = overlay.lookup_buffer(path);
     let file = match &buffer {
@@ -62,22 +49,32 @@ pub fn load_file(overlay: &Overlay, path: &Path) -> Result<LoadedFile, LoadError
             text: document.text.to_string(),
             ..TextFile::default()
         },
+        // An unknown buffer may differ from the disk; the caller sees that in `buffer`.
         Buffer::Saved | Buffer::Unknown => from_disk(path)?,
     };
     Ok(LoadedFile { file, buffer })
 }
 
-/// Opens the regular file at the resolved `path`: the only way in which a tool or a prompt reads a workspace file.
+/// Opens the regular file at the resolved `path`: the only way for a tool or a prompt to read a workspace file.
+///
+/// # Errors
+/// There is no regular file, or it cannot be opened.
 pub fn open(path: &Path) -> Result<RegularFile, LoadError> {
     RegularFile::open(path).map_err(|error| LoadError::from_open_error(path, error))
 }
 
-/// The text of `path` on the disk. Blocks.
+/// Reads the text of `path` from the disk. Blocks.
+///
+/// # Errors
+/// As for [`load_file`].
 pub fn from_disk(path: &Path) -> Result<TextFile, LoadError> {
     from_file(path, &mut open(path)?)
 }
 
-/// The text of `file`, which was opened at `path`. Blocks.
+/// Reads the text of `file`, which was opened at `path`. Blocks.
+///
+/// # Errors
+/// The file is larger than [`MAX_TEXT`], not text, or not readable.
 pub fn from_file(path: &Path, file: &mut RegularFile) -> Result<TextFile, LoadError> {
     let bytes = file
         .read(MAX_TEXT as u64)
@@ -109,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_why_there_is_no_text() {
+    fn errors_say_why_there_is_no_text() {
         let dir = TempDir::new().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("binary"), b"a\0b").unwrap();

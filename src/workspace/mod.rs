@@ -1,7 +1,8 @@
-//! Files inside the roots, unsaved buffers, edits, child processes.
+//! Files inside the roots, unsaved buffers, edits, and child processes.
 //!
-//! Knows the disk and processes; knows nothing of tools, models, sessions' histories or clients. What
-//! resolves paths, reads or writes here blocks: call it off the async threads.
+//! Knows the disk and processes. Must not know tools, models, session histories, or clients. Anything that resolves
+//! paths, reads, or writes here blocks: call it off the async threads.
+//! Start reading at [`Workspace`], the view of one session, and [`WorkspaceShared`], which all sessions use.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -51,10 +52,9 @@ use crate::domain::{CommandFiles, FileFinding};
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCancel {
-    /// Stops it.
     #[default]
     Interrupt,
-    /// Lets it finish for up to this long first.
+    /// Lets it finish for up to this long before it is interrupted.
     Finish(Duration),
 }
 
@@ -80,7 +80,7 @@ pub struct WorkspaceShared {
 }
 
 impl WorkspaceShared {
-    /// The workspace folders, and the home folder that `~` stands for.
+    /// Creates the shared state for these workspace folders; `home` is the folder that `~` stands for.
     pub fn new(folders: &[Folder], home: Option<PathBuf>) -> Arc<Self> {
         let shared = Self {
             home,
@@ -90,7 +90,7 @@ impl WorkspaceShared {
         Arc::new(shared)
     }
 
-    /// Replaces the workspace folders; what is resolved from now on follows them.
+    /// Replaces the workspace folders; paths resolved from now on use the new ones.
     pub fn set_folders(&self, folders: &[Folder]) {
         let roots = Arc::new(Roots::new(folders));
         let paths: Vec<PathBuf> = roots.iter().map(|root| root.path().to_path_buf()).collect();
@@ -98,17 +98,17 @@ impl WorkspaceShared {
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// The workspace folders now; empty when the client named none.
+    /// Returns the current workspace folders; empty if the client named none.
     pub fn workspace_folders(&self) -> Arc<Roots> {
         self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The editor's open documents.
+    /// Returns the editor's open documents.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
 
-    /// What starts child processes.
+    /// Returns the launcher of child processes.
     pub fn launcher(&self) -> Arc<Launcher> {
         self.launcher
             .read()
@@ -116,17 +116,17 @@ impl WorkspaceShared {
             .clone()
     }
 
-    /// Replaces what starts child processes (default: this binary as helper, nothing stripped).
+    /// Replaces the launcher (default: this binary as the helper, no variables stripped).
     pub fn set_launcher(&self, launcher: Launcher) {
         *self.launcher.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(launcher);
     }
 
-    /// Replaces the names of the variables that no child gets from now on (R-SEC).
+    /// Replaces the names of the variables that no child receives from now on (R-SEC).
     pub fn set_stripped_env(&self, names: BTreeSet<String>) {
         self.change_launcher(|launcher| launcher.with_stripped_env(names));
     }
 
-    /// Says whether the person trusts a folder.
+    /// Records whether the person trusts a folder.
     pub fn set_trusted(&self, folder: &Path, trusted: bool) {
         let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
         if trusted {
@@ -136,10 +136,13 @@ impl WorkspaceShared {
         };
     }
 
-    /// The command, kept from running what a repository around `cwd` names, unless the person trusts the folder.
+    /// Returns the command, kept from running what a repository around `cwd` names, unless the person trusts the
+    /// folder.
     pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
+        // In a block of its own: the lock must not be held across the await below.
         let trusted = {
             let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+            // Trust covers everything below a folder.
             folders.iter().any(|folder| cwd.starts_with(folder))
         };
         if trusted {
@@ -149,13 +152,14 @@ impl WorkspaceShared {
         }
     }
 
+    /// Replaces the launcher; a start in progress keeps the one that it took.
     fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
         *launcher = Arc::new(change(Launcher::clone(&launcher)));
     }
 }
 
-/// A session's view of files and processes. A sub-agent gets one of its own: it has read nothing yet.
+/// A session's view of files and processes. A sub-agent has its own, which has read nothing yet.
 #[derive(Debug, Default)]
 pub struct Workspace {
     shared: Arc<WorkspaceShared>,
@@ -166,7 +170,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// A view that has read nothing yet.
+    /// Creates a view that has read nothing yet.
     pub fn new(shared: Arc<WorkspaceShared>) -> Self {
         Self {
             shared,
@@ -174,57 +178,58 @@ impl Workspace {
         }
     }
 
-    /// A sub-agent's view: it has read nothing yet, and its background processes end with it.
+    /// Creates a sub-agent's view: it has read nothing yet, and its background processes end with it.
     pub fn of_subagent(&self) -> Self {
         Self {
             shared: self.shared.clone(),
+            // Kept contents are valid forevery agent, but what was read is not.
             known: self.known.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
     }
 
-    /// What all sessions share.
+    /// Returns what all sessions share.
     pub fn shared(&self) -> &Arc<WorkspaceShared> {
         &self.shared
     }
 
-    /// The editor's open documents.
+    /// Returns the editor's open documents.
     pub fn overlay(&self) -> &Overlay {
         &self.shared.overlay
     }
 
-    /// What the model has seen of files.
+    /// Returns the record of what the model has seen of files.
     pub fn read_log(&self) -> &ReadLog {
         &self.reads
     }
 
-    /// Files whose content is kept.
+    /// Returns the files whose content is kept.
     pub fn known_files(&self) -> &watch::KnownFiles {
         &self.known
     }
 
-    /// Who else writes files.
+    /// Returns the record of writes by others.
     pub fn external_writes(&self) -> &watch::ExternalWrites {
         self.shared.overlay.external_writes()
     }
 
-    /// The background processes. They die with this.
+    /// Returns the background processes. They end with this view.
     pub fn background(&self) -> &Background {
         &self.background
     }
 
-    /// What a cancel does to a running command of the session (default: it is stopped).
+    /// Returns what a cancel does to a running command of the session (default: interrupts it).
     pub fn on_cancel(&self) -> OnCancel {
         *self.on_cancel.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces what a cancel does to a running command, also to those that run already.
+    /// Replaces what a cancel does to a command, for those that are running too.
     pub fn set_on_cancel(&self, policy: OnCancel) {
         *self.on_cancel.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
-    /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.
+    /// Returns the roots of a session in `cwd`: the workspace folders, or `cwd` itself if there are none.
     pub fn resolve_roots(&self, cwd: &Path) -> Arc<Roots> {
         let folders = self.shared.workspace_folders();
         if folders.is_empty() {
@@ -234,31 +239,39 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path as somebody wrote it. Reads link targets only, so it is quick.
+    /// Resolves a path as a person or a model wrote it. Reads only link targets, so it is quick.
+    ///
+    /// # Errors
+    /// The path cannot be resolved; see [`PathError`].
     pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
         resolve::resolve_path(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, given)
     }
 
-    /// What is special about the files that a command line names. Looks at names on the disk, so it blocks.
+    /// Returns what is special about the files that a command line names. Reads names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
         command_files::look_up(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, files)
     }
 
-    /// How the resolved path `real` is told to the model, so that it leads back.
+    /// Formats the resolved path `real` for the model, such that the result resolves to it again.
     pub fn format_for_model(&self, cwd: &Path, real: &Path) -> String {
+        // `for_model` needs a resolved cwd.
         let resolved = resolve::real_path(cwd);
         let cwd = resolved.as_deref().unwrap_or(cwd);
         resolve::for_model(&self.resolve_roots(cwd), cwd, real)
     }
 
-    /// A file's present text: the editor's where it is not saved, else the disk's. Blocks.
+    /// Loads a file's current text: the editor's if it is unsaved, else the disk's. Blocks.
+    ///
+    /// # Errors
+    /// The file has no text; see [`LoadError`].
     pub fn load_file(&self, path: &Path) -> Result<LoadedFile, LoadError> {
         load::load_file(&self.shared.overlay, path)
     }
 
-    /// Waits until nobody else writes the resolved `path`; held while it is read, changed and written.
+    /// Waits until no other call writes the resolved `path`. Hold the guard while reading, changing, and writing it.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
         let guard = self.shared.locks.lock(path).await;
+        // A command that runs meanwhile must not be charged with this write.
         self.external_writes().write(path);
         guard
     }
@@ -272,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_replaced_at_run_time() {
+    fn workspace_folders_can_be_replaced_at_run_time() {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for name in ["a", "b"] {
@@ -285,7 +298,7 @@ mod tests {
         let shared = WorkspaceShared::new(&[], None);
         let session = Workspace::new(shared.clone());
         let inside = |given: &str| session.resolve_path(&base.join("a"), given).unwrap().inside;
-        // No folders: the session's cwd is the root.
+        // Without folders, the session's cwd is the root.
         assert_eq!((inside("x"), inside("../b/x")), (true, false));
         shared.set_folders(&[folder("a"), folder("b")]);
         assert_eq!((inside("x"), inside("../b/x")), (true, true));

@@ -1,14 +1,14 @@
-//! The editor's open documents: what a person sees is what is read (R-TOOL-3). One for the whole server.
+//! Owns the editor's open documents: the agent reads what the person sees (R-TOOL-3). One for the whole server.
 //!
-//! Notifications only touch memory, in the order they come. Whether a document differs from the disk is
-//! found out by comparing, at [`Overlay::reconcile_with_disk`] (to be called off the async threads after open and save)
-//! and whenever somebody asks: an editor tells neither that it has reloaded a file nor that an undo led
-//! back to the saved text. Of a document found equal to the disk the text is dropped (R-SESS-6).
+//! Notifications only touch memory, in order of arrival. Whether a document differs from the disk is found by
+//! comparing. That happens in [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and
+//! at every lookup. An editor reports neither that it reloaded a file nor that an undo led back to the saved text. The
+//! text of a document that equals the disk is dropped (R-SESS-6).
 //!
-//! The server should ask for **full** document sync. With incremental sync the first change of a clean
-//! document needs the text before it, which is then read back from the disk; if the disk has changed
-//! meanwhile (a command ran a formatter, the editor reloaded the file), the text is unknown until it is
-//! saved, opened again or sent whole.
+//! The server should request **full** document sync. With incremental sync, the first change of a clean document needs
+//! the text before it, which is read back from the disk. If the disk has changed meanwhile, for example
+//! by a formatter, the text is unknown until it is saved, opened again, or sent in full.
+//! Must not know tools or the protocol's wire types.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,42 +24,38 @@ use crate::base::nofollow::{self, OpenError, RegularFile};
 use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
 use crate::base::uri;
 
-/// What the editor holds of a file.
+/// What the editor has of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Nothing that is not on the disk too.
+    /// Nothing that is not on the disk too; also for a file that is not open.
     Saved,
-    /// Text that is not saved.
     Unsaved(UnsavedDocument),
-    /// Changes that we could not follow; it may differ from the disk.
+    /// Changes that could not be followed; the buffer may differ from the disk.
     Unknown,
 }
 
 /// An open document with unsaved text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsavedDocument {
-    /// Its URI, as the client writes it.
+    /// As the client writes it.
     pub uri: String,
-    /// Its version.
     pub version: i32,
-    /// Its text.
     pub text: Arc<str>,
 }
 
-/// An open document, whose text is known.
+/// An open document whose text is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its URI, as the client writes it.
+    /// As the client writes it.
     pub uri: String,
     /// The version of `text`.
     pub version: i32,
-    /// Its text.
     pub text: Arc<str>,
-    /// Whether it holds what is not on the disk.
+    /// Whether it contains text that is not on the disk.
     pub unsaved: bool,
 }
 
-/// All open documents. Documents that are no local files are passed over.
+/// All open documents. Documents that are not local files are ignored.
 #[derive(Debug, Default)]
 pub struct Overlay {
     open: Mutex<OpenDocument>,
@@ -70,9 +66,9 @@ pub struct Overlay {
 struct OpenDocument {
     encoding: PositionEncoding,
     by_uri: HashMap<String, OverlayEntry>,
-    /// Several URIs may lead to one file.
+    /// Several URIs may lead to the same file.
     by_path: HashMap<PathBuf, Vec<String>>,
-    /// Texts that somebody waits for.
+    /// Texts that a caller waits for.
     expected: Vec<Expected>,
 }
 
@@ -92,24 +88,25 @@ struct OverlayEntry {
 
 #[derive(Debug)]
 enum DocumentBody {
-    /// Found equal to the disk; the text's hash, to know it again.
+    /// Equal to the disk when compared. The hash recognizes the text when it is read back.
     Clean(TextHash),
-    /// Not known to be equal.
+    /// Not known to equal the disk.
     Held(Arc<str>),
     Lost,
 }
 
 impl Overlay {
-    /// Sets what characters of positions count; before the first change.
+    /// Sets the unit in which positions count characters. Call it before the first change.
     pub fn set_encoding(&self, encoding: PositionEncoding) {
         self.lock().encoding = encoding;
     }
 
-    /// The editor opened a document.
+    /// Records that the editor opened a document.
     pub fn did_open(&self, uri: &str, version: i32, text: &str) {
         let Some(path) = uri::path_of(uri).ok().and_then(|path| real_path(&path).ok()) else {
             return;
         };
+        // A second open of the same URI must not leave a second entry.
         self.did_close(uri);
         let mut open = self.lock();
         open.notify_shown_text(uri, text);
@@ -119,7 +116,7 @@ impl Overlay {
             .insert(uri.to_owned(), OverlayEntry { path, version, body });
     }
 
-    /// The editor changed a document. See the module about incremental changes.
+    /// Records a change of a document. See the module about incremental changes.
     pub fn did_change(&self, uri: &str, version: i32, changes: &[ContentChange]) {
         let mut open = self.lock();
         let encoding = open.encoding;
@@ -127,7 +124,7 @@ impl Overlay {
             return;
         };
         entry.version = version;
-        // What comes before the last whole text does not matter.
+        // Whatever precedes the last full text does not matter.
         let whole = changes.iter().rposition(|change| change.range.is_none());
         let (base, changes) = match whole {
             Some(at) => (Some(changes[at].text.clone()), &changes[at + 1..]),
@@ -146,11 +143,14 @@ impl Overlay {
         }
     }
 
-    /// Tells when the editor next shows `text` in the document, line ends and the last one's presence not regarded.
-    /// To be asked before the editor is: a person may type on at once.
+    /// Returns a receiver that fires when the editor next shows `text` in the document.
+    ///
+    /// Line ends and a final line end are ignored. Call it before asking the editor to edit: a person may type on right
+    /// away.
     pub fn expect_text(&self, uri: &str, text: &str) -> oneshot::Receiver<()> {
         let (shown, receiver) = oneshot::channel();
         let mut open = self.lock();
+        // Callers that gave up are removed here, so that the list cannot grow.
         open.expected.retain(|expected| !expected.shown.is_closed());
         open.expected.push(Expected {
             uri: uri.to_owned(),
@@ -160,23 +160,24 @@ impl Overlay {
         receiver
     }
 
-    /// Who else writes files: documents that are saved are told there.
+    /// Returns the record of writes by others, which also learns of saved documents.
     pub fn external_writes(&self) -> &ExternalWrites {
         &self.others
     }
 
-    /// What characters of positions count.
+    /// Returns the unit in which positions count characters.
     pub fn position_encoding(&self) -> PositionEncoding {
         self.lock().encoding
     }
 
-    /// The editor saved a document; `text` where the client sends it along.
+    /// Records that the editor saved a document; `text` is given if the client sends it.
     pub fn did_save(&self, uri: &str, text: Option<&str>) {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
+            // A command that runs meanwhile must not be charged with the person's save.
             self.others.write(&entry.path);
             match text {
                 Some(text) => entry.body = DocumentBody::Held(text.into()),
-                // What was saved is on the disk now, whatever it is.
+                // Whatever was saved is on the disk now.
                 None if matches!(entry.body, DocumentBody::Lost) => {
                     if let Some(text) = on_disk(&entry.path) {
                         entry.body = DocumentBody::Held(text.into());
@@ -187,7 +188,7 @@ impl Overlay {
         }
     }
 
-    /// The editor closed a document; what was not saved is gone.
+    /// Records that the editor closed a document; unsaved text is gone.
     pub fn did_close(&self, uri: &str) {
         let mut open = self.lock();
         let Some(entry) = open.by_uri.remove(uri) else {
@@ -201,8 +202,9 @@ impl Overlay {
         }
     }
 
-    /// Compares a document with the disk and forgets its text if they are equal. Blocks.
+    /// Compares a document with the disk and drops its text if they are equal. Blocks.
     pub fn reconcile_with_disk(&self, uri: &str) {
+        // The lock is not held while the disk is read: notifications must not wait for it.
         let held = self.lock().find_held_document(uri);
         if let Some((path, document)) = held
             && compare_with_disk(&path, &document.text) == Compared::Same
@@ -211,8 +213,9 @@ impl Overlay {
         }
     }
 
-    /// What the editor holds of the resolved `path`. Blocks: it compares with the disk.
+    /// Returns what the editor has of the resolved `path`. Blocks: it compares with the disk.
     pub fn lookup_buffer(&self, path: &Path) -> Buffer {
+        // Collect under the lock and compare without it, since comparing reads the disk.
         let (held, lost) = {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
@@ -233,13 +236,14 @@ impl Overlay {
         if lost { Buffer::Unknown } else { Buffer::Saved }
     }
 
-    /// Whether the editor holds anything of `path` that is not on the disk. Blocks.
+    /// Returns whether the editor has anything of `path` that is not on the disk. Blocks.
     pub fn is_dirty(&self, path: &Path) -> bool {
         self.lookup_buffer(path) != Buffer::Saved
     }
 
-    /// The document that is open for the resolved `path`, the one with unsaved text if several are; none when none is
-    /// open, or its text is not known: the disk has changed below one that was clean, say. Blocks.
+    /// Returns the document that is open for the resolved `path`; with several, the one with unsaved text. Blocks.
+    ///
+    /// `None` if none is open, or if its text is unknown, for example because the disk changed below a clean document.
     pub fn find_open_document(&self, path: &Path) -> Option<Opened> {
         let uris = self.lock().by_path.get(path).cloned().unwrap_or_default();
         let mut found = uris.iter().filter_map(|uri| self.opened_as(uri, path));
@@ -271,7 +275,7 @@ impl Overlay {
                 (text.into(), false)
             }
         };
-        // The disk took its time.
+        // The document may have changed while the disk was read.
         let still = self.lock().by_uri.get(uri).map(|entry| entry.version) == Some(version);
         still.then(|| Opened {
             uri: uri.to_owned(),
@@ -281,7 +285,7 @@ impl Overlay {
         })
     }
 
-    /// How many texts are kept, and their bytes.
+    /// Returns how many texts are kept, and their total size in bytes.
     pub fn measure_held_texts(&self) -> (usize, usize) {
         let open = self.lock();
         open.by_uri
@@ -294,7 +298,7 @@ impl Overlay {
 
     fn mark_clean(&self, compared: &UnsavedDocument) {
         let mut open = self.lock();
-        // Only what was compared: a change may have come meanwhile.
+        // Only the text that was compared: a change may have come meanwhile.
         if let Some(entry) = open.by_uri.get_mut(&compared.uri)
             && matches!(&entry.body, DocumentBody::Held(text) if Arc::ptr_eq(text, &compared.text))
         {
@@ -308,7 +312,7 @@ impl Overlay {
 }
 
 impl OpenDocument {
-    /// The editor shows a text: who waits for it is told.
+    /// Notifies those who wait for the text that the editor now shows.
     fn notify_shown_text(&mut self, uri: &str, text: &str) {
         if !self.expected.iter().any(|expected| expected.uri == uri) {
             return;
@@ -316,6 +320,7 @@ impl OpenDocument {
         let shown = hash_ignoring_final_newline(text);
         for expected in std::mem::take(&mut self.expected) {
             if expected.uri == uri && expected.text == shown {
+                // The waiter may have given up.
                 let _ = expected.shown.send(());
             } else if !expected.shown.is_closed() {
                 self.expected.push(expected);
@@ -338,10 +343,11 @@ impl OpenDocument {
 }
 
 impl OverlayEntry {
-    /// The text that the next change applies to.
+    /// Returns the text that the next change applies to.
     fn read_base_text(&self) -> Option<String> {
         match &self.body {
             DocumentBody::Held(text) => Some(text.to_string()),
+            // The disk counts only while it still has the text that the editor had.
             DocumentBody::Clean(hash) => {
                 on_disk(&self.path).filter(|text| TextHash::from_text(text) == *hash)
             }
@@ -350,7 +356,7 @@ impl OverlayEntry {
     }
 }
 
-/// Longer files are not compared with documents, in bytes.
+/// Largest file that is compared with a document, in bytes.
 const MAX_DOCUMENT: u64 = 4 * MAX_TEXT as u64;
 
 fn on_disk(path: &Path) -> Option<String> {
@@ -358,7 +364,7 @@ fn on_disk(path: &Path) -> Option<String> {
     Some(TextFile::from_bytes(bytes).ok()?.text)
 }
 
-/// A text's fingerprint without its last line end, which editors keep apart from the text.
+/// Hashes a text without its last line end, which editors store apart from the text.
 fn hash_ignoring_final_newline(text: &str) -> TextHash {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -368,19 +374,19 @@ fn hash_ignoring_final_newline(text: &str) -> TextHash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compared {
     Same,
-    /// No file is there, and nothing was written yet.
+    /// The file does not exist, and the document is blank.
     BlankAndNew,
     Different,
 }
 
-/// Line ends do not count: editors show a file of mixed ones as if it had one kind.
+/// Ignores line ends: editors show a file with mixed ones as if it had one kind.
 fn compare_with_disk(path: &Path, text: &str) -> Compared {
     let mut file = match RegularFile::open(path) {
         Ok(file) => file,
         Err(OpenError::Missing) if text.trim().is_empty() => return Compared::BlankAndNew,
         Err(_) => return Compared::Different,
     };
-    // No encoding of ours makes more than four bytes of one; spares reading what cannot be equal.
+    // No supported encoding turns one byte into more than four; this avoids reading a file that cannot be equal.
     let same = file
         .read(4 * text.len() as u64 + 16)
         .ok()
@@ -468,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_or_a_reload_is_clean_again() {
+    fn an_undo_or_a_reload_makes_a_document_clean_again() {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
         p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
@@ -490,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_and_marks_do_not_make_it_dirty() {
+    fn line_ends_and_byte_order_marks_do_not_make_a_document_dirty() {
         let p = create_test_document("\u{feff}a\r\nb\nc");
         p.overlay.did_open(&p.uri, 1, "a\nb\nc");
         assert_eq!(p.text(), None);
@@ -507,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_could_not_be_followed_is_unknown_until_it_is_told() {
+    fn a_text_that_could_not_be_followed_is_unknown_until_sent_again() {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
         p.overlay.reconcile_with_disk(&p.uri);
@@ -526,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_forgets_and_links_lead_to_the_same() {
+    fn closing_forgets_a_document_and_links_lead_to_the_same_file() {
         let p = create_test_document("one\n");
         let link = p.path.with_file_name("link");
         std::os::unix::fs::symlink(&p.path, &link).unwrap();
@@ -543,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_yet_is_unsaved() {
+    fn a_new_file_with_text_is_unsaved() {
         let p = create_test_document("");
         fs::remove_file(&p.path).unwrap();
         p.overlay.did_open(&p.uri, 0, "\n");
@@ -554,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_document_is_told_with_the_version_of_its_text() {
+    fn an_open_document_carries_the_version_of_its_text() {
         let p = create_test_document("one\r\n");
         assert_eq!(p.overlay.find_open_document(&p.path), None);
         p.overlay.did_open(&p.uri, 0, "one\r\n");
@@ -568,7 +574,7 @@ mod tests {
                 (0, false, "one\r\n")
             );
         }
-        // A command changed the file, and the editor has not read it again: what it shows is not known.
+        // A command changed the file, and the editor has not reloaded it: what it shows is unknown.
         fs::write(&p.path, "other\n").unwrap();
         assert_eq!(p.overlay.find_open_document(&p.path), None);
         p.overlay.did_change(&p.uri, 1, &make_full_change("other\n"));
@@ -576,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_text_is_told_once_it_was_shown() {
+    fn a_waiter_is_notified_once_its_text_was_shown() {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
         let mut shown = p.overlay.expect_text(&p.uri, "two\r\n");

@@ -1,8 +1,7 @@
-//! What the model has seen of files (R-TOOL-3): the hash of each file's text when it last read or wrote
-//! it. One log per session and sub-agent; it dies with them, after which all files count as unread.
+//! Records what the model has seen of files (R-TOOL-3): the hash of each file's text when it last read or wrote it.
 //!
-//! Hashes alone decide. Time stamps do not: every edit reads the file anyway, and a stamp misses a change
-//! within its resolution.
+//! One log per session and sub-agent. It is not stored, so after them all files count as unread. Only hashes decide,
+//! not time stamps: every edit reads the file anyway, and a stamp misses a change within its resolution.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,28 +10,28 @@ use std::sync::{Mutex, PoisonError};
 
 use super::text_file::unix_lines;
 
-/// A fingerprint of a text, line ends not regarded (an editor may tell others than the file has); equal
-/// only by chance (1 in 2^64) for different ones.
+/// A 64-bit hash of a text that ignores line ends, since an editor may report others than the file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextHash(u64);
 
 impl TextHash {
-    /// The fingerprint of `text`.
+    /// Computes the hash of `text`.
     pub(super) fn from_text(text: &str) -> Self {
+        // The hash is never stored, so it may differ between runs.
         let mut hasher = DefaultHasher::new();
         unix_lines(text).hash(&mut hasher);
         Self(hasher.finish())
     }
 }
 
-/// How a file's text relates to what the model knows.
+/// How a file's text compares with what the model knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeenVersion {
-    /// The model has never read it.
+    /// The model has never read the file.
     Never,
-    /// It is as the model last saw it.
+    /// The text is as the model last saw it.
     Same,
-    /// It is not what the model saw.
+    /// The text is not what the model saw.
     Changed,
 }
 
@@ -43,12 +42,12 @@ pub struct ReadLog {
 }
 
 impl ReadLog {
-    /// The model now knows `text` as the text of `path`: it read it, or it wrote it.
+    /// Records that the model knows `text` as the text of `path`: it read or wrote it.
     pub fn record_text(&self, path: &Path, text: &str) {
         self.lock().insert(path.to_owned(), TextHash::from_text(text));
     }
 
-    /// Compares the present `text` of `path` with what the model knows.
+    /// Compares the current `text` of `path` with what the model knows.
     pub fn compare_text(&self, path: &Path, text: &str) -> SeenVersion {
         match self.lock().get(path) {
             None => SeenVersion::Never,
@@ -57,7 +56,7 @@ impl ReadLog {
         }
     }
 
-    /// All files that the model has seen.
+    /// Lists all files that the model has seen.
     pub fn list_paths(&self) -> Vec<PathBuf> {
         self.lock().keys().cloned().collect()
     }
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_what_was_seen() {
+    fn compares_a_text_with_what_was_seen() {
         let log = ReadLog::default();
         let path = Path::new("/a");
         assert_eq!(log.compare_text(path, "x"), SeenVersion::Never);

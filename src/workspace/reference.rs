@@ -1,6 +1,8 @@
-//! Where a path leads that a person points at in a prompt. The person means the file that the path names: a path outside
-//! the workspace is theirs to name, but a link inside a workspace folder or repository, which somebody else may have
-//! written, must not lead to another file than the one they see.
+//! Resolves a path that a person points at in a prompt.
+//!
+//! The person means the file that the path names, so a path outside the workspace is theirs to name. A link inside a
+//! workspace folder or repository may have another author. It must not lead to another file than the one they see.
+//! Must not read contents.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,10 +11,10 @@ use super::roots::Roots;
 use crate::base::nofollow;
 use crate::base::secret_path::is_secret_like;
 
-/// Why a file that a person points at is not sent.
+/// The reason why a file that a person points at is not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
-    /// The path leads nowhere.
+    /// The path cannot be resolved.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A link leads out of the workspace.
@@ -20,35 +22,37 @@ pub enum ReferenceError {
         "`{path}` was not sent: the link `{link}` leads out of the workspace, to `{target}`; point at that file itself"
     )]
     Outside {
-        /// What was pointed at.
+        /// As the person wrote it.
         path: PathBuf,
-        /// The link on its way.
+        /// The link on the way.
         link: PathBuf,
-        /// Where that leads.
+        /// Where the link leads.
         target: PathBuf,
     },
-    /// A link leads to secrets.
+    /// A link leads to a file that usually holds secrets.
     #[error(
         "`{path}` was not sent: it is a link to `{target}`, which usually holds secrets; point at that file itself"
     )]
     Secret {
-        /// What was pointed at.
+        /// As the person wrote it.
         path: PathBuf,
-        /// The file.
+        /// Where the link leads.
         target: PathBuf,
     },
 }
 
-/// The resolved path of the absolute `path` that a person points at. Blocks for a moment.
+/// Resolves the absolute `path` that a person points at. Blocks briefly.
 ///
 /// # Errors
-/// It leads nowhere, or a link inside a workspace folder or repository leads to what the person did not point at.
+/// The path cannot be resolved, or a link inside a workspace folder or repository leads to something else.
 pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, ReferenceError> {
     let mut real = PathBuf::new();
     let mut passes_clone = false;
+    // Part by part, so that a link on the way is found even if the path leaves the folder again.
     for part in path.components() {
         let Component::Normal(name) = part else {
             match part {
+                // `real` is resolved, so this is the parent that the kernel would use.
                 Component::ParentDir => _ = real.pop(),
                 part => real.push(part),
             }
@@ -64,6 +68,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
             return Err(ReferenceError::Outside { path, link, target });
         }
     }
+    // A secret file that the person names as such is their own choice.
     let is_other = real.file_name() != path.file_name() || !is_secret_like(path);
     if passes_clone && is_secret_like(&real) && is_other {
         let (path, target) = (path.to_owned(), real);
@@ -72,7 +77,7 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
     Ok(real)
 }
 
-/// The workspace folder around the resolved `folder`, else the repository.
+/// Returns the workspace folder that contains the resolved `folder`, else the repository.
 fn clone_around<'a>(roots: &'a Roots, folder: &'a Path) -> Option<&'a Path> {
     let has_git = |folder: &&Path| nofollow::kind(&folder.join(".git")).is_some();
     let root = roots.find_containing(folder).map(super::Root::path);
@@ -88,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_inside_a_clone_lead_to_what_the_person_sees_or_nowhere() {
+    fn links_inside_a_clone_lead_to_what_the_person_sees_or_fail() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for folder in ["work/docs", "work/.ssh", "home/real", "repo/.git", "other"] {

@@ -1,6 +1,7 @@
-//! From a path as somebody wrote it to the place that it really means, and whether that lies inside the
-//! workspace folders (I12). Every link on the way is followed before anything is decided; what does not
-//! exist yet is judged by its nearest existing ancestor. Reads link targets, never contents.
+//! Resolves a path as someone wrote it, and decides whether the result is inside the workspace folders (I12).
+//!
+//! Every link on the way is followed before anything is decided. A path that does not exist yet is judged by its
+//! nearest existing ancestor. Reads link targets; must not read contents or decide whether access is allowed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,62 +12,56 @@ use super::roots::Roots;
 use crate::base::secret_path::is_secret_like;
 use crate::base::uri;
 
-/// Longest path that is looked at, in bytes.
+/// Longest path accepted, in bytes.
 pub const MAX_PATH: usize = 4096;
-/// As many links as Linux follows.
+/// Most links followed in one path, as on Linux.
 const MAX_LINKS: usize = 40;
 
 /// A path with its links resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// Where it really is. The file need not exist.
+    /// The real path. The file need not exist.
     pub absolute: PathBuf,
-    /// For people and rules: relative to its root, `rootName/path` in another root than the session's,
-    /// absolute outside.
+    /// For people and rules: relative to the session's root, `rootName/path` in another root, absolute outside.
     pub display: String,
-    /// Whether it lies in a workspace folder.
+    /// Whether it is in a workspace folder.
     pub inside: bool,
-    /// Whether it, or the name that it was asked by, usually holds secrets.
+    /// Whether the file, or the name it was requested by, usually holds secrets.
     pub secret: bool,
 }
 
-/// Why a path means nothing.
+/// The reason why a path cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// No text at all.
     #[error("the path is empty")]
     Empty,
-    /// No file system takes it.
     #[error("the path contains a NUL character")]
     Nul,
-    /// Longer than [`MAX_PATH`], or than the file system takes.
+    /// Longer than [`MAX_PATH`] or than the file system accepts.
     #[error("the path is too long ({0} bytes)")]
     TooLong(usize),
-    /// `~` where no home folder is known, or another user's.
+    /// `~` is used but the home folder is unknown.
     #[error("`{0}`: only ~ and ~/… are supported, and only if the home folder is known")]
     NoHome(String),
-    /// A URI that names no local file.
+    /// A URI that does not name a local file.
     #[error(transparent)]
     Uri(#[from] uri::UriError),
-    /// A file where a folder should be.
+    /// A file where a folder is needed.
     #[error("`{0}` is a file, not a folder")]
     NotAFolder(PathBuf),
-    /// Links that lead round in a circle.
+    /// More links than allowed, for example in a cycle.
     #[error("`{0}`: too many symbolic links")]
     TooManyLinks(PathBuf),
-    /// The disk said no.
     #[error("cannot access `{path}`: {source}")]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Resolves `given`, which may be absolute, relative to `cwd`, `rootName/…`, `~/…` or a file URI.
+/// Resolves `given`, which may be absolute, relative to `cwd`, `rootName/…`, `~/…`, or a file URI.
 ///
-/// A relative path whose first part does not exist in `cwd` but is a root's name means that root.
+/// If the first part of a relative path does not exist in `cwd` but is the name of a root, it means that root.
+///
+/// # Errors
+/// The path is empty, malformed, or too long; a part of it is not a folder; or the disk denies access.
 pub fn resolve_path(
     roots: &Roots,
     home: Option<&Path>,
@@ -79,12 +74,13 @@ pub fn resolve_path(
     Ok(Resolved {
         display: display_path(roots, &cwd, &absolute),
         inside: roots.find_containing(&absolute).is_some(),
+        // Either name may reveal a secret: `notes` may link to `.env`, and `key.pem` to an ordinary file.
         secret: is_secret_like(&asked) || is_secret_like(&absolute),
         absolute,
     })
 }
 
-/// How a resolved path is told to people and matched by rules. See [`Resolved::display`].
+/// Formats a resolved path for people and rules. See [`Resolved::display`].
 pub fn display_path(roots: &Roots, cwd: &Path, real: &Path) -> String {
     let home = roots.find_display_root(cwd).map(|root| root.path());
     if let Some(relative) = home.and_then(|home| to_relative_path(home, real)) {
@@ -93,8 +89,9 @@ pub fn display_path(roots: &Roots, cwd: &Path, real: &Path) -> String {
     in_other_root(roots, home.unwrap_or(cwd), real)
 }
 
-/// How a resolved path is told to the model: the shortest form that [`resolve_path`] with the same resolved
-/// `cwd` leads back to it.
+/// Formats a resolved path for the model: the shortest form that [`resolve_path`] resolves to it with the same `cwd`.
+///
+/// `cwd` must be resolved.
 pub fn for_model(roots: &Roots, cwd: &Path, real: &Path) -> String {
     if let Some(relative) = to_relative_path(cwd, real) {
         return relative;
@@ -108,8 +105,12 @@ pub fn for_model(roots: &Roots, cwd: &Path, real: &Path) -> String {
     in_other_root(roots, cwd, real)
 }
 
-/// Resolves every link of an absolute path, `..` after the link before it, as the kernel does. What does
-/// not exist is taken as written.
+/// Resolves every link of an absolute path, and each `..` after the link before it, as the kernel does.
+///
+/// Parts that do not exist are kept as written.
+///
+/// # Errors
+/// A part is a file where a folder is needed, there are too many links, or the disk denies access.
 pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
     let mut pending = VecDeque::new();
     prepend_components(&mut pending, path);
@@ -130,6 +131,7 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
                             return Err(PathError::TooManyLinks(path.to_owned()));
                         }
                         let target = real.read_link().map_err(|source| to_path_error(&real, source))?;
+                        // The target is relative to the folder of the link, and may contain links itself.
                         real.pop();
                         prepend_components(&mut pending, &target);
                     }
@@ -137,6 +139,7 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
                         return Err(PathError::NotAFolder(real));
                     }
                     Ok(_) => {}
+                    // What does not exist cannot be a link.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(source) => return Err(to_path_error(&real, source)),
                 }
@@ -193,7 +196,7 @@ fn locate_given_path(
         return Ok(uri::path_of(given)?);
     }
     if let Some(rest) = given.strip_prefix('~') {
-        // A file may well be named `~x`; only a name that exists nowhere else is a user's.
+        // A file may be named `~x`, so only `~` and `~/…` mean the home folder.
         if rest.is_empty() || rest.starts_with('/') {
             let home = home.ok_or_else(|| PathError::NoHome(given.to_owned()))?;
             return Ok(home.join(rest.trim_start_matches('/')));
@@ -203,6 +206,7 @@ fn locate_given_path(
     if path.is_relative()
         && let Some(Component::Normal(first)) = path.components().next()
         && let Some(root) = first.to_str().and_then(|name| roots.find_by_name(name))
+        // A file or folder in `cwd` wins over a root of the same name.
         && !path_exists(&cwd.join(first))
     {
         return Ok(root.path().join(path.components().skip(1).collect::<PathBuf>()));
@@ -223,7 +227,7 @@ fn to_relative_path(base: &Path, real: &Path) -> Option<String> {
     })
 }
 
-/// `rootName/path`, unless `beside` holds something of that name: then it would be read as that.
+/// Formats as `rootName/path`, unless `beside` contains an entry of that name, which would be resolved instead.
 fn in_other_root(roots: &Roots, beside: &Path, real: &Path) -> String {
     roots
         .find_containing(real)
@@ -255,7 +259,7 @@ mod tests {
         roots: Roots,
     }
 
-    /// `base/one` (the session's root), `base/two`, and `base/out` outside both.
+    /// Creates `base/one` (the session's root), `base/two`, and `base/out` outside both.
     fn create_test_folders() -> ResolvedPlace {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_where_the_kernel_leads() {
+    fn paths_resolve_as_in_the_kernel() {
         let place = create_test_folders();
         for (given, real, display, inside) in [
             ("src/a.rs", "one/src/a.rs", "src/a.rs", true),
@@ -330,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_paths_are_refused() {
+    fn malformed_paths_are_rejected() {
         let place = create_test_folders();
         let error = |given: &str| place.resolve_given(given).unwrap_err().to_string();
         assert_eq!(error(""), "the path is empty");
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_by_either_name() {
+    fn secrets_are_recognized_by_either_name() {
         let place = create_test_folders();
         fs::write(place.base.join("one/.env"), "").unwrap();
         symlink(".env", place.base.join("one/notes")).unwrap();
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_not_used_for_a_root() {
+    fn an_existing_name_wins_over_a_root_of_that_name() {
         let place = create_test_folders();
         fs::create_dir(place.base.join("one/two")).unwrap();
         let other = place.base.join("two/lib");
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_is_told_leads_back() {
+    fn paths_formatted_for_the_model_resolve_back() {
         let place = create_test_folders();
         for cwd in ["one", "one/src", "two", "out"] {
             let cwd = place.base.join(cwd);
@@ -402,9 +406,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-        /// I12: what is said to be inside is inside for the kernel too, whatever links there are.
+        /// I12: what counts as inside is inside for the kernel too, whatever links there are.
         #[test]
-        fn inside_is_inside(targets in prop::array::uniform2(generate_paths()), given in prop::collection::vec(generate_paths(), 24)) {
+        fn inside_is_inside_for_the_kernel_too(targets in prop::array::uniform2(generate_paths()), given in prop::collection::vec(generate_paths(), 24)) {
             let place = create_test_folders();
             for (link, target) in ["one/s1", "one/src/s2"].into_iter().zip(&targets) {
                 symlink(target, place.base.join(link)).unwrap();

@@ -1,5 +1,7 @@
-//! Workspace folders: their names and where they really are. Replaceable at run time as a whole; a value
-//! here never changes, so that one resolution sees one set.
+//! Workspace folders: their names and real paths.
+//!
+//! A [`Roots`] never changes; the whole value is replaced at run time, so that one resolution sees one set. Must not
+//! know sessions.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +10,13 @@ use super::resolve::real_path;
 /// A workspace folder as the client names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Its name for people.
+    /// For people.
     pub name: String,
-    /// Its absolute path, links and all.
+    /// Absolute; may contain links.
     pub path: PathBuf,
 }
 
-/// A workspace folder.
+/// A workspace folder with a unique name and a resolved path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     name: String,
@@ -28,24 +30,26 @@ pub struct Roots {
 }
 
 impl Root {
-    /// Its name, unique among the roots and free of separators: the first part of `rootName/path`.
+    /// Returns the name, unique among the roots and free of separators: the first part of `rootName/path`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it really is: absolute, links resolved.
+    /// Returns the real path: absolute, with links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Roots {
-    /// Resolves the folders' links (a few `lstat`s each) and tells equal names apart (`name-2`, …).
-    /// A folder that cannot be resolved stands under its path as given.
+    /// Resolves the folders' links (a few `lstat` calls each) and makes equal names unique (`name-2`, …).
+    ///
+    /// A folder that cannot be resolved keeps its path as given.
     pub fn new(folders: &[Folder]) -> Self {
         let mut list: Vec<Root> = Vec::with_capacity(folders.len());
         for folder in folders {
             let path = real_path(&folder.path).unwrap_or_else(|_| folder.path.clone());
+            // The same folder under two names is one root.
             if list.iter().any(|root| root.path == path) {
                 continue;
             }
@@ -62,7 +66,7 @@ impl Roots {
         Self { list }
     }
 
-    /// The single root of a session without workspace folders.
+    /// Returns the single root of a session without workspace folders.
     pub fn of_cwd(cwd: &Path) -> Self {
         Self::new(&[Folder {
             name: String::new(),
@@ -70,17 +74,17 @@ impl Roots {
         }])
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no workspace folders.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All, in the client's order.
+    /// Iterates over all roots, in the client's order.
     pub fn iter(&self) -> impl Iterator<Item = &Root> {
         self.list.iter()
     }
 
-    /// The innermost root that holds the resolved path `real`.
+    /// Returns the innermost root that contains the resolved path `real`.
     pub fn find_containing(&self, real: &Path) -> Option<&Root> {
         self.list
             .iter()
@@ -88,13 +92,13 @@ impl Roots {
             .max_by_key(|root| root.path.components().count())
     }
 
-    /// The root of that name.
+    /// Returns the root of that name.
     pub fn find_by_name(&self, name: &str) -> Option<&Root> {
         self.list.iter().find(|root| root.name == name)
     }
 
-    /// The root that paths are told relative to, for a session whose resolved cwd is `cwd`: the one
-    /// that holds it, else the first.
+    /// Returns the root that paths are displayed relative to, for a session with the resolved `cwd`: the one that
+    /// contains it, else the first.
     pub fn find_display_root(&self, cwd: &Path) -> Option<&Root> {
         self.find_containing(cwd).or_else(|| self.list.first())
     }
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_are_told_apart_and_equal_folders_are_one() {
+    fn equal_names_become_unique_and_equal_folders_are_merged() {
         let roots = Roots::new(&[
             folder("app", "/nowhere/a/app"),
             folder("app", "/nowhere/b/app"),
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_root_holds_a_path() {
+    fn the_innermost_root_contains_a_path() {
         let roots = Roots::new(&[folder("out", "/nowhere/o"), folder("in", "/nowhere/o/i")]);
         let name = |path: &str| roots.find_containing(Path::new(path)).map(Root::name);
         assert_eq!(name("/nowhere/o/i/x"), Some("in"));

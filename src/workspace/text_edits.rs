@@ -1,5 +1,7 @@
-//! What has to change in a text, as an editor is told it (R-TOOL-3): small replacements where the texts differ,
-//! not the whole text, so that cursors and marks stay where they are. Pure.
+//! Computes the edits that an editor makes to change a text (R-TOOL-3). Pure.
+//!
+//! The edits are small replacements where the texts differ, not the whole text, so that cursors and marks stay in
+//! place. Must not know documents or the protocol.
 
 use std::time::Duration;
 
@@ -9,21 +11,21 @@ use super::edit::common_ends;
 use super::text_file::{mostly_crlf, unix_lines};
 use crate::base::position::{Position, PositionEncoding, Range};
 
-/// After this long the edits are no longer the smallest ones.
+/// Time limit; after it, the edits are correct but not the smallest.
 const TIME: Duration = Duration::from_millis(300);
 
-/// One replacement. Several of a document do not overlap, and all count in the text before the first.
+/// One replacement. The edits of a document do not overlap, and all positions refer to the text before the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextEdit {
-    /// What is replaced.
     pub range: Range,
-    /// By what; with the line ends that the text mostly has.
+    /// With the line ends that the text mostly has.
     pub text: String,
 }
 
-/// The replacements that make `after` of `before`, line ends not regarded, from the first to the last. None where
-/// the two sides may count lines differently: one has a `\r` that ends no `\r\n`, which the protocol takes for a line
-/// end and many editors do not.
+/// Computes the replacements that turn `before` into `after`, in order; line ends are ignored.
+///
+/// `None` if the two sides may count lines differently: a text has a `\r` outside of `\r\n`. The protocol counts it as
+/// a line end, and many editors do not.
 pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding) -> Option<Vec<TextEdit>> {
     let (old, new) = (unix_lines(before), unix_lines(after));
     if old.contains('\r') || new.contains('\r') {
@@ -37,7 +39,7 @@ pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding)
     let mut hunks: Vec<(std::ops::Range<usize>, std::ops::Range<usize>)> = Vec::new();
     for op in compared.ops().iter().filter(|op| op.tag() != DiffTag::Equal) {
         match hunks.last_mut() {
-            // A deletion and an insertion at one place are one replacement.
+            // A deletion and an insertion at the same place are one replacement.
             Some((gone, come)) if gone.end == op.old_range().start && come.end == op.new_range().start => {
                 gone.end = op.old_range().end;
                 come.end = op.new_range().end;
@@ -52,7 +54,7 @@ pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding)
         let (mut first, mut passed) = (first, &gone[..head]);
         let mut taken = &gone[..gone.len() - tail];
         let mut fresh = come[head..come.len() - tail].to_owned();
-        // Behind the last line end is a line for the protocol, and none for many editors.
+        // For the protocol there is a line after the last line end; for many editors there is not.
         if first > 0 && first == old_lines.len() && fresh.ends_with('\n') {
             fresh.pop();
             first -= 1;
@@ -71,7 +73,7 @@ pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding)
     Some(edits.collect())
 }
 
-/// Where one is after `passed`, which begins with line `first`.
+/// Returns the position after `passed`, which begins with line `first`.
 fn compute_position(first: usize, passed: &str, encoding: PositionEncoding) -> Position {
     let lines = memchr::memchr_iter(b'\n', passed.as_bytes()).count();
     let line = passed.rsplit('\n').next().unwrap_or_default();
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_small_and_each_at_its_place() {
+    fn edits_are_small_and_in_place() {
         let edits = compute_text_edits(
             "ä one\ntwo\nthree\nfour\n",
             "ä ONE\ntwo\nthree\n4our\nfive\n",
@@ -149,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_make_the_one_of_the_other(
+        fn edits_turn_one_text_into_the_other(
             before in "([aü😀]{0,3}\r?\n?){0,6}",
             after in "([aü😀]{0,3}\n?){0,6}",
             utf8 in any::<bool>(),
@@ -160,7 +162,7 @@ mod tests {
                 return Ok(());
             };
             let mut text = before.clone();
-            // From the last to the first, as they all count in the text before.
+            // Last to first, since all positions refer to the text before.
             for edit in edits.into_iter().rev() {
                 let change = ContentChange { range: Some(edit.range), text: edit.text };
                 apply_changes(&mut text, &[change], encoding);

@@ -1,53 +1,54 @@
-//! Bytes of a file to text and back, losing nothing: byte order mark, UTF-16, line endings and the final
-//! line feed come out as they went in. What is neither UTF-8 nor marked UTF-16 is not guessed at.
+//! Converts a file's bytes to text and back without loss: byte order mark, UTF-16, line ends, and final line feed stay.
+//!
+//! Never guesses an encoding: bytes that are neither UTF-8 nor marked UTF-16 are rejected. Must not touch the disk.
 
-/// Longer texts are not edited, in bytes.
+/// Largest text that is edited, in bytes.
 pub const MAX_TEXT: usize = 32 << 20;
 
-/// How a file's text is written as bytes.
+/// The encoding of a text file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8, as nearly all is.
     #[default]
     Utf8,
-    /// UTF-8 with a byte order mark.
     Utf8Bom,
-    /// UTF-16, little end first, with its mark.
+    /// UTF-16, little-endian, with a byte order mark.
     Utf16Le,
-    /// UTF-16, big end first, with its mark.
+    /// UTF-16, big-endian, with a byte order mark.
     Utf16Be,
 }
 
-/// Why bytes are no text that could be written back unharmed.
+/// The reason why bytes are not a text that could be written back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
-    /// A NUL byte.
+    /// The bytes contain a NUL.
     #[error("it is a binary file")]
     Binary,
     /// Another code page.
     #[error("it is not UTF-8 (line {line}); editing it would damage the rest")]
     NotUtf8 {
-        /// The first line with a wrong byte, from 1.
+        /// The first line with an invalid byte, from 1.
         line: usize,
     },
-    /// A mark of UTF-16 before something else.
+    /// A UTF-16 mark followed by invalid UTF-16.
     #[error("it is marked as UTF-16 but is invalid; editing it would damage the rest")]
     NotUtf16,
 }
 
-/// A file's text.
+/// A file's text and its encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextFile {
-    /// The text, without a byte order mark, line endings as in the file.
+    /// Without a byte order mark, with the line ends of the file.
     pub text: String,
-    /// How it is written.
     pub encoding: Encoding,
 }
 
 const BOM: &str = "\u{feff}";
 
 impl TextFile {
-    /// Reads bytes as text.
+    /// Decodes bytes as text.
+    ///
+    /// # Errors
+    /// The bytes contain a NUL or are not valid in their encoding.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, NotText> {
         let (text, encoding) = match bytes.as_slice() {
             // FF FE 00 00 would be UTF-32.
@@ -55,6 +56,7 @@ impl TextFile {
                 (decode_utf16(rest, u16::from_le_bytes)?, Encoding::Utf16Le)
             }
             [0xfe, 0xff, rest @ ..] => (decode_utf16(rest, u16::from_be_bytes)?, Encoding::Utf16Be),
+            // After the marks of UTF-16, whose text contains NULs too.
             bytes if is_binary(bytes) => return Err(NotText::Binary),
             [0xef, 0xbb, 0xbf, rest @ ..] => (decode_utf8(rest.to_vec())?, Encoding::Utf8Bom),
             _ => (decode_utf8(bytes)?, Encoding::Utf8),
@@ -62,7 +64,7 @@ impl TextFile {
         Ok(Self { text, encoding })
     }
 
-    /// The bytes of `text` in this file's encoding.
+    /// Encodes the text in this file's encoding.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.encoding {
             Encoding::Utf8 => self.text.clone().into_bytes(),
@@ -77,13 +79,15 @@ impl TextFile {
     }
 }
 
-/// Whether the bytes hold a NUL, which no text does (UTF-16 is told by its mark).
+/// Returns whether the bytes contain a NUL, which text does not (UTF-16 is recognized by its mark).
 pub fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, bytes).is_some()
 }
 
-/// Whether `text` is how an editor shows `bytes` that are no text of ours: wrong bytes replaced, or each byte as the
-/// character of its number. Line ends do not count, nor how many marks stand for wrong bytes side by side.
+/// Returns whether `text` is how an editor may display `bytes` that are not valid text.
+///
+/// Editors replace invalid bytes, or display each byte as the character of its number. Line ends are ignored, and so is
+/// the number of adjacent replacement characters.
 pub fn shown_as(bytes: &[u8], text: &str) -> bool {
     let shown = unix_lines(text.strip_prefix(BOM).unwrap_or(text));
     let replaced = || {
@@ -98,7 +102,7 @@ pub fn shown_as(bytes: &[u8], text: &str) -> bool {
     replaced() || by_number()
 }
 
-/// Decoders do not agree into how many marks a run of wrong bytes goes.
+/// Merges adjacent replacement characters: decoders disagree on how many a run of invalid bytes becomes.
 fn one_mark_each(text: &str) -> String {
     let mut marked = false;
     let once = |&c: &char| {
@@ -109,19 +113,19 @@ fn one_mark_each(text: &str) -> String {
     text.chars().filter(once).collect()
 }
 
-/// `text` with `\r\n` as `\n`: the form in which a model reads and writes.
+/// Returns `text` with `\r\n` as `\n`: the form that a model reads and writes.
 pub fn unix_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// Whether most line ends of `text` are `\r\n`.
+/// Returns whether most line ends of `text` are `\r\n`.
 pub fn mostly_crlf(text: &str) -> bool {
     let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let crlf = text.matches("\r\n").count();
     crlf * 2 > all
 }
 
-/// `text`, all its line ends as `\r\n` if `like` mostly has them, else as they are.
+/// Returns `text` with all line ends as `\r\n` if `like` mostly has those, else unchanged.
 pub fn with_line_ends_of(text: &str, like: &str) -> String {
     if mostly_crlf(like) {
         unix_lines(text).replace('\n', "\r\n")
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_encodings() {
+    fn encodings_are_detected_and_kept() {
         for (bytes, encoding) in [
             (b"a\r\nb".as_slice(), Encoding::Utf8),
             (b"\xef\xbb\xbfa", Encoding::Utf8Bom),
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_known_as_editors_show_it() {
+    fn non_text_is_recognized_as_editors_display_it() {
         for (bytes, shown, known) in [
             (b"a\0b\r\n".as_slice(), "a\0b\n", true),
             (b"a\0b\n", "a\0b\ntyped", false),
@@ -204,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_decodes_encodes_to_the_same_bytes(
+        fn decoding_and_encoding_returns_the_same_bytes(
             mark in prop::sample::select(vec![b"".as_slice(), b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"]),
             rest in prop::collection::vec(any::<u8>(), 0..24),
         ) {

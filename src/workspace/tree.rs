@@ -1,8 +1,8 @@
-//! Walks a folder: what is below it in a fixed order, without what ignore files exclude and without version control's
-//! own folders. Never follows a link and opens every folder by [`crate::base::nofollow`], so a walk stays where it began (I12).
+//! Walks a folder in a fixed order, without what ignore files exclude and without version control's own folders.
 //!
-//! Bounded whatever the tree holds: the caller's `halt` is asked at every folder and now and then within one. No
-//! descriptor stays open between two entries.
+//! Never follows a link, and opens every folder through [`crate::base::nofollow`], so a walk stays where it began
+//! (I12). Bounded whatever the tree contains: it calls `halt` forevery folder, and repeatedly in a large one. No
+//! descriptor stays open between two entries. Must not read files other than ignore files.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,40 +12,38 @@ use rustix::fs::Stat;
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, IgnoreVerdict, UnusableRules};
 use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 
-/// Folders of version control, whose content is nobody's work.
+/// Folders of version control, whose contents are not the person's work.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// The halt is asked once for so many entries of a folder.
+/// Number of entries in a folder between two calls of `halt`.
 const ASK_EVERY: usize = 1_024;
 
-/// What a walk shows.
+/// What a walk returns.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkOptions {
-    /// Also what has a name that begins with a dot.
+    /// Includes names that begin with a dot.
     pub hidden: bool,
-    /// How many folders deep; all where none.
+    /// Most levels of folders; `None` for all.
     pub max_depth: Option<usize>,
-    /// Fill [`TreeEntry::status`].
+    /// Fills [`TreeEntry::status`].
     pub with_status: bool,
 }
 
-/// A file, link, pipe … that a walk has come to. Folders are walked, not shown.
+/// A file, link, pipe, or the like. Folders are walked but not returned.
 #[derive(Debug)]
 pub struct TreeEntry {
-    /// Its path.
     pub path: PathBuf,
-    /// What it is.
     pub kind: FileKind,
-    /// Its status when its folder was read, where that was asked for.
+    /// The status when the folder was read, if [`WalkOptions::with_status`] requests it.
     pub status: Option<Stat>,
 }
 
-/// A walk under way: an iterator over [`TreeEntry`].
+/// A walk in progress: an iterator over [`TreeEntry`].
 pub struct Walk<H> {
     options: WalkOptions,
     halt: H,
     rules: IgnoreRules,
-    /// What is still to be shown or walked, the next one last.
+    /// Entries still to return or walk, the next one last.
     pending: Vec<Pending>,
     repositories: Vec<PathBuf>,
     is_halted: bool,
@@ -58,8 +56,9 @@ struct Pending {
 }
 
 impl<H: Fn() -> bool> Walk<H> {
-    /// A walk below the resolved folder `start`, which is as deep as ignore files above it count from `top` on (from the
-    /// top of the repository where there is one). It ends early once `halt` says so.
+    /// Creates a walk below the resolved folder `start`, which ends early once `halt` returns true.
+    ///
+    /// Ignore files above `start` count from the top of its repository, or from `top` outside of one.
     pub fn new(start: &Path, top: Option<&Path>, options: WalkOptions, halt: H) -> Self {
         let start = TreeEntry {
             path: start.to_owned(),
@@ -79,17 +78,17 @@ impl<H: Fn() -> bool> Walk<H> {
         }
     }
 
-    /// Whether it ended early.
+    /// Returns whether the walk ended early.
     pub fn is_halted(&self) -> bool {
         self.is_halted
     }
 
-    /// Ignore files that were not obeyed.
+    /// Returns the ignore files that had no effect.
     pub fn unusable_rules(&self) -> &[UnusableRules] {
         self.rules.unusable_files()
     }
 
-    /// The folders with a `.git` that it has come to.
+    /// Returns the folders with a `.git` that the walk has visited.
     pub fn repositories(&self) -> &[PathBuf] {
         &self.repositories
     }
@@ -102,7 +101,7 @@ impl<H: Fn() -> bool> Walk<H> {
             self.is_halted = true;
             return;
         }
-        // Swapped for a link since it was seen, it is not opened.
+        // A folder that has been replaced by a link since it was listed is not opened.
         let Ok(opened) = OpenFolder::open(folder) else {
             return;
         };
@@ -116,6 +115,7 @@ impl<H: Fn() -> bool> Walk<H> {
             entries.push(entry);
         }
         self.rules.leave_to(folder);
+        // Only names that exist are opened, which spares failed lookups in every folder.
         let mut own: Vec<&str> = Vec::new();
         for name in IGNORE_FILES.into_iter().chain([".git"]) {
             own.extend(entries.iter().any(|entry| entry.name == name).then_some(name));
@@ -126,6 +126,7 @@ impl<H: Fn() -> bool> Walk<H> {
         if !own.is_empty() {
             self.rules.enter_folder(folder, |name| own.contains(&name));
         }
+        // In reverse, since the next entry is popped from the end.
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         for (at, entry) in entries.into_iter().enumerate() {
             if at % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
@@ -152,6 +153,7 @@ impl<H: Fn() -> bool> Walk<H> {
 
     fn is_shown(&self, path: &Path, name: &OsStr, is_folder: bool) -> bool {
         let is_hidden = !self.options.hidden && name.as_encoded_bytes().starts_with(b".");
+        // No rule of an ignore file can bring these folders back.
         if VERSION_CONTROL.iter().any(|own| name == *own) {
             return false;
         }
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_nest_as_git_has_them() {
+    fn rules_nest_as_in_git() {
         let (_dir, root) = tree(&[
             (".git/HEAD", ""),
             (".git/info/exclude", "local.txt\n"),
@@ -242,7 +244,7 @@ mod tests {
             ("local.txt", ""),
             ("other.log", ""),
             ("top.txt", ""),
-            // Another repository, in which the outer rules do not count.
+            // Another repository, where the outer rules do not apply.
             ("c/.git/HEAD", ""),
             ("c/other.log", ""),
         ]);
@@ -256,12 +258,12 @@ mod tests {
             "keep.log",
         ];
         assert_eq!(names(&root, ALL), expected);
-        // The rules above the start count too.
+        // Rules above the start apply too.
         assert_eq!(names(&root.join("a/b"), ALL), ["deep.log", "top.txt", "x.tmp"]);
     }
 
     #[test]
-    fn hidden_names_links_and_depth_are_as_asked() {
+    fn hidden_names_links_and_depth_follow_the_options() {
         let (_dir, root) = tree(&[
             (".ignore", "!.shown\n"),
             (".shown", ""),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_and_oversized_ignore_files_are_named_and_not_obeyed() {
+    fn unusable_ignore_files_are_reported_and_have_no_effect() {
         let (_dir, root) = tree(&[("file", "")]);
         let path = root.join(".gitignore");
         let unusable = || {

@@ -1,5 +1,6 @@
-//! Files as they are at a moment (R-SESS-3), told apart by size and time: what a command changed is found by comparing
-//! two such moments. Blocks. Reads no contents, and owns no judgement of who changed what.
+//! Takes snapshots of files by size and time (R-SESS-3): comparing two shows what a command changed.
+//!
+//! Blocks. Reads no contents, and must not decide who changed what; `tool::command_snapshot` does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,25 +16,25 @@ use crate::base::clock;
 use crate::base::nofollow::{self, FileKind};
 use crate::domain::FileState;
 
-/// So many files are watched while a command runs.
+/// Most files watched while a command runs (R-SESS-3).
 pub const MAX_WATCHED: usize = 20_000;
 
-/// Looking at the files ends after so long.
+/// Time limit for taking a snapshot.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// So many work trees of git are asked at most what was clean.
+/// Most git work trees that are checked for clean files.
 const MAX_TREES: usize = 64;
 
-/// Tells a file that was not touched from one that was, without reading it.
+/// Distinguishes a changed file from an unchanged one without reading it.
 #[derive(Clone, Copy, Debug)]
 pub struct FileStamp {
     bytes: u64,
     modified: u128,
     link: bool,
     mode: u32,
-    /// Which file it is on its disk; 0 where that is not known. It does not count when stamps are compared.
+    /// The inode number, 0 if unknown. Comparisons ignore it.
     node: u64,
-    /// When anything of it last changed, its place too, in nanoseconds since 1970. It does not count either.
+    /// Time of the last change of anything, including its place, in nanoseconds since 1970. Comparisons ignore it.
     touched: u128,
 }
 
@@ -47,38 +48,38 @@ impl PartialEq for FileStamp {
 impl Eq for FileStamp {}
 
 impl FileStamp {
-    /// The file's length.
+    /// Returns the file's length in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// When it was last written, in nanoseconds since 1970.
+    /// Returns when the file was last written, in nanoseconds since 1970.
     pub fn modified(&self) -> u128 {
         self.modified
     }
 
-    /// It is a symbolic link.
+    /// Returns whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
         self.link
     }
 
-    /// The permission bits.
+    /// Returns the permission bits.
     pub fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Which file it is on its disk; 0 where that is not known.
+    /// Returns the inode number, 0 if unknown.
     pub fn inode_number(&self) -> u64 {
         self.node
     }
 
-    /// Whether both are one file of the disk, which has not been written between: it has another name.
+    /// Returns whether both are the same file on disk, not written in between: it was moved.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.node != 0 && self.node == other.node && self == other
     }
 }
 
-/// The stamp of a regular file or a link, where none of the folders on the way has become a link.
+/// Reads the stamp of a regular file or link; `None` if a folder on the way has become a link.
 pub fn read_stamp(path: &Path) -> Option<FileStamp> {
     stamp_of(&nofollow::status_of(path).ok()?)
 }
@@ -104,24 +105,24 @@ fn stamp_of(status: &Stat) -> Option<FileStamp> {
     })
 }
 
-/// A file's times may lag behind the clock by so much, in nanoseconds.
+/// How far a file's times may lag behind the clock, in nanoseconds.
 const LAG: u128 = 20_000_000;
 
-/// The files of the workspace at a moment.
+/// A snapshot of the files in the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedTree {
-    /// When that was, in nanoseconds since 1970.
+    /// When it was taken, in nanoseconds since 1970.
     begun: u128,
     files: BTreeMap<PathBuf, FileStamp>,
-    /// Work trees of git among them.
+    /// Git work trees among them.
     trees: Vec<PathBuf>,
-    /// What excludes files of such a tree beside its `.gitignore` files.
+    /// The `info/exclude` file of each work tree, which excludes files besides its `.gitignore` files.
     excludes: BTreeMap<PathBuf, Option<FileStamp>>,
-    /// There are more than were looked at.
+    /// There are more files than were examined.
     pub partial: bool,
 }
 
-/// Looks at the files below `roots`, up to `most` of them; not at what `.gitignore` and its like exclude. Blocks.
+/// Takes a snapshot of up to `most` files below `roots`, without what `.gitignore` and similar files exclude. Blocks.
 pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
     let mut watched = WatchedTree {
         begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
@@ -129,6 +130,7 @@ pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: u
     };
     let until = clock::now() + MAX_TIME;
     for root in roots {
+        // The repository may begin above the workspace folder.
         let around = root
             .ancestors()
             .find(|folder| nofollow::kind(&folder.join(".git")).is_some());
@@ -157,6 +159,7 @@ impl WatchedTree {
             let Some(stamp) = entry.status.as_ref().and_then(stamp_of) else {
                 continue;
             };
+            // A temporary file of a write in progress is not a change of its own.
             if entry.path.file_name().is_some_and(is_unfinished) {
                 continue;
             }
@@ -171,7 +174,7 @@ impl WatchedTree {
         self.trees.extend(walk.repositories().iter().take(room).cloned());
     }
 
-    /// Looks at `paths` too, be they excluded or beyond the limit. Blocks.
+    /// Adds `paths` to the snapshot, even if they are excluded or beyond the limit. Blocks.
     pub fn look_at<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
         for path in paths {
             if !self.files.contains_key(path)
@@ -182,12 +185,12 @@ impl WatchedTree {
         }
     }
 
-    /// The work trees of git that hold them, the inner ones after those around them.
+    /// Returns the git work trees that contain the files, inner ones after those around them.
     pub fn work_trees(&self) -> &[PathBuf] {
         &self.trees
     }
 
-    /// Those that are links, with their stamps.
+    /// Iterates over the links, with their stamps.
     pub fn iter_links(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
         self.files
             .iter()
@@ -195,19 +198,21 @@ impl WatchedTree {
             .map(|(path, stamp)| (path, *stamp))
     }
 
-    /// The files.
+    /// Iterates over the paths of all files.
     pub fn iter_paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.keys()
     }
 
-    /// What is different now. A file that has been there for a longer time is not new because it is looked at only now,
-    /// when `.gitignore` says something else; it is if it has come there with its folder.
+    /// Returns what is different in `now`.
+    ///
+    /// A file that existed before is not new only because a changed `.gitignore` makes it visible. It is new if it came
+    /// with its folder.
     pub fn find_changed_files(&self, now: &Self) -> Vec<ChangedFile> {
         let mut changed = Vec::new();
         for (path, was) in &self.files {
             let is = match now.files.get(path) {
                 Some(is) => Some(*is),
-                // Not looked at any more, it is not gone.
+                // Not examined this time does not mean gone.
                 None if now.partial => read_stamp(path),
                 None => None,
             };
@@ -220,6 +225,7 @@ impl WatchedTree {
                 });
             }
         }
+        // A file that disappears at one path and appears at another was moved.
         let gone: HashMap<u64, FileStamp> = changed
             .iter()
             .filter(|change| change.is.is_none())
@@ -227,11 +233,12 @@ impl WatchedTree {
             .collect();
         let came = |is: &FileStamp| {
             let moved = gone.get(&is.node).is_some_and(|was| was.is_same_file(is));
+            // The change time tells when a file came here, even if its modification time is old.
             let young = is.touched.saturating_add(LAG) >= self.begun;
             (moved || young).then_some(moved)
         };
         let uncovered = self.find_unignored_folders(now, &changed);
-        // Where not all was looked at, what is not known may have been there.
+        // After a partial snapshot, an unknown file may have existed before.
         if !self.partial {
             let new = now
                 .files
@@ -252,7 +259,7 @@ impl WatchedTree {
         changed
     }
 
-    /// Folders in which files may be looked at that were excluded before.
+    /// Returns the folders in which files may be visible now that were excluded before.
     fn find_unignored_folders(&self, now: &Self, changed: &[ChangedFile]) -> Vec<PathBuf> {
         let rules = |change: &&ChangedFile| {
             [".gitignore", ".ignore"]
@@ -270,92 +277,92 @@ impl WatchedTree {
             .collect()
     }
 
-    /// The stamp of a file.
+    /// Returns the stamp of a file.
     pub fn get_stamp(&self, path: &Path) -> Option<FileStamp> {
         self.files.get(path).copied()
     }
 }
 
-/// A file that is not what it was.
+/// A file that differs between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
-    /// The file.
     pub path: PathBuf,
-    /// As it was; none where there was nothing.
+    /// The stamp before; `None` if nothing was there.
     pub was: Option<FileStamp>,
-    /// As it is; none where there is nothing.
+    /// The stamp now; `None` if nothing is there.
     pub is: Option<FileStamp>,
-    /// It is known what was there. It is not where a file is looked at only now, was written, and may have been there.
+    /// Whether the state before is known. It is not if the file is visible only now, was written, and may have existed.
     pub surely: bool,
 }
 
-/// Files whose content is kept, as they were last known.
+/// Files whose content is kept, in their last known state.
 #[derive(Debug, Default)]
 pub struct KnownFiles {
     known: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
-    /// What commands left, which is not kept.
+    /// The states that commands left, whose contents are not kept.
     left: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
     recalled: AtomicBool,
 }
 
 impl KnownFiles {
-    /// The content of `path` under this stamp is kept as `state`.
+    /// Records that the content of `path` under this stamp is kept as `state`.
     pub fn record_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.known).insert(path.to_owned(), (stamp, state));
     }
 
-    /// What is kept of `path` as it is under this stamp.
+    /// Returns the kept state of `path` if its stamp is still the same.
     pub fn get(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         let known = lock(&self.known);
         let (at, state) = known.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 
-    /// A command left `path` so; its content is not kept.
+    /// Records the state in which a command left `path`; its content is not kept.
     pub fn note_left(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.left).insert(path.to_owned(), (stamp, state));
     }
 
-    /// How `path` is as it is under this stamp, where a command has left it so.
+    /// Returns the state of `path` if a command left it with this stamp.
     pub fn find_state_after_command(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         let left = lock(&self.left);
         let (at, state) = left.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 
-    /// All paths.
+    /// Lists all paths whose content is kept.
     pub fn list_paths(&self) -> Vec<PathBuf> {
         lock(&self.known).keys().cloned().collect()
     }
 
-    /// Whether what was kept before this view was made is still to be recalled: once.
+    /// Returns true once: what was kept before this view existed must then be recalled.
     pub fn start_recall_once(&self) -> bool {
         !self.recalled.swap(true, Ordering::Relaxed)
     }
 }
 
-/// Who else writes files: the editor, as a person saves them, and tools of this server. Told to whoever watches.
+/// Announces writes of files by the editor, as a person saves them, and by tools of this server.
 #[derive(Debug, Default)]
 pub struct ExternalWrites {
     watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,
 }
 
-/// What others wrote since it was made.
+/// The files that others have written since this watch started.
 #[derive(Debug)]
 pub struct OthersWatch {
     wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl ExternalWrites {
-    /// Watches from now on.
+    /// Starts a watch.
     pub fn start_watch(&self) -> OthersWatch {
         let wrote = Arc::default();
         lock(&self.watching).push(Arc::downgrade(&wrote));
         OthersWatch { wrote }
     }
 
-    /// Somebody writes the resolved `path`.
+    /// Records that someone writes the resolved `path`.
     pub fn write(&self, path: &Path) {
+        // Also removes watches that have ended.
         lock(&self.watching).retain(|watch| match watch.upgrade() {
             Some(wrote) => {
                 lock(&wrote).insert(path.to_owned());
@@ -367,7 +374,7 @@ impl ExternalWrites {
 }
 
 impl OthersWatch {
-    /// Whether somebody wrote `path`.
+    /// Returns whether someone has written `path`.
     pub fn has_external_write(&self, path: &Path) -> bool {
         lock(&self.wrote).contains(path)
     }
@@ -391,7 +398,7 @@ mod tests {
         (dir, path)
     }
 
-    /// Names, and whether they were there and are there.
+    /// Names, with whether each existed before and exists now.
     fn summarize_changes(changed: &[ChangedFile]) -> Vec<(&str, bool, bool)> {
         let name = |path: &'_ Path| path.file_name().unwrap().to_str().unwrap().len();
         changed
@@ -408,9 +415,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_changed_is_seen() {
+    fn changes_of_a_command_are_found() {
         let (_dir, dir) = create_temp_dir();
-        // The last is an edit's that another call is making.
+        // The last one is a write in progress of another call.
         for name in ["same", "changed", "gone", "linked", ".agentls-x.tmp"] {
             fs::write(dir.join(name), name).unwrap();
         }
@@ -435,7 +442,7 @@ mod tests {
         let part = scan_watched_files([dir.as_path()], 2);
         assert!(part.partial);
         assert_eq!(part.find_changed_files(&part), []);
-        // What was not looked at before is not taken for new.
+        // A file that was not examined before does not count as new.
         assert_eq!(
             part.find_changed_files(&scan_watched_files([dir.as_path()], 100)),
             []
@@ -443,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_through_a_new_link_is_gone_from_where_it_was() {
+    fn a_file_behind_a_new_link_is_gone_from_its_old_place() {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir(dir.join("d")).unwrap();
         fs::write(dir.join("d/x"), "x").unwrap();
@@ -464,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_files_and_work_trees() {
+    fn ignored_files_are_skipped_and_work_trees_are_found() {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git")).unwrap();
         fs::create_dir_all(dir.join("sub/inner/.git")).unwrap();
@@ -479,9 +486,9 @@ mod tests {
         assert_eq!(watched.iter_paths().count(), 2);
     }
 
-    /// `.env` is not to be deleted by a revert because a command has changed `.gitignore`.
+    /// A revert must not delete `.env` because a command changed `.gitignore`.
     #[test]
-    fn what_is_not_ignored_any_more_is_not_new_and_what_is_now_ignored_is_not_gone() {
+    fn files_no_longer_ignored_are_not_new_and_files_now_ignored_are_not_gone() {
         let (_dir, dir) = create_temp_dir();
         fs::write(dir.join(".gitignore"), ".env\n").unwrap();
         for name in [".env", "a", "b"] {
@@ -494,7 +501,7 @@ mod tests {
         fs::write(dir.join(".gitignore"), "b\n").unwrap();
         fs::write(dir.join("new"), "").unwrap();
         fs::write(dir.join("old/.ignore"), "").unwrap();
-        // Only the folder is touched by that.
+        // This touches only the folder.
         fs::rename(dir.join("old"), dir.join("young")).unwrap();
         let mut now = scan_watched_files([dir.as_path()], 100);
         now.look_at(before.iter_paths());
@@ -517,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn who_changes_what_git_excludes_may_uncover_files() {
+    fn a_changed_exclude_file_may_uncover_files() {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git/info")).unwrap();
         fs::write(dir.join(".git/info/exclude"), "a\n").unwrap();
@@ -538,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_to_those_who_watch() {
+    fn a_watch_learns_of_writes_after_its_start() {
         let others = ExternalWrites::default();
         let (a, b) = (Path::new("/a"), Path::new("/b"));
         others.write(a);

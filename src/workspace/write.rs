@@ -1,11 +1,12 @@
-//! Writing a file so that every reader sees the old or the new content, never a part, and nothing is lost
-//! when it fails half-way (R-TOOL-3): a temporary file beside it, then a rename.
+//! Writes a file through a temporary file next to it and a rename (R-TOOL-3). Every reader sees the old or the new
+//! content, never a part, and a failure loses nothing.
 //!
-//! The temporary file is flushed (`fdatasync`) before the rename: a few milliseconds, for which a power cut
-//! cannot leave a person's file empty. Mode and, where we may, owner and group are kept; access lists and
-//! extended attributes are not, and a hard link's other names keep the old content.
+//! The temporary file is flushed (`fdatasync`) before the rename. That takes a few milliseconds, but a power cut cannot
+//! leave a person's file empty. Mode and, where permitted, owner and group are kept. Access control lists and extended
+//! attributes are not kept, and other names of a hard link keep the old content.
 //!
-//! All of it happens through a descriptor of the file's folder, so that a link swapped in meanwhile leads nowhere.
+//! Everything goes through a descriptor of the file's folder, so a link swapped in meanwhile leads nowhere. Must not
+//! resolve or judge paths; callers do.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -21,37 +22,35 @@ use super::resolve::{PathError, real_path};
 use crate::base::nofollow::{FileKind, OpenFolder, is_link_error, kind_of};
 use crate::base::random;
 
-/// Why a file was not written. It is as it was.
+/// The reason why a file was not written. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// Its mode forbids it.
+    /// The mode forbids it.
     #[error("`{0}` is read-only; make it writable first")]
     ReadOnly(PathBuf),
-    /// A folder, a pipe, a device.
+    /// A folder, a pipe, or a device.
     #[error("`{0}` is {1}; only regular files are written")]
     NotAFile(PathBuf, FileKind),
-    /// A link now stands where none stood when the path was resolved.
+    /// A link has appeared since the path was resolved.
     #[error("`{0}` now leads elsewhere; try again")]
     Moved(PathBuf),
-    /// The path leads nowhere.
+    /// The path cannot be resolved.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The disk said no.
     #[error("cannot write `{path}`: {}; the file is unchanged", describe_error(.source))]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Writes `bytes` as the content of `path`, a resolved path; its folders are created. Blocks.
+/// Writes `bytes` as the content of the resolved `path` and creates missing folders. Blocks.
+///
+/// # Errors
+/// The file is read-only or not regular, a link has appeared on its path, or the disk fails.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     write_with(path, |file| file.write_all(bytes))
 }
 
 fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
+    // The path was resolved earlier; a link may have appeared on it since.
     if real_path(path)? != path {
         return Err(WriteError::Moved(path.to_owned()));
     }
@@ -80,44 +79,45 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
             FileKind::Link => return Err(WriteError::Moved(path.to_owned())),
             kind => return Err(WriteError::NotAFile(path.to_owned(), kind)),
         }
-        // Renaming over it would work where the folder is writable; its mode says that it should not.
+        // A rename over it would work if the folder is writable, but the mode says that it should not change.
         if Mode::from_raw_mode(status.st_mode) & WRITABLE == Mode::empty() || !folder.is_writable(name) {
             return Err(WriteError::ReadOnly(path.to_owned()));
         }
     }
-    // Nobody else may look into what may be a private file before it has its mode.
+    // The file may be private: keep it unreadable until it has its mode.
     let mode = if before.is_some() { 0o600 } else { 0o666 };
     let (mut temporary, mut file) = Temporary::create_in(&folder, mode).map_err(failed)?;
     fill(&mut file).map_err(failed)?;
     if let Some(before) = &before {
         keep_owner_and_mode(&file, before).map_err(failed)?;
     }
+    // Before the rename, so that a power cut cannot leave an empty file under the name.
     file.sync_data().map_err(failed)?;
     temporary.rename_to(name).map_err(failed)
 }
 
-/// Somebody may write it.
+/// Write permission for anyone.
 const WRITABLE: Mode = Mode::WUSR.union(Mode::WGRP).union(Mode::WOTH);
 
-/// A name for a file that is being written, and is renamed when it is whole.
+/// Returns a name for a file in progress, which is renamed when complete.
 fn unfinished_name() -> String {
     format!(".agentls-{}.tmp", random::random_token(12))
 }
 
-/// Whether that is such a name.
+/// Returns whether this is the name of a file in progress.
 pub(super) fn is_unfinished(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".agentls-") && name.ends_with(b".tmp")
 }
 
-/// A name in a folder that goes away unless it is renamed.
+/// A file or link in a folder that is deleted unless it is renamed.
 pub(super) struct Temporary<'a> {
     folder: &'a OpenFolder,
     name: Option<OsString>,
 }
 
 impl<'a> Temporary<'a> {
-    /// A new file of this mode.
+    /// Creates a new file with this mode.
     pub(super) fn create_in(folder: &'a OpenFolder, mode: u32) -> io::Result<(Self, File)> {
         let name = OsString::from(unfinished_name());
         let file = folder.create_file(&name, mode)?;
@@ -125,7 +125,7 @@ impl<'a> Temporary<'a> {
         Ok((Self { folder, name }, file))
     }
 
-    /// A new link.
+    /// Creates a new link.
     pub(super) fn create_link(folder: &'a OpenFolder, target: &str) -> io::Result<Self> {
         let name = OsString::from(unfinished_name());
         folder.create_link(target, &name)?;
@@ -133,11 +133,12 @@ impl<'a> Temporary<'a> {
         Ok(Self { folder, name })
     }
 
-    /// Gives it its name, in the place of what has that name.
+    /// Renames it to its final name, replacing an existing entry.
     pub(super) fn rename_to(&mut self, to: &OsStr) -> io::Result<()> {
         if let Some(name) = &self.name {
             self.folder.rename_entry(name, to)?;
         }
+        // It has its final name now, so `drop` must not remove it.
         self.name = None;
         Ok(())
     }
@@ -146,6 +147,7 @@ impl<'a> Temporary<'a> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
+            // Best effort: `is_unfinished` recognizes what is left behind.
             let _ = self.folder.remove_file(name);
         }
     }
@@ -155,13 +157,13 @@ fn keep_owner_and_mode(file: &File, before: &Stat) -> io::Result<()> {
     let now = fstat(file)?;
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid) {
         let (uid, gid) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
-        // Who is not root may at most give it back to a group of theirs; the file then is theirs, as
-        // after any editor's atomic save.
+        // Without root, at most the group can be restored; the person then owns the file, as after any editor's atomic
+        // save.
         if fchown(file, Some(uid), Some(gid)).is_err() {
             let _ = fchown(file, None, Some(gid));
         }
     }
-    // After the owner: changing that clears the set-id bits.
+    // After the owner: changing the owner clears the set-id bits.
     Ok(fchmod(file, Mode::from_raw_mode(before.st_mode))?)
 }
 
@@ -174,16 +176,16 @@ fn describe_error(error: &io::Error) -> String {
     }
 }
 
-/// One lock per file, so that writes to one file run one after the other, in the order they came
-/// (R-TOOL-1), whichever sessions they come from.
+/// One lock per file: writes to a file run one after the other, in order of arrival, across sessions (R-TOOL-1).
 #[derive(Debug, Default)]
 pub struct WriteLocks {
     locks: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 impl WriteLocks {
-    /// Waits for the file's lock; dropping the guard gives it back.
+    /// Waits for the file's lock; dropping the guard releases it.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
+        // The lock on the map is released before waiting for the lock on the file.
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| lock.strong_count() > 0);
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_file_one_writer() {
+    async fn a_file_has_one_writer_at_a_time() {
         let locks = WriteLocks::default();
         let first = locks.lock(Path::new("/a")).await;
         let mut second = Box::pin(locks.lock(Path::new("/a")));
@@ -301,7 +303,7 @@ mod tests {
         drop(second.await);
         assert_eq!(locks.locks.lock().unwrap().len(), 2);
         drop(locks.lock(Path::new("/c")).await);
-        // What nobody holds any more is forgotten at the next lock.
+        // Unused locks are removed at the next lock.
         assert!(!locks.locks.lock().unwrap().contains_key(Path::new("/a")));
     }
 }

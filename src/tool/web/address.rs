@@ -1,8 +1,11 @@
-//! Addresses that are not the public network's: this machine, the networks behind it, and what no host has.
+//! Classifies addresses outside the public network: this machine, private networks, and addresses that no host has.
+//!
+//! Pure: must not resolve names or connect. `web_fetch` uses it to keep requests away from what only this machine
+//! reaches.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is when it is no public one; none when it is.
+/// Returns what an address is if it is not public; `None` for a public one.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => classify_ipv4(address),
@@ -35,7 +38,7 @@ fn classify_ipv6(address: Ipv6Addr) -> Option<&'static str> {
     };
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Some(HERE),
-        // An address of the older protocol in the newer's clothes: mapped, compatible, translated, 6to4.
+        // An IPv4 address inside an IPv6 address: mapped, compatible, translated, 6to4.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
         [0x2002, high, low, ..] => inner(high, low),
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] | [0x64, 0xff9b, 1, ..] => Some(PRIVATE),
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_public_and_what_is_not() {
+    fn public_addresses_are_told_from_others() {
         for (address, what) in [
             ("1.1.1.1", None),
             ("93.184.216.34", None),

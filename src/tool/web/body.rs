@@ -1,4 +1,6 @@
-//! What an answer holds: read up to a bound, unpacked within it, told apart by kind, decoded to text.
+//! Reads the body of a response: limits it, decompresses it within the limit, detects its kind, decodes it to text.
+//!
+//! Everything here comes from outside, so memory is bounded whatever the server sends. Must not follow what it says.
 
 use std::io::{self, Write};
 
@@ -7,39 +9,40 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use crate::base::error_chain::innermost_message;
 
-/// Most bytes of an answer that are looked at, unpacked.
+/// Most bytes of a body that are read, decompressed.
 pub(in crate::tool) const MAX_BODY: usize = 5 << 20;
-/// How far into a page its own word on its encoding is looked for.
+/// How far into a page its own charset declaration is looked for, in bytes.
 const PRESCAN: usize = 1_024;
 
-/// What kind of content an answer is.
+/// The kind of content in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tool) enum ContentKind {
-    /// A page.
     Html,
     /// Text of any other kind.
     Text,
-    /// Not text: its media type.
+    /// Not text; contains the media type.
     Other(String),
 }
 
-/// What was read of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub(in crate::tool) struct FetchedBody {
-    /// What kind of content.
     pub(in crate::tool) kind: ContentKind,
-    /// Its media type, as was said or as it looks.
+    /// As declared, or as the content looks.
     pub(in crate::tool) media_type: String,
-    /// The content; empty when it is no text.
+    /// Empty if the content is not text.
     pub(in crate::tool) text: String,
-    /// How many bytes were read, unpacked.
+    /// Bytes read, decompressed.
     pub(in crate::tool) bytes: usize,
-    /// There is more than was read.
+    /// The body is longer than what was read.
     pub(in crate::tool) cut: bool,
 }
 
 impl FetchedBody {
-    /// Reads at most [`MAX_BODY`] bytes. An error says why it cannot be read.
+    /// Reads at most [`MAX_BODY`] bytes.
+    ///
+    /// # Errors
+    /// The reason, as text, why the body cannot be read.
     pub(in crate::tool) async fn read(mut response: reqwest::Response) -> Result<Self, String> {
         let header = |name| {
             let value = response.headers().get(name)?;
@@ -53,6 +56,7 @@ impl FetchedBody {
             .unwrap_or_default()
             .trim()
             .to_owned();
+        // Do not download what cannot be shown.
         if let ContentKind::Other(_) = kind_of(&media_type)
             && !media_type.is_empty()
         {
@@ -144,7 +148,7 @@ fn kind_of(media_type: &str) -> ContentKind {
     }
 }
 
-/// What content is of which nobody says what it is.
+/// Guesses the media type of content without a declared one.
 fn looks_like(bytes: &[u8]) -> &'static str {
     let start = &bytes[..bytes.len().min(PRESCAN)];
     let start = String::from_utf8_lossy(start).trim_start().to_ascii_lowercase();
@@ -158,14 +162,14 @@ fn looks_like(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// The encoding that a `Content-Type` names.
+/// Returns the encoding that a `Content-Type` names.
 fn parse_charset(content_type: &str) -> Option<&'static Encoding> {
     let at = content_type.find("charset=")?;
     let label = content_type[at + "charset=".len()..].split(';').next()?;
     Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
 }
 
-/// The encoding that a page itself names near its start.
+/// Returns the encoding that a page declares near its start.
 fn find_declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(PRESCAN)]).to_ascii_lowercase();
     let at = start.find("charset")?;
@@ -175,7 +179,7 @@ fn find_declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label.as_bytes())
 }
 
-/// As text: a byte order mark before what was said, that before what it looks like.
+/// Decodes text. A byte order mark wins over the declared encoding, which wins over a guess.
 fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
     let (bytes, marked) = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => (&bytes[length..], Some(encoding)),
@@ -183,7 +187,7 @@ fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> Stri
     };
     let guess = || match std::str::from_utf8(bytes) {
         Ok(_) => UTF_8,
-        // A cut may go through a character.
+        // The cut may split a character.
         Err(error) if cut && error.error_len().is_none() => UTF_8,
         Err(_) => WINDOWS_1252,
     };
@@ -191,13 +195,13 @@ fn decode_text(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> Stri
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
-/// Unpacks what comes, no more than the bound.
+/// Decompresses a body up to the limit.
 enum Unpacker {
     Plain(Bounded),
     Gzip(Box<flate2::write::MultiGzDecoder<Bounded>>),
 }
 
-/// Bytes up to the bound; refuses more.
+/// Collects bytes up to the limit and refuses more.
 #[derive(Debug, Default)]
 struct Bounded {
     bytes: Vec<u8>,
@@ -206,6 +210,7 @@ struct Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Exactly full is fine; only a byte beyond the limit means that the body is cut.
         let room = MAX_BODY - self.bytes.len();
         if room == 0 && !bytes.is_empty() {
             self.full = true;
@@ -234,7 +239,7 @@ impl Unpacker {
         }
     }
 
-    /// Takes in what came; false when there is no room for more.
+    /// Adds received bytes; returns false if the limit is reached.
     fn push(&mut self, piece: &[u8]) -> Result<bool, String> {
         let written = match self {
             Self::Plain(into) => into.write_all(piece),
@@ -242,6 +247,7 @@ impl Unpacker {
         };
         match written {
             Ok(()) => Ok(true),
+            // The decoder passes on the error of the full buffer, which is a cut and not a failure.
             Err(_) if self.is_full() => Ok(false),
             Err(error) => Err(format!("cannot decompress the response: {error}")),
         }
@@ -292,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_cut_at_the_bound() {
+    fn compression_bombs_are_cut_at_the_limit() {
         let bomb = packed(&vec![0; 64 << 20]);
         assert!(bomb.len() < 200 << 10);
         let (bytes, cut) = unpacked("gzip", &[&bomb]).unwrap();
@@ -304,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_answers_are_unpacked_whole_or_refused() {
+    fn compressed_bodies_are_decompressed_fully_or_refused() {
         let whole = packed(b"hello");
         for at in 0..whole.len() {
             let (bytes, cut) = unpacked("gzip", &[&whole[..at], &whole[at..]]).unwrap();
@@ -316,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_decoded_as_it_is_said_or_looks() {
+    fn text_is_decoded_as_declared_or_guessed() {
         let utf16: Vec<u8> = "\u{feff}ü".encode_utf16().flat_map(u16::to_le_bytes).collect();
         for (bytes, content_type, want) in [
             (&b"gr\xfc\xdfe"[..], "text/plain; charset=ISO-8859-1", "grüße"),
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_detected() {
         for (media_type, bytes, kind) in [
             ("text/html", &b""[..], ContentKind::Html),
             ("application/xhtml+xml", b"", ContentKind::Html),

@@ -1,8 +1,8 @@
-//! The HTTP client of `web_fetch`: asks one address, follows redirects within the host, connects to public addresses
-//! alone unless the person has named the host.
+//! The HTTP client of `web_fetch`. It requests one address and follows redirects on the same host. It connects only to
+//! public addresses, unless the person has named the host.
 //!
-//! What is judged is the address that is connected to: the guard is the resolver of the very connection, so that a name
-//! that leads elsewhere the second time it is looked up leads nowhere.
+//! The check applies to the address that is connected to: the guard is the resolver of the connection itself. So a name
+//! that resolves to another address the second time leads nowhere. Must not read bodies or know tools.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::config::NetworkSettings;
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time limit for the next piece of an answer. The whole call has the tool's own.
+/// Time limit for the next piece of a response. The tool limits the whole call.
 const PIECE: Duration = Duration::from_secs(20);
-/// How long a name may take to be looked up before a proxy is asked for it.
+/// Time limit for looking up a name before a proxy is asked to.
 const LOOK_UP: Duration = Duration::from_secs(2);
-/// Most redirects that are followed.
+/// Most redirects followed.
 const REDIRECTS: usize = 5;
-/// What is wanted, best first.
+/// Accepted content, best first.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.8, */*;q=0.5";
 
-/// The way to the web. Its clients are built when they are first needed.
+/// Access to the web. Builds its clients on first use.
 #[derive(Debug, Default)]
 pub(in crate::tool) struct Web {
     network: NetworkSettings,
@@ -43,51 +43,48 @@ pub(in crate::tool) struct Web {
     open: OnceCell<reqwest::Client>,
 }
 
-/// What an address answered.
+/// The result of a request.
 pub(in crate::tool) enum Fetched {
-    /// Something.
     Answer {
-        /// The address that answered in the end.
+        /// The address that answered after all redirects.
         url: Url,
-        /// Its answer; the body is not read.
+        /// The body has not been read.
         response: reqwest::Response,
     },
-    /// It leads to another host, which nobody has been asked about.
+    /// A redirect to another host, which nobody has approved.
     Elsewhere(Url),
 }
 
-/// Why nothing was fetched, for the model.
+/// The reason why nothing was fetched, for the model.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::tool) enum FetchError {
-    /// Not a public address, and not named.
+    /// The address is not public, and the person has not named it.
     #[error(
         "{host} is {what}; only public addresses are fetched. The user can allow it with [tool.web_fetch] private_hosts"
     )]
     Private {
-        /// The host.
         host: String,
-        /// What it is.
+        /// What kind of address it is.
         what: &'static str,
     },
-    /// Round and round.
     #[error("more than {REDIRECTS} redirects, the last one to {0}")]
     Redirects(Url),
-    /// It says to go on elsewhere, and not where.
+    /// A redirect with a missing or unusable target.
     #[error("{0} redirects to an invalid address: {1}")]
     Location(Url, String),
-    /// No connection or no answer.
+    /// No connection, or no response.
     #[error("{0}")]
     NoAnswer(String),
-    /// No client.
+    /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// No client either.
+    /// The HTTP client could not be built.
     #[error("no HTTP client: {0}")]
     Client(String),
 }
 
 impl Web {
-    /// Reached as `network` says; of hosts that are not public only `private_hosts`.
+    /// Creates access to the web as `network` says; of hosts that are not public, only `private_hosts` may be read.
     pub(in crate::tool) fn new(network: NetworkSettings, private_hosts: Vec<String>) -> Self {
         Self {
             network,
@@ -97,7 +94,10 @@ impl Web {
         }
     }
 
-    /// Asks `url`, and what it redirects to on the same host.
+    /// Requests `url`, and what it redirects to on the same host.
+    ///
+    /// # Errors
+    /// The address is not public, redirects badly or too often, or does not answer; see [`FetchError`].
     pub(in crate::tool) async fn get(&self, url: &Url) -> Result<Fetched, FetchError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS {
@@ -105,6 +105,7 @@ impl Web {
             let Some(next) = parse_redirect(&url, &response)? else {
                 return Ok(Fetched::Answer { url, response });
             };
+            // Another host needs an approval of its own.
             if !same_site(&url, &next) {
                 return Ok(Fetched::Elsewhere(next));
             }
@@ -114,9 +115,11 @@ impl Web {
     }
 
     async fn send_request(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
+        // A resolver belongs to a client, so there are two clients.
         let client = if self.is_named(url) {
             self.open.get_or_try_init(|| self.build(None)).await?
         } else {
+            // Checked forevery hop: a redirect could lead to a private address too.
             self.check_public_host(url).await?;
             let guard = PublicResolver {
                 proxies: self.proxy_hosts(),
@@ -131,7 +134,7 @@ impl Web {
         request.send().await.map_err(|error| no_answer(url, &error))
     }
 
-    /// Whether the person has named the host.
+    /// Returns whether the person has named the host.
     fn is_named(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let port = url.port_or_known_default().unwrap_or_default();
@@ -141,7 +144,7 @@ impl Web {
             .any(|named| *named == host || *named == with_port)
     }
 
-    /// What the guard does not see: a host that is an address already, and the names that a proxy looks up.
+    /// Checks what the guard does not see: a host that is already an address, and names that a proxy looks up.
     async fn check_public_host(&self, url: &Url) -> Result<(), FetchError> {
         let private = |what| FetchError::Private {
             host: url.host_str().unwrap_or_default().to_owned(),
@@ -151,11 +154,12 @@ impl Web {
             Some(Host::Ipv4(address)) => not_public(address.into()),
             Some(Host::Ipv6(address)) => not_public(address.into()),
             Some(Host::Domain(name)) if self.proxy_of(url).is_some() => {
+                // The guard lets the proxy's own name through, so no page may use it.
                 if is_local_name(name) || self.proxy_hosts().iter().any(|proxy| proxy == name) {
                     return Err(private("a name of this machine or a private network"));
                 }
                 let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
-                // One that only the proxy knows is the proxy's affair.
+                // A name that only the proxy can resolve is up to the proxy.
                 let found = looked_up.await.ok().and_then(Result::ok);
                 found
                     .into_iter()
@@ -184,7 +188,7 @@ impl Web {
 
     async fn build(&self, guard: Option<PublicResolver>) -> Result<reqwest::Client, FetchError> {
         let network = self.network.clone();
-        // Reading the system's roots takes some milliseconds.
+        // Reading the system's roots takes several milliseconds.
         let built = tokio::task::spawn_blocking(move || build(&network, guard)).await;
         built.unwrap_or_else(|error| Err(FetchError::Client(error.to_string())))
     }
@@ -194,20 +198,21 @@ fn build(network: &NetworkSettings, guard: Option<PublicResolver>) -> Result<req
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls::build_client_config(network.ca_file.as_deref())?)
         .http1_only()
+        // Redirects are followed here instead, since each target must be checked.
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .connect_timeout(CONNECT)
         .read_timeout(PIECE)
-        // Nothing of a page stays behind: no cookies, no connection.
+        // Pages leave nothing behind: no cookies, no connection.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
-        // Not what the environment says: the configuration has read it, and knows better.
+        // The configuration has already read the environment and takes precedence.
         .no_proxy();
     if let Some(guard) = guard {
         builder = builder.dns_resolver(Arc::new(guard));
     }
     let wrong = |error: reqwest::Error| FetchError::Client(innermost_message(&error.without_url()));
-    // A proxy means itself by these.
+    // To a proxy, these names mean the proxy itself.
     let without = format!(
         "localhost,127.0.0.0/8,::1,{}",
         network.no_proxy.as_deref().unwrap_or_default()
@@ -224,7 +229,7 @@ fn build(network: &NetworkSettings, guard: Option<PublicResolver>) -> Result<req
     builder.build().map_err(wrong)
 }
 
-/// Where a response redirects to.
+/// Returns the target of a redirect.
 fn parse_redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>, FetchError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -243,7 +248,7 @@ fn parse_redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>
     readable.then_some(Some(next)).ok_or_else(wrong)
 }
 
-/// Whether what was allowed for one address holds for the other: the same host and port, and no step down to plain text.
+/// Returns whether an approval of one address covers the other: same host and port, and no downgrade to plain text.
 fn same_site(from: &Url, to: &Url) -> bool {
     let port = |url: &Url| url.port_or_known_default();
     let upgrade =
@@ -251,7 +256,7 @@ fn same_site(from: &Url, to: &Url) -> bool {
     from.host() == to.host() && (upgrade || (from.scheme() == to.scheme() && port(from) == port(to)))
 }
 
-/// Names that are never a public host's.
+/// Returns whether a name never belongs to a public host.
 fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('.')
@@ -268,14 +273,14 @@ fn is_local_name(name: &str) -> bool {
         .any(|ending| name.ends_with(ending))
 }
 
-/// Looks names up, and leaves out addresses that are not public.
+/// Resolves names without addresses that are not public.
 #[derive(Debug)]
 struct PublicResolver {
-    /// Proxies are the person's own choice. An address of the web may not name one: see [`Web::check_public_host`].
+    /// Proxies are the person's own choice. A page must not name one: see [`Web::check_public_host`].
     proxies: Vec<String>,
 }
 
-/// A name that leads to no public address.
+/// A name that resolves to no public address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NotPublic(&'static str);
@@ -291,6 +296,7 @@ impl Resolve for PublicResolver {
                 .into_iter()
                 .filter(|address| what(address.ip()).is_none())
                 .collect();
+            // A name with both kinds of addresses is reached at the public ones only.
             match (public.is_empty(), first) {
                 (true, Some(what)) => Err(NotPublic(what).into()),
                 _ => Ok(Box::new(public.into_iter()) as Addrs),
@@ -330,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_holds_on_the_same_host_alone() {
+    fn an_approval_covers_only_the_same_host() {
         for (from, to, same) in [
             ("https://a.org/x", "https://a.org/y?z", true),
             ("http://a.org/", "https://a.org/", true),
@@ -345,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hosts_that_are_addresses_are_judged_however_they_are_written() {
+    async fn hosts_that_are_addresses_are_checked_in_every_notation() {
         let web = Web::new(
             NetworkSettings::default(),
             vec!["localhost:3000".to_owned(), "10.0.0.5".to_owned()],
@@ -363,7 +369,7 @@ mod tests {
         }
         assert!(web.is_named(&url("http://10.0.0.5:81/")) && web.is_named(&url("http://localhost:3000/")));
         assert!(!web.is_named(&url("http://localhost/")));
-        // A name that leads here, seen by the connection's own resolver.
+        // A name for this machine, seen by the connection's own resolver.
         let error = web
             .get(&url("http://localhost:9/"))
             .await
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn behind_a_proxy_names_of_the_private_network_are_refused_too() {
+    async fn behind_a_proxy_private_names_are_refused_too() {
         let network = NetworkSettings {
             http_proxy: Some("http://proxy.example.com:3128".into()),
             ..NetworkSettings::default()

@@ -1,7 +1,8 @@
-//! HTML as Markdown for a model: what a page says, its headings, lists, tables, code and links.
+//! Converts HTML to Markdown for a model: text, headings, lists, tables, code, and links.
 //!
-//! Works on the parser's tokens, without a tree: one pass, no recursion, however a page is nested, since one that would
-//! overflow the stack would end the server. What cannot be seen on the page (scripts, hidden elements) is left out.
+//! Works on the parser's tokens without a tree, in one pass and without recursion: a deeply nested page must not
+//! overflow the stack, which would end the server. Invisible parts (scripts, hidden elements) are left out. Must not
+//! load anything.
 
 mod inline;
 mod table;
@@ -19,30 +20,30 @@ use url::Url;
 use inline::{InlineLine, InlineMark};
 use table::Table;
 
-/// Most bytes of Markdown; what would come after is left out.
+/// Longest Markdown, in bytes; the rest is left out.
 const MAX_OUT: usize = 4 << 20;
-/// How deep lists and quotes are told apart.
+/// Deepest nesting of lists and quotes that is shown.
 const MAX_DEPTH: usize = 12;
-/// So many bytes are read between two looks whether to stop.
+/// How many bytes are read between two calls of `stop`.
 const PIECE: usize = 16 << 10;
 /// Longest address of a link, in bytes.
 const MAX_ADDRESS: usize = 2_000;
-/// A `main` with less text than this, in bytes, is not the page.
+/// A `main` element with less text than this, in bytes, does not count as the page.
 const MIN_MAIN: usize = 200;
 
-/// A page.
+/// A page as Markdown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::tool) struct MarkdownPage {
-    /// Its title.
     pub(in crate::tool) title: String,
-    /// What it says.
+    /// The text as Markdown.
     pub(in crate::tool) text: String,
-    /// Something was left out at the end.
+    /// The end of the page is missing.
     pub(in crate::tool) cut: bool,
 }
 
-/// What `html`, found at `url`, says; what follows once `stop` says so is left out.
+/// Converts `html`, found at `url`; leaves out the rest once `stop` returns true.
 pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bool) -> MarkdownPage {
+    // The tokenizer has only a shared reference to its sink.
     let writer = RefCell::new(MarkdownWriter::new(url.clone()));
     let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
     let input = BufferQueue::default();
@@ -50,8 +51,9 @@ pub(in crate::tool) fn convert_html(html: &str, url: &Url, stop: impl Fn() -> bo
     while !rest.is_empty() && !cut {
         let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
         input.push_back(StrTendril::from(piece));
-        // It also stops after each script.
+        // The tokenizer also stops after each script.
         while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
+        // Asked after each piece, since feeding cannot be interrupted.
         (rest, cut) = (after, stop());
     }
     tokenizer.end();
@@ -81,41 +83,43 @@ impl TokenSink for Sink {
     }
 }
 
-/// What a block stands in.
+/// A container of blocks.
 enum Around {
-    /// A list; the next number of a numbered one.
+    /// A list; contains the next number of a numbered one.
     List(Option<u64>),
-    /// An item of a list: what it begins with, until that was written, and how far its lines are indented.
-    Item { marker: Option<String>, indent: usize },
-    /// A quotation.
+    /// A list item: its marker until that is written, and the indentation of its lines.
+    Item {
+        marker: Option<String>,
+        indent: usize,
+    },
     Quote,
 }
 
-/// What is taken in as it stands.
+/// Text that is copied unchanged.
 struct Code {
     language: String,
     text: String,
 }
 
 struct MarkdownWriter {
-    /// What links are relative to.
+    /// The address that links are relative to.
     base: Url,
     out: String,
     title: String,
     in_title: bool,
     around: Vec<Around>,
     line: InlineLine,
-    /// What the line begins with: a heading's number signs, say.
+    /// What the line begins with, such as the number signs of a heading.
     lead: &'static str,
     code: Option<Code>,
     table: Option<Table>,
-    /// Tables within tables.
+    /// Number of open tables inside the table.
     inner_tables: usize,
-    /// The element that is left out, and how many of its name are open.
+    /// The element being left out, and how many elements of its name are open.
     hidden: Option<(String, usize)>,
-    /// Where the page's own part begins and ends in `out`.
+    /// Where the page's main part begins and ends in `out`.
     main: (Option<usize>, Option<usize>),
-    /// The last block was an item's: the next item follows without an empty line.
+    /// The last block belonged to an item, so the next item follows without an empty line.
     tight: bool,
 }
 
@@ -179,7 +183,7 @@ impl MarkdownWriter {
             false if starts => self.start(tag, name),
             false => self.end_element(name),
         }
-        // What the parser must not read tags in.
+        // Elements in which the parser must not look for tags.
         let raw = match name {
             "script" => RawKind::ScriptData,
             "style" | "iframe" | "noembed" | "noframes" | "xmp" => RawKind::Rawtext,
@@ -193,7 +197,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Whether a tag belongs to something that is left out.
+    /// Returns whether a tag belongs to something that is left out.
     fn is_left_out(&mut self, tag: &Tag, name: &str, starts: bool) -> bool {
         if let Some((hidden, open)) = &mut self.hidden {
             if *hidden == name {
@@ -219,6 +223,7 @@ impl MarkdownWriter {
             "title" => self.in_title = true,
             "base" => {
                 let base = find_attribute(tag, "href").and_then(|href| self.base.join(href).ok());
+                // Every relative link repeats the base, so a long one would multiply.
                 if let Some(base) = base.filter(|base| base.as_str().len() <= MAX_ADDRESS) {
                     self.base = base;
                 }
@@ -235,6 +240,7 @@ impl MarkdownWriter {
             }
             "main" => {
                 self.end_paragraph();
+                // Only the first `main` counts.
                 self.main.0.get_or_insert(self.out.len());
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
@@ -262,6 +268,7 @@ impl MarkdownWriter {
             }
             "table" => self.begin_table(),
             "tr" => {
+                // End tags of rows and cells are optional in HTML.
                 self.end_cell();
                 if let Some(table) = &mut self.table {
                     table.begin_row();
@@ -316,7 +323,7 @@ impl MarkdownWriter {
     // ---- code ----
 
     fn begin_code(&mut self, language: String) {
-        // Tables round code only put it next to its line numbers.
+        // A table around code only places the code next to its line numbers.
         if self.table.is_some() {
             self.spread_table();
         }
@@ -337,7 +344,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Highlighters put each line in an element of its own.
+    /// Starts a new line of code: highlighters put each line in an element of its own.
     fn code_line(&mut self) {
         if let Some(code) = &mut self.code
             && !code.text.is_empty()
@@ -353,6 +360,7 @@ impl MarkdownWriter {
         if text.trim().is_empty() {
             return;
         }
+        // Longer than any run of backticks inside, so that the code cannot end the block.
         let fence = "`".repeat(longest_run(text).max(2) + 1);
         self.write_block(&format!("{fence}{}\n{text}\n{fence}", code.language));
     }
@@ -368,7 +376,7 @@ impl MarkdownWriter {
         self.table = Some(Table::default());
     }
 
-    /// The line goes to the open cell.
+    /// Adds the line to the open cell.
     fn end_cell(&mut self) {
         match &mut self.table {
             Some(table) if self.inner_tables == 0 => {
@@ -394,7 +402,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// The table is none: what its cells held stands one below the other.
+    /// Gives up the table: writes its cells as blocks, one below the other.
     fn spread_table(&mut self) {
         self.end_cell();
         self.inner_tables = 0;
@@ -407,13 +415,14 @@ impl MarkdownWriter {
 
     // ---- lists and quotations ----
 
+    // Deeper levels are merged into the last one, which bounds the prefix of each line. Tables cannot contain blocks.
     fn enter_container(&mut self, around: Around) {
         if self.around.len() < MAX_DEPTH && self.table.is_none() {
             self.around.push(around);
         }
     }
 
-    /// Leaves the innermost one that fits, and all within it.
+    /// Leaves the innermost container that fits, and all inside it.
     fn leave_container(&mut self, fits: impl Fn(&Around) -> bool) {
         self.end_paragraph();
         if let Some(at) = self.around.iter().rposition(fits) {
@@ -426,6 +435,7 @@ impl MarkdownWriter {
 
     fn begin_item(&mut self) {
         self.end_item();
+        // A cell of a Markdown table is one line, so items stay inline.
         if self.table.is_some() {
             self.line.push(" - ");
             return;
@@ -433,6 +443,7 @@ impl MarkdownWriter {
         let marker = match self.around.last_mut() {
             Some(Around::List(Some(number))) => {
                 let marker = format!("{number}. ");
+                // The page chooses the first number, which may be the largest one.
                 *number = number.saturating_add(1);
                 marker
             }
@@ -445,7 +456,7 @@ impl MarkdownWriter {
         });
     }
 
-    /// Items need no end: the next one, or the list's end, ends them.
+    /// Ends the open item. Items need no end tag: the next item or the end of the list ends them.
     fn end_item(&mut self) {
         self.end_paragraph();
         let of_list = self
@@ -461,7 +472,6 @@ impl MarkdownWriter {
 
     // ---- blocks ----
 
-    /// Ends the paragraph.
     fn end_paragraph(&mut self) {
         if self.table.is_some() {
             return self.line.add_blank();
@@ -476,7 +486,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Writes a block, each line behind what it stands in.
+    /// Writes a block, with the prefix of its containers before each line.
     fn write_block(&mut self, text: &str) {
         if self.out.len() > MAX_OUT {
             return;
@@ -511,7 +521,9 @@ impl MarkdownWriter {
             .any(|around| matches!(around, Around::Item { .. }));
     }
 
-    /// What stands before a line; markers of items only before their first. `between`: of the empty line before it.
+    /// Returns the prefix of a line; the marker of an item only for its first line.
+    ///
+    /// `between` means the empty line before a block, which takes no marker.
     fn take_line_prefix(&mut self, between: bool) -> String {
         let mut prefix = String::new();
         for around in &mut self.around {
@@ -529,18 +541,20 @@ impl MarkdownWriter {
 
     // ---- addresses ----
 
-    /// Where a link leads; none for what leads nowhere else.
+    /// Returns the target of a link; `None` for one that leads nowhere else.
     fn resolve_link(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') || href.len() > MAX_ADDRESS {
             return None;
         }
         let url = self.base.join(href).ok()?;
+        // A model cannot follow `javascript:` or `data:` links.
         matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
     }
 
     fn write_image(&mut self, tag: &Tag) {
         let alt = find_attribute(tag, "alt").map(str::trim).unwrap_or_default();
+        // An image without a text says nothing to a model.
         if alt.is_empty() {
             return;
         }
@@ -559,7 +573,7 @@ fn find_attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     Some(&found.value)
 }
 
-/// Elements that hold nothing to read, or nothing of the page's own.
+/// Returns whether an element has no text to read, or none of the page itself.
 fn is_no_text(name: &str) -> bool {
     matches!(
         name,
@@ -582,7 +596,9 @@ fn is_no_text(name: &str) -> bool {
     )
 }
 
-/// Whether an element is not shown. Only of those whose end is always written: else all of the page would be.
+/// Returns whether an element is hidden.
+///
+/// Only elements whose end tag is always written count: otherwise the rest of the page would be hidden.
 fn is_hidden(tag: &Tag, name: &str) -> bool {
     let ends = matches!(
         name,
@@ -682,7 +698,7 @@ fn to_heading_marker(name: &str) -> &'static str {
     }
 }
 
-/// The language that a highlighter's class names.
+/// Returns the language that a highlighter's class names.
 fn find_code_language(tag: &Tag) -> String {
     let class = find_attribute(tag, "class").unwrap_or_default();
     let named = |word: &str| {
@@ -696,7 +712,7 @@ fn find_code_language(tag: &Tag) -> String {
     class.split_whitespace().find_map(named).unwrap_or_default()
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     let (mut longest, mut run) = (0, 0);
     for c in text.bytes() {

@@ -1,7 +1,7 @@
-//! The way to pages of the web: which addresses may be read, the request, what came in words that a model reads.
+//! Access to web pages: which addresses may be read, the request, and the response as text for a model.
 //!
-//! Knows nothing of tools. Everything that comes through here is somebody else's: nothing of it may decide where else
-//! is looked, how much is kept, or how long it takes.
+//! Must not know tools. Everything that arrives here is from outside: it must not decide what else is requested, how
+//! much is kept, or how long that takes.
 
 mod address;
 mod body;

@@ -1,6 +1,7 @@
-//! A running command: wait for it, stop it in stages, collect what it writes.
+//! A running command: waits for it, stops it in stages, and collects its output.
 //!
-//! Dropping a [`Process`] kills the command and all that descends from it (I8).
+//! Dropping a [`Process`] kills the command and all its descendants (I8). Must not signal processes itself: the helper
+//! does that, and [`super::orphans`] if the helper fails.
 
 use std::io;
 use std::sync::Arc;
@@ -19,25 +20,25 @@ use crate::workspace::process::output::{Output, Stream};
 
 /// From SIGINT to SIGTERM, and from SIGTERM to SIGKILL (R-CANCEL).
 const STEP: Duration = Duration::from_secs(1);
-/// How long to wait for all to be gone after SIGKILL: so an interrupt takes 2.5 s at the most.
+/// Wait for all processes to be gone after SIGKILL; so an interrupt takes at most 2.5 s (R-CANCEL).
 const AFTER_KILL: Duration = Duration::from_millis(500);
-/// How much of that the helper has; then the server kills it and does its work.
+/// The helper's share of [`AFTER_KILL`]; then the server kills the helper and takes over.
 const HELPER_ANSWERS: Duration = Duration::from_millis(250);
-/// The longest line that the helper may send.
+/// Longest line from the helper, in bytes.
 const LINE_LIMIT: usize = 64 << 10;
 
-/// A running command. Take it apart to read, write and wait at the same time.
+/// A running command. Take it apart to read, write, and wait at the same time.
 #[derive(Debug)]
 pub struct Child {
-    /// Waits for it and stops it; dropping this kills everything.
+    /// Waits for the command and stops it; dropping this kills everything.
     pub process: Process,
-    /// Its output. Unread output makes the command wait.
+    /// Read it: unread output makes the command wait.
     pub output: Output,
-    /// Its input, for [`Stdin::Piped`](crate::workspace::process::Stdin::Piped); dropping this is its end of file.
+    /// For [`Stdin::Piped`](crate::workspace::process::Stdin::Piped) only; dropping it closes the command's input.
     pub stdin: Option<pipe::Sender>,
 }
 
-/// The handle on a command and all that descends from it.
+/// The handle on a command and all its descendants.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
@@ -46,30 +47,28 @@ pub struct Process {
     overdue: CancellationToken,
 }
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited with this code.
     Code(i32),
-    /// This signal ended it.
     Signal(i32),
-    /// Nobody knows: the helper was killed from outside, or the command could not be.
+    /// The helper was killed from outside, or the command could not be killed.
     Unknown,
 }
 
 impl ExitStatus {
-    /// Whether it exited with 0.
+    /// Returns whether the command exited with 0.
     pub fn success(self) -> bool {
         self == Self::Code(0)
     }
 }
 
-/// How a command and its descendants ended.
+/// The end of a command and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// The command's own end.
+    /// Of the command itself.
     pub status: ExitStatus,
-    /// No process of it is left. False only for what the kernel does not let us kill.
+    /// No process of the command is left. False only for what the kernel does not let us kill.
     pub gone: bool,
 }
 
@@ -78,26 +77,24 @@ pub struct Ending {
 pub enum Stop {
     /// SIGINT, SIGTERM after 1 s, SIGKILL after 2 s.
     Interrupt,
-    /// Let it finish for up to this long, then as [`Stop::Interrupt`].
+    /// Lets it finish for up to this long, then goes on as [`Stop::Interrupt`].
     Finish(Duration),
     /// The server ends: SIGTERM, SIGKILL after 1 s.
     ServerEnd,
 }
 
-/// Everything a command wrote, up to a limit.
+/// The output of a command, up to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// The command's end.
     pub status: ExitStatus,
-    /// Standard output (and error where merged).
+    /// Includes standard error if merged.
     pub stdout: Vec<u8>,
-    /// Standard error.
     pub stderr: Vec<u8>,
-    /// More came than the limit; the rest was read and thrown away.
+    /// There was more than the limit; the rest was read and discarded.
     pub cut: bool,
 }
 
-/// What is known of a command.
+/// What is known about a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Running,
@@ -125,7 +122,7 @@ impl State {
     }
 }
 
-/// The helper's lines.
+/// Reads the helper's lines.
 pub(super) struct Reports {
     control: Arc<UnixStream>,
     buffer: Vec<u8>,
@@ -139,7 +136,7 @@ impl Reports {
         }
     }
 
-    /// The next report; `None` at the end, or after something that is none.
+    /// Returns the next report; `None` at the end, or after a malformed one.
     pub(super) async fn next(&mut self) -> Option<HelperReport> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
@@ -153,6 +150,7 @@ impl Reports {
             match self.control.try_read_buf(&mut self.buffer) {
                 Ok(0) => return None,
                 Ok(_) => {}
+                // Readiness may be a false alarm.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return None,
             }
@@ -160,8 +158,9 @@ impl Reports {
     }
 }
 
-/// Follows the helper's reports to its end, which is when no process is left. `overdue` means that the helper does not
-/// answer: it is killed, and the server does its work.
+/// Follows the helper's reports until it ends, which is when no process is left.
+///
+/// `overdue` means that the helper does not answer: it is killed, and the server takes over.
 async fn watch_over(
     helper: Helper,
     mut reports: Reports,
@@ -172,6 +171,7 @@ async fn watch_over(
     let mut left = None;
     loop {
         let report = tokio::select! {
+            // Reports first: whatever the helper still managed to send counts.
             biased;
             report = reports.next() => report,
             () = overdue.cancelled() => None,
@@ -180,16 +180,18 @@ async fn watch_over(
             Some(HelperReport::Exited(code)) => status = Some(ExitStatus::Code(code)),
             Some(HelperReport::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
             Some(HelperReport::Gone(count)) => left = Some(count),
+            // Both come before this handle exists.
             Some(HelperReport::Started(_) | HelperReport::Refused(..)) => {}
             None => break,
         }
+        // The state must not go back from gone to ended.
         if let (Some(status), None) = (status, left) {
             state.send_replace(State::Ended(status));
         }
     }
     #[cfg(target_os = "linux")]
     if left.is_none() && !orphans::are_adopted() {
-        // The helper may have died without a word (SIGKILL).
+        // The helper may have died without a report (SIGKILL).
         helper.kill_session().await;
     }
     let swept = helper.wait_for_cleanup(overdue.is_cancelled()).await;
@@ -205,12 +207,13 @@ async fn watch_over(
 }
 
 impl Process {
-    /// The handle on a started command; `reports` are what comes after the start.
+    /// Creates the handle on a started command; `reports` are those after the start.
     pub(super) fn new(pid: u32, helper: Helper, reports: Reports) -> Self {
         let (sender, state) = watch::channel(State::Running);
         let overdue = CancellationToken::new();
         let control = reports.control.clone();
-        // It ends by itself, at the latest shortly after the socket is closed, and must: it sees to it that nothing is left.
+        // Detached on purpose: it must outlive this handle to make sure that nothing is left, and ends shortly after
+        // the socket is closed.
         spawn(watch_over(helper, reports, sender, overdue.clone())).detach();
         Self {
             pid,
@@ -220,17 +223,17 @@ impl Process {
         }
     }
 
-    /// What is known of the command, as it changes.
+    /// Returns the state of the command, as it changes.
     pub(super) fn subscribe_state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// The command's process id, which is also its group's.
+    /// Returns the command's process id, which is also that of its group.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for the command itself. Its descendants are being killed then; see [`Process::wait_until_gone`].
+    /// Waits for the command itself. Its descendants may still be dying; see [`Process::wait_until_gone`].
     pub async fn wait(&self) -> ExitStatus {
         let mut state = self.state.clone();
         match state.wait_for(|state| state.exit_status().is_some()).await {
@@ -239,7 +242,7 @@ impl Process {
         }
     }
 
-    /// Waits until the command and all that descends from it are gone.
+    /// Waits until the command and all its descendants are gone.
     pub async fn wait_until_gone(&self) -> Ending {
         let mut state = self.state.clone();
         match state.wait_for(|state| state.gone_at().is_some()).await.as_deref() {
@@ -254,29 +257,30 @@ impl Process {
         }
     }
 
-    /// SIGINT to the command's group and every descendant.
+    /// Sends SIGINT to the command's group and every descendant.
     pub fn interrupt(&self) {
         self.send_stage(StopStage::Interrupt);
     }
 
-    /// SIGTERM to the command's group and every descendant, also to stopped ones.
+    /// Sends SIGTERM to the command's group and every descendant, stopped ones included.
     pub fn terminate(&self) {
         self.send_stage(StopStage::Terminate);
     }
 
-    /// SIGKILL to every descendant until none is left; see [`Process::wait_until_gone`].
+    /// Sends SIGKILL to every descendant until none is left; see [`Process::wait_until_gone`].
     pub fn kill(&self) {
         self.send_stage(StopStage::Kill);
     }
 
     fn send_stage(&self, stage: StopStage) {
-        // A full socket is impossible with so few bytes, a closed one means that all is over.
+        // The socket cannot be full with so few bytes, and a closed one means that the command is gone.
         let _ = send(&*self.control, &[stage.to_byte()], SendFlags::DONTWAIT);
     }
 
-    /// Stops the command in stages and returns when nobody is left; `hurry` (a second cancel) kills
-    /// at once. Takes at most 2.5 s, with [`Stop::Finish`] its limit more. The output should be read or
-    /// dropped meanwhile, else a command that writes cannot finish.
+    /// Stops the command in stages and returns when no process is left; `hurry` (a second cancel) kills immediately.
+    ///
+    /// Takes at most 2.5 s, with [`Stop::Finish`] its limit more. Read or drop the output meanwhile: otherwise a
+    /// command that writes cannot finish.
     pub async fn stop(&self, how: Stop, hurry: &CancellationToken) -> Ending {
         let stages = match how {
             Stop::Interrupt => vec![
@@ -308,6 +312,7 @@ impl Process {
             if let Ok(ending) = tokio::time::timeout(limit, self.wait_until_gone()).await {
                 return ending;
             }
+            // Without adoption only the helper can reach the descendants, so it is never cut short.
             if orphans::are_adopted() {
                 self.overdue.cancel();
             }
@@ -319,22 +324,23 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Not only closed: the watcher holds its half until the helper has ended.
+        // Closing is not enough: the watcher holds its half until the helper has ended.
         let _ = shutdown(&*self.control, Shutdown::Both);
     }
 }
 
 impl Child {
-    /// Runs the command to its end and keeps up to `limit` bytes of each stream. Dropping the future
-    /// kills the command.
+    /// Runs the command to its end and keeps up to `limit` bytes of each stream. Dropping the future kills the command.
     pub async fn collect_output(self, limit: usize) -> Collected {
         let Self {
             process,
             mut output,
             stdin,
         } = self;
+        // A command that reads its input must see the end of it.
         drop(stdin);
         let (mut stdout, mut stderr, mut cut) = (Vec::new(), Vec::new(), false);
+        // Read on beyond the limit: a command whose output is not read would never end.
         while let Some(chunk) = output.next().await {
             let kept = match chunk.stream {
                 Stream::Stdout => &mut stdout,

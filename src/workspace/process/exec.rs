@@ -1,9 +1,9 @@
-//! The helper `agentls __exec`: runs one command, and leaves nobody behind.
+//! The helper `agentls __exec`: runs one command and leaves no process behind (I8).
 //!
-//! No runtime, no logging, no settings: one `poll` loop over the socket to the server (its stdin),
-//! deaths of children, and signals to itself. What it signals: the command's group and every
-//! descendant. It ends when `wait` says that there is no child any more (I8); since it is a child
-//! subreaper, that includes those who left their group, their session or their parent.
+//! Uses no runtime, no logging, no settings: one `poll` loop over the socket to the server (its stdin), deaths of
+//! children, and signals to itself. It signals the command's group and every descendant, and ends when `wait` reports
+//! that it has no child. As a child subreaper it also waits for processes that left their group, session, or parent.
+//! The server half is in [`super::child`] and [`super::spawn`].
 
 use std::ffi::OsString;
 use std::io::{IoSliceMut, Read, Write};
@@ -29,15 +29,16 @@ use crate::workspace::process::exec_protocol::{
 };
 use crate::workspace::process::process_tree::ProcessTree;
 
-/// How long the helper goes on killing what does not die (sleeping in the kernel, another user's).
+/// Time limit for killing what does not die (asleep in the kernel, or another user's).
 const SWEEP_LIMIT: Duration = Duration::from_secs(5);
-/// How long one look at the process table is trusted while children are dying.
+/// How long a snapshot of the process table is used while children are dying.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Waits between two looks when nothing dies: first and last.
+/// First and longest pause between two snapshots while nothing dies.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// Runs the helper; `args` are those after `__exec` (none). Returns the exit code of the process:
-/// 0 when it did its work, whatever the command did; 2 when it was not started by a server; 3 when processes are left.
+/// Runs the helper; `args` are those after `__exec` (none). Returns the exit code of the process.
+///
+/// 0 means that it did its work, whatever the command did; 2 that no server started it; 3 that processes are left.
 pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     let outcome = match args.next() {
         Some(_) => Err(io::Error::other("takes no arguments")),
@@ -56,15 +57,16 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     }
 }
 
-/// How many processes are left.
+/// Runs the command of one request and returns how many processes are left.
 fn run_exec_helper() -> io::Result<u32> {
-    // Away from any terminal, and sole owner of every process group that comes to be below us.
+    // Away from any terminal, and the only owner of the process groups that are created below.
     setsid()?;
     let server = Server {
         fd: rustix::stdio::stdin(),
     };
     let (request, stdio) = server.receive_request()?;
     let inbox = Inbox::new()?;
+    // Before the start, so that no descendant can escape to another parent.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
 
@@ -87,14 +89,16 @@ fn run_exec_helper() -> io::Result<u32> {
     Ok(0)
 }
 
-/// Starts the command in a group of its own. Our copies of its descriptors end here, so that
-/// readers see the end of its output.
+/// Starts the command in a group of its own.
+///
+/// Our copies of its descriptors are closed here, so that readers see the end of its output.
 fn start(
     request: &ExecRequest,
     [stdin, stdout, stderr]: [OwnedFd; 3],
 ) -> Result<Pid, (StartRefusal, String)> {
+    // `spawn` fails alike for a missing directory and a missing program.
     if let Err(error) = std::fs::read_dir(&request.cwd) {
-        // A directory that may be entered but not listed is fine.
+        // A directory that can be entered but not listed is fine.
         if error.kind() != io::ErrorKind::PermissionDenied {
             return Err((StartRefusal::Directory, error.to_string()));
         }
@@ -109,12 +113,14 @@ fn start(
         reason = "this is the one place where commands start"
     )]
     let child = Command::new(program)
+        // The command sees the name that it was called by, wherever the program was found.
         .arg0(name)
         .args(args)
         .current_dir(&request.cwd)
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr))
+        // A group of its own can be signaled without hitting the helper.
         .process_group(0)
         .spawn();
     match child {
@@ -129,20 +135,20 @@ fn start(
     }
 }
 
-/// The other end of the socket.
+/// The server's end of the socket.
 #[derive(Clone, Copy)]
 struct Server {
     fd: BorrowedFd<'static>,
 }
 
 impl Server {
-    /// The request and the command's stdin, stdout, stderr.
+    /// Receives the request and the command's stdin, stdout, and stderr.
     fn receive_request(&self) -> io::Result<(ExecRequest, [OwnedFd; 3])> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut len = [0; 4];
-        // Close-on-exec where the system can say so; elsewhere nothing else is started meanwhile
-        // but the command, whose copies std makes.
+        // Close-on-exec where the system supports it. Elsewhere only the command is started meanwhile, with copies that
+        // std makes.
         #[cfg(target_os = "linux")]
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
         #[cfg(not(target_os = "linux"))]
@@ -180,13 +186,14 @@ impl Server {
         Ok((request, stdio))
     }
 
-    /// Tells the server, if there still is one. Never waits: a server that does not read must not
-    /// keep its children alive.
+    /// Reports to the server, if it still exists.
+    ///
+    /// Never waits: a server that does not read must not keep its children alive.
     fn send_report(&self, report: &HelperReport) {
         let _ = send(self.fd, report.to_line().as_bytes(), SendFlags::DONTWAIT);
     }
 
-    /// The next stage, read after `poll` said so. No server is the last stage.
+    /// Reads the next stage after `poll` announced it. A missing server counts as the last stage.
     fn read_stage(&self) -> Option<StopStage> {
         let mut byte = [0];
         match rustix::io::read(self.fd, &mut byte) {
@@ -203,9 +210,8 @@ fn make_invalid_data_error(what: &'static str) -> io::Error {
 
 /// Signals to the helper, as readable sockets.
 struct Inbox {
-    /// SIGCHLD.
     deaths: UnixStream,
-    /// Someone asks the helper to end.
+    /// Requests to end: SIGTERM, SIGINT, SIGHUP, SIGQUIT.
     ends: UnixStream,
 }
 
@@ -218,8 +224,8 @@ impl Inbox {
             signals::SIGHUP,
             signals::SIGQUIT,
         ])?;
-        // These would end us too; they have no meaning here. Handlers, unlike ignored signals, are
-        // not inherited by the command.
+        // By default these would end or stop us, and they have no meaning here. The command inherits ignored signals
+        // but not handlers.
         let unheard = Arc::new(AtomicBool::new(false));
         for signal in [
             signals::SIGUSR1,
@@ -241,6 +247,7 @@ impl Inbox {
 
     fn listen_for_signals(which: &[i32]) -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
+        // Draining must not block once the socket is empty.
         read.set_nonblocking(true)?;
         for &signal in which {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -248,13 +255,13 @@ impl Inbox {
         Ok(read)
     }
 
-    /// Takes what is there; many signals may have become one.
+    /// Empties the socket; several signals may have merged into one.
     fn drain_signals(mut stream: &UnixStream) {
         let mut bytes = [0; 256];
         while matches!(stream.read(&mut bytes), Ok(count) if count == bytes.len()) {}
     }
 
-    /// Waits for a death; whether there was one.
+    /// Waits for a death and returns whether there was one.
     fn death_within(&self, limit: Duration) -> bool {
         let happened = wait_until_ready(&mut [PollFd::new(&self.deaths, PollFlags::IN)], Some(limit));
         Self::drain_signals(&self.deaths);
@@ -262,7 +269,7 @@ impl Inbox {
     }
 }
 
-/// Waits until one of `fds` is ready, or `limit` is over; an interrupted wait counts as ready.
+/// Waits until one of `fds` is ready or `limit` has passed; an interrupted wait counts as ready.
 fn wait_until_ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(fds, limit.as_ref()) {
@@ -271,19 +278,19 @@ fn wait_until_ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
     }
 }
 
-/// Whether anyone is left to wait for.
+/// Whether there is still a child to wait for.
 #[derive(PartialEq, Eq)]
 enum Relationship {
     Some,
     None,
 }
 
-/// Watches over a started command.
+/// Supervises a started command.
 struct Keeper {
     server: Server,
     inbox: Inbox,
     family: ProcessTree,
-    /// The command itself was not reaped yet.
+    /// The command itself has not been reaped yet.
     main_alive: bool,
 }
 
@@ -296,14 +303,16 @@ impl fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Obeys until the command has ended or is to be killed, then sweeps. How many are left (0, but
-    /// for what the kernel does not let us kill).
+    /// Obeys the server until the command ends or must be killed, then sweeps. Returns how many processes are left.
+    ///
+    /// The result is 0 except for what the kernel does not let us kill.
     fn supervise_command(&mut self) -> u32 {
         loop {
             let (fd, deaths, ends) = (self.server.fd, self.inbox.deaths.as_fd(), self.inbox.ends.as_fd());
             let mut fds = [fd, deaths, ends].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             wait_until_ready(&mut fds, None);
             let [server, deaths, ends] = fds.map(|fd| !fd.revents().is_empty());
+            // Deaths first: once the command has ended, no stage matters any more.
             if deaths {
                 Inbox::drain_signals(&self.inbox.deaths);
                 self.reap_children();
@@ -331,18 +340,19 @@ impl Keeper {
             StopStage::Kill => Signal::KILL,
         };
         self.family.signal_members(signal, self.main_alive);
-        // A stopped process cannot obey.
+        // A stopped process cannot handle SIGTERM.
         if stage == StopStage::Terminate {
             self.family.signal_members(Signal::CONT, self.main_alive);
         }
     }
 
-    /// Kills again and again until `wait` says that there is no child: who was forked after one
-    /// look is seen by the next.
+    /// Kills repeatedly until `wait` reports that there is no child.
+    ///
+    /// A process that was forked after one snapshot is in the next.
     fn sweep_descendants(&mut self) -> u32 {
         let end = clock::now() + SWEEP_LIMIT;
         let mut pause = PAUSE.0;
-        // Without a subreaper, orphans are not ours to wait for: the group is killed in any case.
+        // Without a subreaper, orphans are not our children to wait for: kill the group in any case.
         if cfg!(not(target_os = "linux")) {
             self.apply_stage(StopStage::Kill);
         }
@@ -366,7 +376,7 @@ impl Keeper {
         0
     }
 
-    /// Takes every dead child; the command's own end is told at once.
+    /// Reaps every dead child; reports the command's own end immediately.
     fn reap_children(&mut self) -> Relationship {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -378,6 +388,7 @@ impl Keeper {
                 }
                 Ok(None) => return Relationship::Some,
                 Err(Errno::INTR) => {}
+                // No child is left.
                 Err(_) => return Relationship::None,
             }
         }

@@ -1,30 +1,30 @@
-//! What server and helper say to each other. Pure encoding; no processes here.
+//! The protocol between server and helper. Pure encoding; must not start or signal processes.
 //!
-//! Down: four bytes of length together with the three descriptors (stdin, stdout, stderr) of the
-//! command, then the request, then one byte per stage. Up: one line per report.
+//! To the helper: four bytes of length together with the command's three descriptors (stdin, stdout, stderr), then the
+//! request, then one byte per stage. From the helper: one line per report.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The hidden subcommand that the server starts itself as.
+/// The hidden subcommand under which the server starts its own binary.
 pub const EXEC_COMMAND: &str = "__exec";
 
-/// The largest request that the helper takes; the kernel allows far less for arguments.
+/// Largest request that the helper accepts, in bytes; the kernel allows far less for arguments.
 pub(super) const REQUEST_LIMIT: usize = 64 << 20;
 
-/// What to run. The environment is that of the helper.
+/// What to run. The command inherits the helper's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExecRequest {
     pub(super) cwd: PathBuf,
-    /// Where the program is; without it, its name is looked for in the helper's PATH.
+    /// Path of the program; if `None`, its name is looked up in the helper's PATH.
     pub(super) program: Option<PathBuf>,
-    /// The program's name first; never empty.
+    /// Starts with the program's name; never empty.
     pub(super) argv: Vec<OsString>,
 }
 
 impl ExecRequest {
-    /// Length-prefixed fields: the working directory, the program (empty for none), then the arguments.
+    /// Encodes length-prefixed fields: the working directory, the program (empty for none), the arguments.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let program = self.program.as_deref().unwrap_or(Path::new(""));
@@ -36,7 +36,7 @@ impl ExecRequest {
         body
     }
 
-    /// The request of `body`, unless it is not one.
+    /// Decodes a request; `None` if `body` is not one.
     pub(super) fn from_bytes(mut body: &[u8]) -> Option<Self> {
         let mut fields = Vec::new();
         while !body.is_empty() {
@@ -53,14 +53,12 @@ impl ExecRequest {
     }
 }
 
-/// A stage of stopping, one byte on the socket.
+/// A stage of stopping: one byte on the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopStage {
-    /// SIGINT.
     Interrupt,
-    /// SIGTERM.
     Terminate,
-    /// SIGKILL, until nobody is left.
+    /// SIGKILL, until no process is left.
     Kill,
 }
 
@@ -73,7 +71,7 @@ impl StopStage {
         }
     }
 
-    /// The stage of `byte`; anything unknown kills, since a helper that misunderstands must not keep a child.
+    /// Returns the stage of `byte`. Anything unknown kills: a helper that misunderstands must not keep a child.
     pub(super) fn from_byte(byte: u8) -> Self {
         match byte {
             b'i' => Self::Interrupt,
@@ -83,34 +81,33 @@ impl StopStage {
     }
 }
 
-/// Why a command did not start.
+/// The reason why a command did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartRefusal {
-    /// The working directory is missing or none.
+    /// The working directory is missing or not a directory.
     Directory,
-    /// There is no such program.
+    /// The program does not exist.
     Missing,
-    /// Anything else.
     Other,
 }
 
 /// One line from the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HelperReport {
-    /// The command runs, as this process (and group).
+    /// The command runs, with this id of its process and group.
     Started(u32),
-    /// It did not start; why, for people.
+    /// The command did not start; the text is for people.
     Refused(StartRefusal, String),
-    /// It ended with this code.
+    /// The command exited with this code.
     Exited(i32),
-    /// It was ended by this signal.
+    /// This signal ended the command.
     Signalled(i32),
-    /// The helper ends; so many descendants could not be ended.
+    /// The helper ends; this many descendants could not be killed.
     Gone(u32),
 }
 
 impl HelperReport {
-    /// The line, with its newline.
+    /// Returns the line, with its newline.
     pub(super) fn to_line(&self) -> String {
         match self {
             Self::Started(pid) => format!("started {pid}\n"),
@@ -120,6 +117,7 @@ impl HelperReport {
                     StartRefusal::Missing => "missing",
                     StartRefusal::Other => "other",
                 };
+                // A line feed in the text would end the report early.
                 format!("refused {why} {}\n", text.replace(['\n', '\r'], " "))
             }
             Self::Exited(code) => format!("exited {code}\n"),
@@ -128,7 +126,7 @@ impl HelperReport {
         }
     }
 
-    /// The report of a line without its newline.
+    /// Parses a line without its newline.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ')?;
         Some(match word {
@@ -159,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reports_come_back_as_they_went() {
+    fn reports_round_trip() {
         for report in [
             HelperReport::Started(12),
             HelperReport::Refused(StartRefusal::Directory, "no such directory".into()),
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_stays_on_one_line() {
+    fn a_refusal_stays_on_one_line() {
         assert_eq!(
             HelperReport::Refused(StartRefusal::Other, "a\nb".into()).to_line(),
             "refused other a b\n"
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_requests_are_refused() {
+    fn truncated_requests_are_rejected() {
         let body = ExecRequest {
             cwd: "/tmp".into(),
             program: Some("/bin/a".into()),
@@ -203,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_come_back_as_they_went(cwd: Vec<u8>, program: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
+        fn requests_round_trip(cwd: Vec<u8>, program: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
             let request = ExecRequest {
                 cwd: OsString::from_vec(cwd).into(),
                 program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
@@ -213,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let _ = ExecRequest::from_bytes(&bytes);
         }
     }

@@ -1,11 +1,14 @@
-//! git for our own use: nothing that a repository's settings name is run, nothing asks, nothing
-//! is locked or tidied behind the person's back. Which git commands run is the caller's affair.
+//! Git for our own use: runs nothing that a repository's settings name, never prompts, and neither locks nor tidies
+//! behind the person's back.
+//!
+//! Must not decide which git commands run; callers do. For commands that people or the model write, see
+//! [`Command::harden_git`].
 
 use std::ffi::OsString;
 
 use crate::workspace::process::command::Command;
 
-/// Settings of the repository that could start a program, and their harmless values.
+/// Repository settings that could start a program, with harmless values.
 const SETTINGS: [&str; 15] = [
     "safe.bareRepository=explicit",
     "core.fsmonitor=false",
@@ -24,11 +27,12 @@ const SETTINGS: [&str; 15] = [
     "credential.helper=",
 ];
 
-/// The same for commands that people or the model write: only what no work of theirs depends on. External diffs,
-/// text conversions and filters are not among them: git has no setting that means "none" (an empty
-/// `diff.external` is a program that is missing), and only its command line can say `--no-ext-diff`.
+/// The same for commands that people or the model write, limited to settings that their work does not depend on.
+///
+/// External diffs, text conversions, and filters are not included, since git has no setting that means "none". An empty
+/// `diff.external` is a missing program, and only the command line has `--no-ext-diff`.
 pub(super) const FOR_COMMANDS: [(&str, &str); 5] = [
-    // A folder of a clone may be a whole repository with settings of its own.
+    // A folder of a clone may be a whole repository with its own settings.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -53,9 +57,10 @@ const UNSET: [&str; 10] = [
 /// Commands that show diffs, which attributes may route through programs.
 const SHOWS_DIFFS: [&str; 3] = ["diff", "show", "log"];
 
-/// `git args…`, hardened against the repository's settings; give it a working directory with
-/// [`Command::cwd`]. Local work only: it neither asks for a password nor uses the network's helpers.
-/// Filters that attributes name (clean, smudge) still run where a command reads the work tree.
+/// Creates `git args…`, hardened against the repository's settings; set its directory with [`Command::current_dir`].
+///
+/// For local work only: it neither asks for a password nor uses network helpers. Filters that attributes name (clean,
+/// smudge) still run if a command reads the work tree.
 pub fn git_command<I>(args: I) -> Command
 where
     I: IntoIterator,
@@ -69,6 +74,7 @@ where
     if let Some(first) = args.next() {
         let shows_diffs = SHOWS_DIFFS.iter().any(|name| first == *name);
         argv.push(first);
+        // Options of the subcommand, so they follow it.
         if shows_diffs {
             argv.extend(["--no-ext-diff".into(), "--no-textconv".into()]);
         }
@@ -77,7 +83,7 @@ where
     let mut command = Command::from_argv(argv)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0")
-        // No object is fetched that a partial clone lacks, by whatever program its settings name.
+        // A partial clone must not fetch missing objects, with whatever program its settings name.
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_ALLOW_PROTOCOL", "none")
         .env("GIT_NO_REPLACE_OBJECTS", "1")

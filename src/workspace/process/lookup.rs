@@ -1,14 +1,15 @@
-//! Where programs are: in absolute entries of PATH only, so that no folder that a command runs in decides which program
-//! a name means. What we start by ourselves (bash, git) comes from no workspace folder either.
+//! Finds programs, in absolute entries of PATH only: no folder that a command runs in decides what a name means.
+//!
+//! Programs that we choose ourselves (bash, git) never come from a workspace folder. Must not start anything.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// What the system looks through without a PATH.
+/// The system's default without a PATH.
 const USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Folders of the system; they count as outside of any workspace, also of one that is `/`.
+/// System folders, which count as outside of any workspace, even one that is `/`.
 const OF_THE_SYSTEM: [&str; 7] = [
     "/bin",
     "/usr/bin",
@@ -19,7 +20,7 @@ const OF_THE_SYSTEM: [&str; 7] = [
     "/run/current-system/sw/bin",
 ];
 
-/// A PATH without its relative and empty entries, both of which mean the folder that a command runs in.
+/// Returns a PATH without relative and empty entries, both of which mean the folder that a command runs in.
 pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
     let entries = path.map(std::env::split_paths).into_iter().flatten();
     match std::env::join_paths(entries.filter(|entry| entry.is_absolute())) {
@@ -28,7 +29,7 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
     }
 }
 
-/// The program of that name in `path`, as [`absolute_entries`] gives it, unless it lies in one of `folders`.
+/// Returns the program of that name in `path` (see [`absolute_entries`]), unless it is inside one of `folders`.
 pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &[PathBuf]) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|entry| is_outside(entry, folders))
@@ -36,13 +37,14 @@ pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &[PathBuf]) -> O
         .find(|program| {
             access(program, Access::EXEC_OK).is_ok()
                 && program.is_file()
+                // A link outside may still lead to a program inside.
                 && program
                     .canonicalize()
                     .is_ok_and(|real| real.parent().is_some_and(|folder| is_outside(folder, folders)))
         })
 }
 
-/// Where a program that we start ourselves is, by this PATH, in a workspace of `folders`.
+/// Returns the path of a program that we choose ourselves, by this PATH, in a workspace of `folders`.
 pub fn find_own_program(name: &str, path: Option<&OsStr>, folders: &[PathBuf]) -> Option<PathBuf> {
     find_outside(OsStr::new(name), &absolute_entries(path), folders)
 }
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_absolute_entries_stay() {
+    fn only_absolute_entries_are_kept() {
         for (given, want) in [
             (Some("/usr/bin:node_modules/.bin:/bin"), "/usr/bin:/bin"),
             (Some(":/bin:"), "/bin"),
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_programs_outside_of_folders_only() {
+    fn only_programs_outside_the_folders_are_found() {
         let dir = tempfile::TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for name in ["ws/bin", "tools", "links"] {
@@ -93,10 +95,10 @@ mod tests {
             Some(base.join("tools/git"))
         );
         assert_eq!(find("git", &["ws/bin", "links"]), None);
-        // A folder is no program, and neither is a file that is not executable.
+        // A folder is not a program, and neither is a file that is not executable.
         assert_eq!(find("bin", &["ws", "."]), None);
         assert_eq!(find("data", &["tools"]), None);
-        // A workspace that holds the whole system does not hide the system's own programs.
+        // A workspace that contains the whole system does not hide the system's own programs.
         assert!(find_outside(OsStr::new("sh"), OsStr::new("/usr/bin:/bin"), &["/".into()]).is_some());
     }
 }

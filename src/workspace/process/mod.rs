@@ -1,10 +1,9 @@
-//! Child processes that die with us (architecture §3a, R-CANCEL, I8).
+//! Child processes that end with us (architecture §3a, R-CANCEL, I8).
 //!
-//! Every child starts through our own hidden subcommand `agentls __exec`. The server half is
-//! [`Launcher`] and [`Child`]; the helper half is [`exec_main`], which `main` calls before anything
-//! else. Both hold one end of a socket pair: the request and the stages of a stop go down, reports
-//! come up, and end of file on either side means that the other one is gone. Knows no tools, no
-//! sessions, no settings.
+//! Every child starts through our own hidden subcommand `agentls __exec`. The server half is [`Launcher`] and
+//! [`Child`]; the helper half is [`exec_main`], which `main` calls before anything else. They share a socket pair. The
+//! request and the stages of a stop go down, reports come up. End of file on either side means that the other one is
+//! gone. Must not know tools, sessions, or settings.
 
 mod child;
 mod command;

@@ -1,9 +1,9 @@
-//! Processes whose helper was killed: they become the server's own children, which kills and reaps them (R-CANCEL, I8).
+//! Adopts processes whose helper was killed, so that the server can kill and reap them (R-CANCEL, I8).
 //!
-//! A command may kill or stop the helper that watches over it. Once the server is a child subreaper, whatever that
-//! helper leaves behind comes to the server. The server itself starts helpers only, all through [`spawn_helper`], so
-//! any other child is such an orphan. Never touched: what shares a session with the server or with a process that
-//! descended from it before [`adopt_orphans`]. Nothing here waits for a helper, whose status tokio collects.
+//! A command may kill or stop the helper that supervises it. Once the server is a child subreaper, it inherits whatever
+//! that helper leaves behind. The server itself starts only helpers, all through [`spawn_helper`], so any other child
+//! is such an orphan. Never touched: processes in a session of the server, or of a process that descended from it
+//! before [`adopt_orphans`]. Nothing here waits for a helper, whose status tokio collects.
 //!
 //! Out of reach: a command that kills the server and the helper at the same moment. Only a PID namespace helps there.
 
@@ -18,37 +18,39 @@ use crate::base::spawn::{run_blocking, spawn};
 #[cfg(target_os = "linux")]
 use super::process_tree;
 
-/// How long a sweep continues when processes do not die.
+/// Time limit of a sweep when processes do not die.
 const SWEEP_LIMIT: Duration = Duration::from_secs(2);
-/// The pause between two looks at the process table.
+/// Pause between two snapshots of the process table.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a helper may take to end after its socket was closed, before the server takes over its work.
+/// Time for a helper to end after its socket was closed, before the server takes over.
 const HELPER_ENDS_WITHIN: Duration = Duration::from_millis(500);
 
 /// Sessions that are not ours; set once this process adopts orphans.
 static FOREIGN_SESSIONS: OnceLock<BTreeSet<i32>> = OnceLock::new();
-/// Held for writing during a look at our children, so that none of them is a helper that is not listed yet.
+/// Held for writing while our children are examined, so that none of them is a helper not yet listed.
 static STARTING: RwLock<()> = RwLock::new(());
-/// Helpers that were not collected yet.
+/// Helpers not collected yet.
 static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Makes this process the parent of every orphan below it. For the server, which starts nothing but helpers.
 ///
-/// As process 1 of a container it gets the orphans of strangers as well: there nothing changes. Nor where `/proc` does
-/// not show this process.
+/// Does nothing as process 1 of a container, which also inherits orphans of strangers, or if `/proc` does not show this
+/// process.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpid, set_child_subreaper};
         let own = getpid().as_raw_nonzero().get();
         let table = process_tree::read_process_table();
-        // Read from the table: rustix takes 0, which a session begun outside of our namespace has, for an error.
+        // Read from the table: rustix reports an error for 0, which is the session if it began outside of our
+        // namespace.
         let Some(session) = table.iter().find(|row| row.pid == own).map(|row| row.session) else {
             return;
         };
         if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
             return;
         }
+        // Whatever already runs below us was not started by a helper.
         let before = process_tree::find_descendants(&table, own);
         let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
         foreign.insert(session);
@@ -56,12 +58,12 @@ pub fn adopt_orphans() {
     }
 }
 
-/// Whether orphans come to this process.
+/// Returns whether this process inherits orphans.
 pub(super) fn are_adopted() -> bool {
     FOREIGN_SESSIONS.get().is_some()
 }
 
-/// A started helper. One that is dropped is still collected.
+/// A started helper. It is collected even if dropped.
 #[derive(Debug)]
 pub(super) struct Helper {
     child: Option<tokio::process::Child>,
@@ -70,6 +72,7 @@ pub(super) struct Helper {
 
 /// Starts a helper and lists it.
 pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<Helper> {
+    // Held until the helper is listed: see `STARTING`.
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
     let pid = child.id().unwrap_or(0);
@@ -81,8 +84,10 @@ pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<
 }
 
 impl Helper {
-    /// Waits for the helper's end and kills what is left of its session: all that is known where orphans do not come
-    /// to us. The helper is not collected yet, so its number is still its own.
+    /// Waits for the helper's end and kills what is left of its session.
+    ///
+    /// Without adoption, the session is all that is known. The helper is not collected yet, so its pid is still its
+    /// own.
     #[cfg(target_os = "linux")]
     pub(super) async fn kill_session(&self) {
         use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -90,6 +95,7 @@ impl Helper {
             return;
         };
         let kill = move || {
+            // NOWAIT leaves the status for tokio to collect.
             let _ = waitid(
                 WaitId::Pid(session),
                 WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
@@ -99,7 +105,7 @@ impl Helper {
         let _ = run_blocking(kill).await;
     }
 
-    /// Continues the helper if something stopped it. It is not collected yet, so its number is still its own.
+    /// Continues the helper if something stopped it. It is not collected yet, so its pid is still its own.
     pub(super) fn send_sigcont(&self) {
         use rustix::process::{Pid, Signal, kill_process};
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
@@ -107,8 +113,9 @@ impl Helper {
         }
     }
 
-    /// Waits until the helper has ended and nothing of its command is left; how many processes are. `hurry` kills the
-    /// helper at once; else it has half a second.
+    /// Waits until the helper has ended and nothing of its command is left; returns how many processes are.
+    ///
+    /// `hurry` kills the helper immediately; otherwise it has 500 ms.
     pub(super) async fn wait_for_cleanup(mut self, hurry: bool) -> u32 {
         match self.child.take() {
             Some(child) => wait_for_helper_cleanup(child, self.pid, hurry).await,
@@ -119,6 +126,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
+        // Without a runtime nothing could wait for the helper.
         if let Some(child) = self.child.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
@@ -131,7 +139,7 @@ impl Drop for Helper {
 async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 {
     let mut status = None;
     if !are_adopted() {
-        // Without its helper a command would be free, so the helper is waited for.
+        // Without adoption nothing else can end the command, so wait for the helper however long it takes.
         status = child.wait().await.ok();
     } else if !hurry {
         status = tokio::time::timeout(HELPER_ENDS_WITHIN, child.wait())
@@ -143,7 +151,9 @@ async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, hur
         let _ = child.start_kill();
         status = child.wait().await.ok();
     }
+    // Only now: a listed helper is never mistaken for an orphan.
     lock_helpers().remove(&pid);
+    // Exit code 0 means that the helper has left no process behind.
     if status.is_some_and(|status| status.success()) {
         0
     } else {
@@ -155,8 +165,9 @@ fn lock_helpers() -> MutexGuard<'static, BTreeSet<u32>> {
     HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills and reaps every orphan that came to this process, and all that descends from it; how many are left. Takes at
-/// most two seconds, and one look at the process table when there is nothing to do.
+/// Kills and reaps every orphan that this process inherited, with all descendants; returns how many are left.
+///
+/// Takes at most 2 s, and one snapshot of the process table if there is nothing to do.
 #[cfg(target_os = "linux")]
 pub fn sweep_orphans() -> u32 {
     use rustix::process::{Pid, Signal, WaitOptions, waitpid};
@@ -177,9 +188,10 @@ pub fn sweep_orphans() -> u32 {
             for row in below.iter().chain([orphan]) {
                 process_tree::kill_row(row, Signal::KILL);
             }
-            // By its number: any other wait would take a status that tokio waits for.
+            // By its pid: any other wait could take a status that tokio waits for.
             let _ = waitpid(Pid::from_raw(orphan.pid), WaitOptions::NOHANG);
         }
+        // Free the lock before the pause, so that helpers can start.
         drop(looking);
         if clock::now() >= end {
             tracing::warn!(
@@ -192,7 +204,7 @@ pub fn sweep_orphans() -> u32 {
     }
 }
 
-/// The children of this process that are neither helpers nor foreign.
+/// Returns the children of this process that are neither helpers nor foreign.
 #[cfg(target_os = "linux")]
 fn find_orphans(
     table: &[process_tree::ProcessRow],
@@ -208,7 +220,7 @@ fn find_orphans(
         .collect()
 }
 
-/// Orphans come to nobody we know of.
+/// Does nothing: on this system, this process does not inherit orphans.
 #[cfg(not(target_os = "linux"))]
 pub fn sweep_orphans() -> u32 {
     let _ = (SWEEP_LIMIT, PAUSE, clock::now);

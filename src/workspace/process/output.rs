@@ -1,5 +1,7 @@
-//! A command's output as a stream of chunks. Nothing is kept: who does not read makes the command
-//! wait, so a gigabyte of output costs one buffer.
+//! Streams a command's output in chunks.
+//!
+//! Stores nothing: a command whose output is not read waits, so a gigabyte of output costs one buffer. Must not decode
+//! or interpret the bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -14,29 +16,26 @@ use tokio::sync::watch;
 use crate::base::clock::Instant;
 use crate::workspace::process::child::State;
 
-/// Bytes per chunk at most; what a pipe holds.
+/// Largest chunk, in bytes: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
-/// After the last descendant is gone, how long someone else (a daemon that was handed the pipe) may
-/// keep the output open.
+/// How long someone else (a daemon that was handed the pipe) may keep the output open after the last descendant ended.
 const DRAIN: Duration = Duration::from_millis(100);
-/// And how much may come then; a pipe holds no more.
+/// How much may still arrive on each pipe then; a pipe holds no more.
 const DRAIN_BYTES: usize = 1 << 20;
 
-/// Where a chunk came from.
+/// The stream that a chunk came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output, and standard error where it was merged.
+    /// Standard output, including standard error if merged.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
-/// Some output; never empty, at most 64 KiB.
+/// A piece of output; never empty, at most 64 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it came from.
     pub stream: Stream,
-    /// What came; may end in the middle of a character.
+    /// May end in the middle of a character.
     pub bytes: Bytes,
 }
 
@@ -44,7 +43,7 @@ pub struct Chunk {
 #[derive(Debug)]
 pub struct Output {
     pipes: [Option<pipe::Receiver>; 2],
-    /// The one to look at first: both get their turn.
+    /// The pipe to poll first; it alternates, so that neither starves the other.
     first: usize,
     buffer: Box<[u8]>,
     state: watch::Receiver<State>,
@@ -66,15 +65,18 @@ impl Output {
         }
     }
 
-    /// The next chunk; `None` when all was read, which is at the latest 100 ms after the last
-    /// descendant was gone. Safe to drop: nothing is lost.
+    /// Returns the next chunk, or `None` once all is read, at most 100 ms after the last descendant ended.
+    ///
+    /// Cancel-safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Chunk> {
         let mut state = self.state.clone();
         let next = tokio::select! {
+            // Output first: what is already in a pipe is delivered even after the deadline.
             biased;
             next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
             () = wait_until_drained(&mut state) => None,
         };
+        // A stranger that still has the pipe could write to it forever.
         if let Some(chunk) = &next
             && matches!(*state.borrow(), State::Gone { .. })
         {
@@ -105,6 +107,7 @@ impl Output {
                         bytes: Bytes::copy_from_slice(&self.buffer[..count]),
                     }));
                 }
+                // An error ends the stream just as its end of file does.
                 Poll::Ready(_) => self.pipes[index] = None,
             }
         }
@@ -118,11 +121,11 @@ fn poll_read(pipe: &mut pipe::Receiver, cx: &mut Context<'_>, buffer: &mut [u8])
     Poll::Ready(Ok(buffer.filled().len()))
 }
 
-/// Until nothing more is to be expected.
+/// Waits until no more output is expected.
 async fn wait_until_drained(state: &mut watch::Receiver<State>) {
     let gone_at: Option<Instant> = match state.wait_for(|state| matches!(state, State::Gone { .. })).await {
         Ok(state) => state.gone_at(),
-        // The command's handle was dropped: its processes are being killed right now.
+        // The handle was dropped: the processes are being killed right now.
         Err(_) => None,
     };
     match gone_at {

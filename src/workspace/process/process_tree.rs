@@ -1,5 +1,6 @@
-//! Who descends from a process, and signals to all of them. On Linux from `/proc`; elsewhere the
-//! command's own group is all we know.
+//! Finds the descendants of a process and signals them. Must not wait for them or reap them; the callers do.
+//!
+//! On Linux it reads `/proc`; on other systems only the command's own group is known.
 
 use std::collections::BTreeSet;
 #[cfg(any(target_os = "linux", test))]
@@ -7,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// One row of the process table. Zombies are in it: a dead first thread may hide live ones.
+/// One row of the process table. Zombies are included: a dead first thread may hide live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessRow {
     pub(super) pid: i32,
@@ -16,32 +17,33 @@ pub(super) struct ProcessRow {
     pub(super) session: i32,
 }
 
-/// The helper's descendants.
+/// The descendants of a helper.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessTree {
-    /// The helper itself: leader of its own session, so that every other group below it holds
-    /// nothing but descendants.
+    /// The helper itself: leader of its own session, so every other group below it contains only descendants.
     pub(super) root: Pid,
     /// The command: leader of its group.
     pub(super) main: Pid,
 }
 
 impl ProcessTree {
-    /// Sends `signal` to all descendants; `main_alive`: the command was not reaped yet.
+    /// Sends `signal` to all descendants; `main_alive` means that the command has not been reaped.
     ///
-    /// Whole groups are signalled at once, which no fork can slip through. A number may in theory
-    /// be given to a stranger between looking and sending; the kernel hands them out in a circle,
-    /// so that would take a full round of them within milliseconds.
+    /// Whole groups are signaled in one call, which no fork can slip through. In theory a pid can pass to a stranger
+    /// between the snapshot and the signal. The kernel assigns pids in a circle, so that would take a full round within
+    /// milliseconds.
     pub(super) fn signal_members(&self, signal: Signal, main_alive: bool) {
         let root = self.root.as_raw_nonzero().get();
         let main = self.main.as_raw_nonzero().get();
+        // Once the command is reaped, another group may get its number.
         let known = main_alive || cfg!(not(target_os = "linux"));
         if known {
-            // Before the look at the table, which takes a millisecond or two.
+            // Before the snapshot of the table, which takes a millisecond or two.
             send(main, signal, kill_process_group);
         }
         let mut groups = BTreeSet::new();
         for row in self.list_members() {
+            // The helper's own group also contains the helper, so signal its members one by one.
             if row.group == root || row.group == 0 {
                 send(row.pid, signal, kill_process);
             } else if !known || row.group != main {
@@ -53,7 +55,7 @@ impl ProcessTree {
         }
     }
 
-    /// How many descendants there are now.
+    /// Returns how many descendants there are now.
     pub(super) fn count_members(&self) -> usize {
         self.list_members().len()
     }
@@ -79,16 +81,16 @@ pub(super) fn kill_session(session: i32) {
     }
 }
 
-/// Sends to a process and its whole group, which no fork can slip through. For a row in a session of its own.
+/// Signals a process and its whole group, which no fork can slip through. Only for a row in a session of its own.
 #[cfg(target_os = "linux")]
 pub(super) fn kill_row(row: &ProcessRow, signal: Signal) {
     send(row.group, signal, kill_process_group);
     send(row.pid, signal, kill_process);
 }
 
-/// Sends to a number that may be nobody any more: that is no error here.
+/// Signals a pid or group that may no longer exist, which is not an error here.
 fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<()>) {
-    // 1 is never ours; 0 and below would address whole groups.
+    // 1 is never ours; 0 and negative numbers would address whole groups.
     if number > 1
         && let Some(pid) = Pid::from_raw(number)
     {
@@ -96,8 +98,8 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
     }
 }
 
-/// All processes that `/proc` shows; empty where it shows none, or those of another namespace: there our numbers are
-/// other processes.
+/// Returns all processes that `/proc` shows. Empty if it shows none, or those of another namespace, where our pids
+/// belong to other processes.
 #[cfg(target_os = "linux")]
 pub(super) fn read_process_table() -> Vec<ProcessRow> {
     let own = rustix::process::getpid().as_raw_nonzero().to_string();
@@ -120,10 +122,11 @@ pub(super) fn read_process_table() -> Vec<ProcessRow> {
         .collect()
 }
 
-/// The row of a `/proc/<pid>/stat`: `pid (name) state ppid pgrp session …`. The name may hold anything.
+/// Parses a `/proc/<pid>/stat`: `pid (name) state ppid pgrp session …`. The name may contain anything.
 #[cfg(any(target_os = "linux", test))]
 fn parse_stat(stat: &[u8]) -> Option<ProcessRow> {
     let open = stat.iter().position(|&b| b == b'(')?;
+    // The last parenthesis ends the name, which may contain others.
     let close = stat.iter().rposition(|&b| b == b')')?;
     let number = |text: &str| text.parse::<i32>().ok();
     let pid = number(std::str::from_utf8(stat.get(..open)?).ok()?.trim())?;
@@ -139,7 +142,7 @@ fn parse_stat(stat: &[u8]) -> Option<ProcessRow> {
     })
 }
 
-/// All rows below `root`, without it.
+/// Returns all rows below `root`, without `root` itself.
 #[cfg(any(target_os = "linux", test))]
 pub(super) fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRow> {
     let mut children: HashMap<i32, Vec<ProcessRow>> = HashMap::new();
@@ -151,7 +154,7 @@ pub(super) fn find_descendants(table: &[ProcessRow], root: i32) -> Vec<ProcessRo
     let mut open = vec![root];
     while let Some(parent) = open.pop() {
         for row in children.get(&parent).into_iter().flatten() {
-            // The table is not one moment: a number used twice must not make a circle.
+            // The table is not one moment: a pid used twice must not form a cycle.
             if seen.insert(row.pid) {
                 found.push(*row);
                 open.push(row.pid);
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_names_with_anything_in_them() {
+    fn process_names_may_contain_anything() {
         for (stat, want) in [
             ("12 (sh) S 3 4 5 0 -1", Some((12, 3, 4, 5))),
             ("12 (a) S 9 9 9 (b) R 3 4 5 0", Some((12, 3, 4, 5))),
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_grandchildren_and_no_strangers() {
+    fn grandchildren_are_found_and_strangers_are_not() {
         let table = [row(5, 4), row(4, 2), row(2, 1), row(3, 1), row(6, 3)];
         let mut found: Vec<_> = find_descendants(&table, 2).iter().map(|r| r.pid).collect();
         found.sort_unstable();
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_in_a_torn_table_ends() {
+    fn a_cycle_in_an_inconsistent_table_ends() {
         assert_eq!(find_descendants(&[row(2, 3), row(3, 2)], 2).len(), 1);
     }
 }

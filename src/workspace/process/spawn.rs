@@ -1,7 +1,8 @@
 //! The server's side of starting a child process: everything goes through the helper.
 //!
-//! What the helper and the command get is passed over a socket pair, so that no descriptor is ever
-//! inheritable and starts cannot catch each other's. Nothing here may start a process but the helper.
+//! The descriptors of the helper and the command are passed over a socket pair. So no descriptor is ever inheritable,
+//! and starts cannot catch each other's. Nothing here may start any process but the helper, which is in
+//! [`super::exec`].
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -28,72 +29,67 @@ use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
 
-/// How long a start that was cancelled may take to be gone: milliseconds, but on a machine that is busy.
+/// How long a cancelled start may take to be gone. It takes milliseconds, except on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
-/// How often a helper that has not told of the start yet is woken.
+/// How often a helper that has not reported the start yet is continued.
 const WAKE_EVERY: Duration = Duration::from_millis(100);
 
-/// Starts commands, each under a helper of its own.
+/// Starts commands, each under its own helper.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     helper: PathBuf,
     strip_env: BTreeSet<String>,
-    /// The workspace folders.
     folders: Vec<PathBuf>,
 }
 
-/// Why a command did not start.
+/// The reason why a command did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The working directory cannot be used.
     #[error("cannot use working directory {}: {reason}", path.display())]
     WorkingDirectory {
-        /// The directory.
         path: PathBuf,
-        /// The system's word.
+        /// As reported by the system.
         reason: String,
     },
-    /// There is no such program.
     #[error("cannot find program `{program}`: check its name and PATH ({reason})")]
     NotFound {
-        /// The program, without arguments.
+        /// Without arguments.
         program: String,
-        /// The system's word.
+        /// As reported by the system.
         reason: String,
     },
-    /// The system refused.
+    /// The system refused to run it.
     #[error("cannot start program `{program}`: {reason}")]
     Refused {
-        /// The program, without arguments.
+        /// Without arguments.
         program: String,
-        /// The system's word.
+        /// As reported by the system.
         reason: String,
     },
-    /// Our own helper did not work.
+    /// Our own helper failed.
     #[error("cannot start the process helper {}: {reason}", helper.display())]
     Helper {
-        /// The helper's program.
+        /// Path of the helper's program.
         helper: PathBuf,
-        /// What happened.
         reason: String,
     },
-    /// It was cancelled before it ran; nothing of it is left.
+    /// Cancelled before it ran; nothing of it is left.
     #[error("the command was cancelled before it ran")]
     Cancelled,
 }
 
 impl Default for Launcher {
-    /// Strips nothing.
+    /// Returns a launcher that strips no variables.
     fn default() -> Self {
         Self::new([])
     }
 }
 
 impl Launcher {
-    /// A launcher whose helper is this very binary; `strip_env`: variables that no child gets (R-SEC).
+    /// Creates a launcher with this binary as the helper; no child receives the variables in `strip_env` (R-SEC).
     pub fn new(strip_env: impl IntoIterator<Item = String>) -> Self {
         let helper = if cfg!(target_os = "linux") {
-            // Names the running file even after it was replaced by an update.
+            // Names the running file even after an update has replaced it.
             PathBuf::from("/proc/self/exe")
         } else {
             std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agentls"))
@@ -101,7 +97,7 @@ impl Launcher {
         Self::with_helper(helper, strip_env)
     }
 
-    /// A launcher whose helper is `helper __exec`, for programs that are not agentls themselves.
+    /// Creates a launcher whose helper is `helper __exec`, for programs other than agentls.
     pub fn with_helper(helper: impl Into<PathBuf>, strip_env: impl IntoIterator<Item = String>) -> Self {
         Self {
             helper: helper.into(),
@@ -110,7 +106,7 @@ impl Launcher {
         }
     }
 
-    /// The same launcher, but for the variables that no child gets.
+    /// Replaces the names of the variables that no child receives.
     #[must_use]
     pub fn with_stripped_env(self, strip_env: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -119,7 +115,7 @@ impl Launcher {
         }
     }
 
-    /// The same launcher, for other workspace folders: what we start by ourselves comes from none of them.
+    /// Replaces the workspace folders, none of which may provide the programs that we choose ourselves.
     #[must_use]
     pub fn with_workspace_folders(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
@@ -128,14 +124,21 @@ impl Launcher {
         }
     }
 
-    /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it
-    /// started.
+    /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it started.
+    ///
+    /// # Errors
+    /// The command or the helper does not start; see [`SpawnError`].
     pub async fn spawn(&self, command: Command) -> Result<Child, SpawnError> {
         self.spawn_until(&CancellationToken::new(), command).await
     }
 
-    /// The same, unless `cancel` comes first: dropped, the start would end by itself, but nobody would know
-    /// when; here nothing of it is left when the error is told (I8).
+    /// Starts a command like [`Launcher::spawn`], unless `cancel` comes first.
+    ///
+    /// A dropped start would end by itself, but nobody would know when. Here nothing of it is left when this returns
+    /// the error (I8).
+    ///
+    /// # Errors
+    /// As for [`Launcher::spawn`], and [`SpawnError::Cancelled`].
     pub async fn spawn_until(
         &self,
         cancel: &CancellationToken,
@@ -175,7 +178,9 @@ impl Launcher {
             }
         }
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        // Before the helper starts: with the socket still empty this cannot block.
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
+        // Our copies would keep the command's output open forever.
         drop(theirs);
         let helper = self.spawn_helper(command, &path, end.into()).map_err(failed)?;
 
@@ -186,6 +191,7 @@ impl Launcher {
             write_all(&control, &request).await?;
             Ok(reports.next().await)
         };
+        // Cancel first: even a start that has just succeeded is undone.
         let report = tokio::select! { biased;
             () = cancel.cancelled() => {
                 give_up(&control, helper).await;
@@ -198,7 +204,7 @@ impl Launcher {
             Some(HelperReport::Started(pid)) => pid,
             Some(HelperReport::Refused(why, reason)) => return Err(to_spawn_error(command, why, reason)),
             _ => {
-                // A quick command may have killed it, and would go on.
+                // A quick command may have killed the helper, and would go on running.
                 give_up(&control, helper).await;
                 return Err(failed(io::Error::other("it exited before it reported the start")));
             }
@@ -211,7 +217,7 @@ impl Launcher {
         })
     }
 
-    /// The PATH of the command.
+    /// Returns the PATH of the command.
     fn path(&self, command: &Command) -> OsString {
         #[expect(
             clippy::disallowed_methods,
@@ -225,11 +231,12 @@ impl Launcher {
         absolute_entries(path.as_deref())
     }
 
-    /// Where a program that we name ourselves is; `None` for one that somebody else names.
+    /// Returns the path of a program that we choose ourselves; `None` for a program that someone else names.
     fn own_program(&self, command: &Command, path: &OsStr) -> Result<Option<PathBuf>, SpawnError> {
         let Some(name) = command.argv.first().filter(|_| command.ours) else {
             return Ok(None);
         };
+        // The working directory counts as a workspace folder: it may contain a program of that name too.
         let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
             let reason = "it is not in any absolute PATH entry outside the workspace";
@@ -237,7 +244,7 @@ impl Launcher {
         })
     }
 
-    /// Starts the helper. It inherits the socket, as its stdin, and nothing else.
+    /// Starts the helper. It inherits the socket as its stdin, and no other descriptor.
     fn spawn_helper(&self, command: &Command, path: &OsStr, end: OwnedFd) -> io::Result<Helper> {
         #[expect(
             clippy::disallowed_methods,
@@ -245,6 +252,7 @@ impl Launcher {
         )]
         let mut helper = tokio::process::Command::new(&self.helper);
         helper
+            // Otherwise the process list would show `/proc/self/exe`.
             .arg0("agentls")
             .arg(EXEC_COMMAND)
             .stdin(Stdio::from(end))
@@ -253,18 +261,20 @@ impl Launcher {
         for name in &self.strip_env {
             helper.env_remove(name);
         }
+        // After the stripped names: what the command adds explicitly wins.
         for (name, value) in &command.env {
             match value {
                 Some(value) => helper.env(name, value),
                 None => helper.env_remove(name),
             };
         }
+        // Last, so that neither the inherited PATH nor the command's own brings back relative entries.
         helper.env("PATH", path);
         self.set_git(&mut helper, command);
         spawn_helper(&mut helper)
     }
 
-    /// Adds the settings for git to those that the environment holds already.
+    /// Adds the settings for git to those already in the environment.
     fn set_git(&self, helper: &mut tokio::process::Command, command: &Command) {
         const COUNT: &str = "GIT_CONFIG_COUNT";
         if command.git.is_empty() {
@@ -287,7 +297,7 @@ impl Launcher {
     }
 }
 
-/// Continues the helper again and again: a quick command can stop it before it has told of the start.
+/// Continues the helper repeatedly: a quick command can stop it before it reports the start.
 async fn keep_awake(helper: &Helper) -> Infallible {
     loop {
         tokio::time::sleep(WAKE_EVERY).await;
@@ -295,7 +305,7 @@ async fn keep_awake(helper: &Helper) -> Infallible {
     }
 }
 
-/// Has the helper end with whatever it has started, and waits for that.
+/// Makes the helper end together with whatever it has started, and waits for that.
 async fn give_up(control: &UnixStream, helper: Helper) {
     let _ = shutdown(control, Shutdown::Both);
     if tokio::time::timeout(GONE_WITHIN, helper.wait_for_cleanup(false))
@@ -323,7 +333,7 @@ fn to_spawn_error(command: &Command, why: StartRefusal, reason: String) -> Spawn
     }
 }
 
-/// Our ends of the command's stdio.
+/// Our ends of the command's standard streams.
 struct Pipes {
     stdin: Option<pipe::Sender>,
     stdout: pipe::Receiver,
@@ -331,7 +341,7 @@ struct Pipes {
 }
 
 impl Pipes {
-    /// The command's stdin, stdout and stderr, and our ends. All are close-on-exec.
+    /// Creates the command's stdin, stdout, and stderr, and our ends of them. All are close-on-exec.
     fn new(command: &Command) -> io::Result<([OwnedFd; 3], Self)> {
         let (stdin, our_stdin) = match &command.stdin {
             Stdin::Null => (File::open("/dev/null")?.into(), None),
@@ -357,7 +367,7 @@ impl Pipes {
     }
 }
 
-/// A nameless file that holds `bytes`, to be read from its start: nobody has to feed it.
+/// Creates an unnamed file with `bytes`, to be read from the start: no task has to feed it.
 fn file_of(bytes: &[u8]) -> io::Result<OwnedFd> {
     #[cfg(target_os = "linux")]
     let mut file = File::from(rustix::fs::memfd_create(
@@ -380,8 +390,8 @@ fn file_of(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The length of the request, and with it the three descriptors. The socket is new and empty, so
-/// this cannot wait.
+/// Sends the length of the request together with the three descriptors. The socket is new and empty, so this cannot
+/// block.
 fn send_head(control: impl AsFd, len: u32, stdio: &[OwnedFd; 3]) -> io::Result<()> {
     let fds = stdio.each_ref().map(AsFd::as_fd);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];

@@ -1,5 +1,7 @@
-//! Slash commands: prompts that people have written down, in `commands/*.md` of the user's folder and in
-//! `.agentls/commands/*.md` of workspace folders. A prompt that begins with `/name` stands for the file's text.
+//! Slash commands: prompt files in `commands/*.md` of the user's folder and `.agentls/commands/*.md` of workspace
+//! folders.
+//!
+//! A prompt that begins with `/name` stands for the file's text. Must not run anything: a command is only text.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,38 +11,36 @@ use super::{PromptPlace, Sources};
 use crate::base::front_matter;
 use crate::base::text::one_line;
 
-/// Of one place at most so many commands are taken.
+/// Most commands loaded from one place.
 const MAX_COMMANDS: usize = 200;
 /// Longest name, in characters.
 const MAX_NAME: usize = 64;
-/// A longer description is cut, in characters.
+/// Longest description, in characters; the rest is cut.
 const MAX_LINE: usize = 300;
 
-/// A command that a person has written.
+/// A slash command from a prompt file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptCommand {
-    /// Its name, without the `/`.
+    /// Without the `/`.
     pub name: String,
-    /// What it does.
     pub description: Option<String>,
-    /// What its arguments are.
+    /// What its arguments are, for people.
     pub argument_hint: Option<String>,
-    /// Where it is.
     pub path: PathBuf,
-    /// Whether the person trusts its place.
+    /// Whether the person trusts the folder that it comes from.
     pub trusted: bool,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub problem: Option<String>,
     body: Option<String>,
 }
 
-/// The commands of a session, by name; of two with the same name the nearer one.
+/// The commands of a session by name; of two with the same name, the nearer one.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
     all: BTreeMap<String, PromptCommand>,
 }
 
-/// A command is there and cannot be used.
+/// A command that exists but cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the command /{name} cannot be used: {path}: {why}")]
 pub struct BadCommand {
@@ -55,6 +55,7 @@ impl Sources {
         let mut commands = Commands::default();
         for place in self.list_places() {
             for path in list_command_files(&place) {
+                // Places come nearest last, so a nearer command replaces a farther one of the same name.
                 if let Some(command) = load_command(&place, path) {
                     commands.all.insert(command.name.clone(), command);
                 }
@@ -65,12 +66,12 @@ impl Sources {
 }
 
 impl Commands {
-    /// All, by name.
+    /// Iterates over all commands, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &PromptCommand> {
         self.all.values()
     }
 
-    /// What `text` stands for; none when it begins with no command that is known.
+    /// Returns the prompt that `text` stands for; `None` if it does not begin with a known command.
     pub fn expand_prompt(&self, text: &str) -> Option<Result<String, BadCommand>> {
         let (name, rest) = parse_command_call(text)?;
         let command = self.all.get(name)?;
@@ -85,7 +86,7 @@ impl Commands {
     }
 }
 
-/// The name and the arguments of a text that begins like a command.
+/// Splits a text that begins like a command into its name and arguments.
 pub fn parse_command_call(text: &str) -> Option<(&str, &str)> {
     let bare = text.trim_start().strip_prefix('/')?;
     let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
@@ -106,6 +107,7 @@ fn list_command_files(place: &PromptPlace) -> Vec<PathBuf> {
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
+    // Sort before the cut, so that the same files are dropped every time.
     found.sort();
     found.truncate(MAX_COMMANDS);
     found
@@ -128,7 +130,7 @@ fn load_command(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
         body: None,
     };
     let parted = read.and_then(|taken| match taken.problem {
-        // Half a prompt would be another one.
+        // Half a prompt would be a different prompt.
         Some(problem) => Err(problem),
         None => {
             let parted = front_matter::split_front_matter(&taken.text)?;
@@ -148,8 +150,9 @@ fn load_command(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
     Some(command)
 }
 
-/// The text with its arguments put in: `$ARGUMENTS` is all of them, `$1` to `$9` each. One pass: what arguments hold is
-/// not looked at again. Where the text has no place for them they follow it.
+/// Replaces `$ARGUMENTS` by all arguments, and `$1` to `$9` by one each.
+///
+/// One pass: arguments are not expanded again. If the text has no place for them, they follow it.
 fn substitute_arguments(body: &str, arguments: &str) -> String {
     let words = split_quoted_words(arguments);
     let mut text = String::with_capacity(body.len() + arguments.len());
@@ -163,7 +166,7 @@ fn substitute_arguments(body: &str, arguments: &str) -> String {
             .next()
             .and_then(|c| c.to_digit(10))
             .filter(|digit| *digit > 0);
-        // `$10` is no argument.
+        // `$10` is not an argument.
         let alone = !after.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
         if let Some(behind) = after.strip_prefix("ARGUMENTS") {
             text.push_str(arguments);
@@ -184,7 +187,7 @@ fn substitute_arguments(body: &str, arguments: &str) -> String {
     text
 }
 
-/// Words with blanks between; quotes keep blanks in one.
+/// Splits words at white space; quotes keep white space inside a word.
 fn split_quoted_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -192,6 +195,7 @@ fn split_quoted_words(text: &str) -> Vec<String> {
     for c in text.chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
+            // Only at the start of a word: inside one it is an apostrophe, as in `don't`.
             ('"' | '\'', None) if word.is_none() => {
                 quote = Some(c);
                 word = Some(String::new());
@@ -216,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_put_in() {
+    fn arguments_are_substituted() {
         for (body, arguments, wanted) in [
             ("do it", "", "do it"),
             ("do it", "now, please", "do it\n\nnow, please"),
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_no_command() {
+    fn a_path_is_not_a_command() {
         for (text, wanted) in [
             ("/review", Some(("review", ""))),
             ("  /review  a b \n", Some(("review", "a b"))),
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearer_counts_and_broken_ones_are_not_sent() {
+    fn the_nearer_command_wins_and_broken_ones_are_not_sent() {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let write = |path: &str, text: &str| {

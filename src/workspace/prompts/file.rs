@@ -1,4 +1,6 @@
-//! One file that a person wrote for the agent, read with care: it may be huge, no text, a pipe, or a link to elsewhere.
+//! Reads one file that a person wrote for the agent. It may be huge, binary, a pipe, or a link to another place.
+//!
+//! Must not know what the file is for. Every text has its keys removed (I15) and its hidden characters made visible.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,18 +12,17 @@ use crate::base::text::{escape_hidden_characters, prefix_within};
 use crate::config::Redactor;
 use crate::workspace::resolve::{PathError, real_path};
 
-/// More of a file is not read.
+/// Longest part of a file that is read, in bytes.
 pub(super) const MAX_FILE: usize = 64 << 10;
 
-/// A file as it was read.
+/// The text of a file, with what is wrong with it.
 pub(super) struct PromptFile {
-    /// Its text, or what of it is taken.
+    /// The text, or the part of it that is used.
     pub(super) text: String,
-    /// What is wrong with it.
     pub(super) problem: Option<String>,
 }
 
-/// Reads a file of `place`; none where there is none. An error says why it is left out. Blocks.
+/// Reads a file of `place`; `None` if there is none. The error says why the file is skipped. Blocks.
 pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile, String>> {
     let real = match resolve_prompt_path(place, path) {
         Ok(Some(real)) => real,
@@ -37,6 +38,7 @@ pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile
     };
     let whole = file.metadata().len();
     Some(
+        // A few bytes more show that the file is longer, and complete a character that the limit cuts.
         file.read_start(MAX_FILE as u64 + 4)
             .map_err(|error| format_read_error(&error))
             .and_then(|bytes| decode_prompt_file(bytes, whole))
@@ -44,14 +46,14 @@ pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile
     )
 }
 
-/// Where it really is; none where there is nothing.
+/// Resolves the path; `None` if nothing is there.
 fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBuf>, String> {
     let real = match real_path(path) {
         Ok(real) => real,
         Err(PathError::NotAFolder(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    // What does not exist, be it where a link leads, is neither here nor outside.
+    // A missing file, or a link to one, is neither inside nor outside.
     match nofollow::status_of(&real) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         _ => {}
@@ -68,10 +70,10 @@ fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBu
     Ok(Some(real))
 }
 
-/// More entries of a folder are not looked at.
+/// Most entries examined in one folder.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The paths of what is in the folder `dir` of `place`; none where it leads out of the workspace.
+/// Lists the paths of the entries in the folder `dir` of `place`; empty if it leads out of the workspace.
 pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let Ok(Some(real)) = resolve_prompt_path(place, dir) else {
         return Vec::new();
@@ -82,7 +84,7 @@ pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A key in a file that a person wrote for the agent is there by mistake: no model gets it (R-SEC, I15).
+/// Removes keys: in a file for the agent they are there by mistake, and no model must receive them (R-SEC, I15).
 fn without_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
     if let Some(clean) = redactor.redact_content(&taken.text) {
         taken.text = clean;
@@ -103,7 +105,7 @@ fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> 
         Ok(text) => (text, false),
         Err(error) => {
             let good = error.utf8_error().valid_up_to();
-            // A character that the limit has cut is no fault of the file's.
+            // A character cut by the limit is not a fault of the file.
             let cut_only = long && error.utf8_error().error_len().is_none() && good >= MAX_FILE;
             (String::from_utf8_lossy(error.as_bytes()).into_owned(), !cut_only)
         }
@@ -112,11 +114,11 @@ fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> 
         .strip_prefix('\u{feff}')
         .unwrap_or(&text)
         .replace("\r\n", "\n");
-    // What only a model would read is written out.
+    // Text that only a model would see is made visible.
     let text = escape_hidden_characters(&text);
     if long {
         let start = prefix_within(&text, MAX_FILE);
-        // Whole lines, unless there is but one.
+        // Keep whole lines, unless there is only one.
         let start = start.rfind('\n').map_or(start, |end| &start[..=end]);
         return Ok(PromptFile {
             text: start.to_owned(),
@@ -132,7 +134,7 @@ fn decode_prompt_file(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> 
     })
 }
 
-/// Changes when a text does; the same in every run (FNV-1a).
+/// Computes an FNV-1a hash of a text; it is the same in every run.
 pub(super) fn compute_fingerprint(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

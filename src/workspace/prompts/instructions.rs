@@ -1,4 +1,6 @@
-//! The instructions of R-LOOP-5: `SOUL.md`, `AGENTS.md`, `TOOLS.md` and the list of skills.
+//! Loads the instructions of R-LOOP-5: `SOUL.md`, `AGENTS.md`, `TOOLS.md`, and the list of skills.
+//!
+//! Must not build the system prompt; it returns texts and a report about each file, skipped ones included.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,34 +13,30 @@ use crate::config::Redactor;
 use crate::domain::{InstructionFile, InstructionKind};
 use crate::workspace::resolve::real_path;
 
-/// All texts together are at most this long, in bytes; the nearest go first.
+/// Limit for all texts together, in bytes; the nearest are taken first.
 pub const MAX_ALL: usize = 256 << 10;
-/// Between a workspace folder and the working directory at most so many folders are looked at.
+/// Most folders examined between a workspace folder and the working directory.
 const MAX_DEPTH: usize = 16;
 
-/// All that was found.
+/// All instructions of a session.
 #[derive(Clone, Debug, Default)]
 pub struct FoundInstruction {
-    /// Texts for the system prompt, in its order.
+    /// For the system prompt, in its order.
     pub texts: Vec<Instruction>,
-    /// Skills.
     pub skills: Arc<Skills>,
-    /// What the file says that stands in the place of the built-in instructions.
+    /// The text of the file that replaces the built-in instructions.
     pub prompt: Option<String>,
-    /// What was looked at, for people, in the same order; also what was left out.
+    /// The examined files in the same order, skipped ones included, for people.
     pub files: Vec<InstructionFile>,
 }
 
-/// One file's text.
+/// The text of one instruction file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it is for.
     pub kind: InstructionKind,
-    /// Where it is.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
-    /// Whether the person trusts its place.
+    /// Whether the person trusts the folder that it comes from.
     pub trusted: bool,
 }
 
@@ -59,7 +57,7 @@ impl Sources {
         ] {
             for place in places.iter().chain(&inner) {
                 let path = place.dir.join(name);
-                // Two names of one file say it once.
+                // A file with two names counts once.
                 if seen.insert(real_path(&path).unwrap_or_else(|_| path.clone())) {
                     found.take(kind, place, &path);
                 }
@@ -72,7 +70,7 @@ impl Sources {
         found
     }
 
-    /// The folders below the nearest one, down to the working directory.
+    /// Lists the folders below the nearest workspace folder, down to the working directory.
     fn inner_places(&self, places: &[PromptPlace]) -> Vec<PromptPlace> {
         let Some(nearest) = places.iter().rev().find(|place| place.within.is_some()) else {
             return Vec::new();
@@ -89,6 +87,7 @@ impl Sources {
             return Vec::new();
         };
         let depth = below.components().count().min(MAX_DEPTH);
+        // If there are too many, those nearest to the working directory.
         let dirs: Vec<&Path> = cwd.ancestors().take(depth).collect();
         let place = |dir: &&Path| PromptPlace {
             dir: dir.to_path_buf(),
@@ -99,7 +98,7 @@ impl Sources {
 }
 
 impl FoundInstruction {
-    /// The file that the configuration names: it is missed when it is not there.
+    /// Loads the file that the configuration names; unlike other files, it is reported if missing.
     fn take_prompt(&mut self, redactor: &Redactor, path: &Path) {
         let place = PromptPlace {
             dir: PathBuf::new(),
@@ -137,7 +136,7 @@ impl FoundInstruction {
             problem: None,
         };
         match read {
-            // As good as none.
+            // A blank file counts as missing.
             Ok(read) if read.text.trim().is_empty() => return,
             Ok(read) => {
                 told.bytes = read.text.len() as u64;
@@ -155,11 +154,11 @@ impl FoundInstruction {
         self.files.push(told);
     }
 
-    /// Leaves the farthest out where all together are too long.
+    /// Drops the farthest texts if all together exceed the limit.
     fn enforce_size_limit(&mut self) {
         let mut left = MAX_ALL;
         let mut kept: Vec<bool> = Vec::new();
-        // The nearest of each kind is the last of its kind; kinds share what there is, the later one first.
+        // The last text of each kind is the nearest. Kinds share the space, later kinds first.
         for text in self.texts.iter().rev() {
             let fits = text.text.len() <= left;
             left -= if fits { text.text.len() } else { 0 };
@@ -227,7 +226,7 @@ mod tests {
             sources.load_instructions()
         }
 
-        /// Paths from here, in order.
+        /// Returns the paths relative to the test's folder, in order.
         fn list_text_paths(&self, found: &FoundInstruction) -> Vec<String> {
             let relative = |text: &Instruction| {
                 let path = text.path.strip_prefix(&self.base).unwrap();
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_in_order_and_the_nearest_last() {
+    fn kinds_are_in_order_with_the_nearest_last() {
         let disk = Disk::new();
         for path in [
             "near/src/deep/AGENTS.md",
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_named() {
+    fn unusable_files_are_reported() {
         let disk = Disk::new();
         disk.write("out/id", "secret");
         disk.write("near/.env", "KEY=1");
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_a_limit_and_the_nearest_stay() {
+    fn the_total_size_is_limited_and_the_nearest_files_stay() {
         let disk = Disk::new();
         let text = "x".repeat(60_000);
         let dirs = ["user", "far", "near", "near/src", "near/src/deep"];
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_by_two_names_is_said_once() {
+    fn a_file_with_two_names_is_used_once() {
         let disk = Disk::new();
         disk.write("near/AGENTS.md", "once");
         symlink(disk.base.join("near/AGENTS.md"), disk.base.join("far/AGENTS.md")).unwrap();

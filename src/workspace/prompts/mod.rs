@@ -1,5 +1,7 @@
-//! Files that people write for the agent: instructions, skills, commands (R-LOOP-5). Found in the user's folder and in
-//! the workspace folders. All text is data: it may start nothing and allow nothing, whoever wrote it.
+//! Files that people write for the agent: instructions, skills, commands (R-LOOP-5).
+//!
+//! They are in the user's folder and in the workspace folders. All text is data: it may start nothing and allow
+//! nothing, whoever wrote it. Must not know models or sessions; [`Sources`] is the entry point.
 
 mod commands;
 mod file;
@@ -16,42 +18,40 @@ pub use skills::{Skill, SkillError, Skills};
 use super::roots::{Folder, Roots};
 use crate::config::Redactor;
 
-/// Where such files are looked for.
+/// The places to search for prompt files.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The user's own folder.
     pub user: Option<PathBuf>,
-    /// The workspace folders, the nearest last.
+    /// The nearest last.
     pub folders: Vec<SourceFolder>,
-    /// A file that the configuration names, of instructions that stand in the place of the built-in ones.
+    /// Named by the configuration; its text replaces the built-in instructions.
     pub prompt_file: Option<PathBuf>,
-    /// The session's working directory; what lies between its folder and it is looked at too.
+    /// The session's working directory; the folders between it and its workspace folder are searched too.
     pub cwd: PathBuf,
-    /// Takes keys out of every text.
+    /// Removes keys from every text.
     pub redactor: Redactor,
 }
 
-/// A workspace folder to look into.
+/// A workspace folder to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFolder {
-    /// Where it is.
     pub path: PathBuf,
-    /// The person trusts it.
+    /// Whether the person trusts it.
     pub trusted: bool,
 }
 
-/// A folder in which files are looked for.
+/// A folder to search, with its limits.
 #[derive(Clone, Debug)]
 struct PromptPlace {
     dir: PathBuf,
     trusted: bool,
-    /// Links may not lead out of these; none: they may lead anywhere.
+    /// Links must not lead out of these roots; `None` allows any target.
     within: Option<Arc<Roots>>,
     redactor: Redactor,
 }
 
 impl Sources {
-    /// The user's folder first, then the workspace folders, the nearest last.
+    /// Lists the user's folder first, then the workspace folders, the nearest last.
     fn list_places(&self) -> Vec<PromptPlace> {
         let folders: Vec<Folder> = self
             .folders

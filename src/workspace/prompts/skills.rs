@@ -1,5 +1,6 @@
-//! Skills: folders with a `SKILL.md`, in `skills/` of the user's folder and in `.agentls/skills/` of workspace folders.
-//! Their names and descriptions are told; the rest is read when a skill is used.
+//! Skills: folders with a `SKILL.md`, in `skills/` of the user's folder and `.agentls/skills/` of workspace folders.
+//!
+//! The model sees names and descriptions; the rest is read when a skill is used. Must not run anything from a skill.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -12,72 +13,64 @@ use crate::domain::{InstructionFile, InstructionKind};
 
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
-/// Of one place at most so many skills are taken.
+/// Most skills loaded from one place.
 const MAX_SKILLS: usize = 100;
 /// Longest name, in characters.
 const MAX_NAME: usize = 64;
-/// A longer description is cut, in characters.
+/// Longest description, in characters; the rest is cut.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// The skills of a session, by name.
+/// The skills of a session by name.
 #[derive(Clone, Debug, Default)]
 pub struct Skills {
     all: BTreeMap<String, Skill>,
 }
 
-/// A skill.
+/// A skill that the model can read.
 #[derive(Clone, Debug)]
 pub struct Skill {
-    /// Its name.
     pub name: String,
-    /// When to use it.
+    /// Says when to use it.
     pub description: String,
-    /// Whether the person trusts its place.
+    /// Whether the person trusts the folder that it comes from.
     pub trusted: bool,
-    /// Its own folder.
     dir: PathBuf,
     place: PromptPlace,
 }
 
-/// Why a skill gives nothing.
+/// The reason why a skill cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
-    /// There is none of that name.
     #[error("unknown skill {name:?}; available: {known}")]
     Unknown {
-        /// What was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
-    /// The path leads out of it.
+    /// The path leads out of the skill's folder.
     #[error("`{0}` is not in the skill's folder; give a relative path without `..`")]
     Outside(String),
-    /// Nothing is there.
     #[error("the skill has no file `{0}`")]
     Missing(String),
-    /// It cannot be read.
     #[error("cannot use `{file}` of the skill: {why}")]
-    Unreadable {
-        /// Which file.
-        file: String,
-        /// Why not.
-        why: String,
-    },
+    Unreadable { file: String, why: String },
 }
 
 impl Skills {
-    /// All, by name.
+    /// Iterates over all skills, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Skill> {
         self.all.values()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no skills.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// What a skill says, or another file of its folder. Blocks.
+    /// Reads a skill's text, or another file in its folder. Blocks.
+    ///
+    /// # Errors
+    /// The skill or the file does not exist, is outside the skill's folder, or cannot be used.
     pub fn read(&self, name: &str, file: Option<&str>) -> Result<String, SkillError> {
         let skill = self.all.get(name).ok_or_else(|| SkillError::Unknown {
             name: name.to_owned(),
@@ -94,6 +87,7 @@ impl Skills {
 impl Skill {
     fn read(&self, file: Option<&str>) -> Result<String, SkillError> {
         let asked = file.unwrap_or(FILE);
+        // This checks the written path; `file::read` checks where links lead.
         let inside = Path::new(asked)
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -109,6 +103,7 @@ impl Skill {
             .map_err(unreadable)?;
         let mut text = match file {
             Some(_) => taken.text,
+            // The model knows name and description already.
             None => front_matter::split_front_matter(&taken.text)
                 .map_err(unreadable)?
                 .body
@@ -128,7 +123,7 @@ impl Skill {
     }
 }
 
-/// All skills of `places`; of two with the same name the nearer one counts.
+/// Finds all skills in `places`; of two with the same name, the nearer one counts.
 pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
     let mut skills = Skills::default();
     let mut files: Vec<InstructionFile> = Vec::new();
@@ -142,7 +137,7 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
                 continue;
             };
             if let Some(skill) = skill {
-                // The farther one is not there any more.
+                // The nearer skill replaces the farther one in the report too.
                 files.retain(|file| file.name.as_ref() != Some(&skill.name));
                 skills.all.insert(skill.name.clone(), skill);
             }
@@ -152,7 +147,7 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
     (skills, files)
 }
 
-/// The folders in `dir`, by name.
+/// Lists the entries of `dir`, sorted by name.
 fn list_skill_folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let mut found = file::names_in(place, dir);
     found.sort();
@@ -192,6 +187,7 @@ fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Optio
             Some((told, Some(skill)))
         }
         Err(why) => {
+            // Nothing of it is used.
             told.bytes = 0;
             told.problem = Some(format!("{why}; skipped the skill"));
             Some((told, None))
@@ -199,7 +195,7 @@ fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Optio
     }
 }
 
-/// Name and description.
+/// Returns name and description.
 fn head_of(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(String, String), String> {
     let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = head
@@ -231,7 +227,7 @@ mod tests {
     use super::super::{SourceFolder, Sources};
 
     #[test]
-    fn found_by_name_the_nearer_counts_and_broken_ones_are_named() {
+    fn the_nearer_skill_wins_and_broken_ones_are_reported() {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let write = |path: &str, text: &str| {

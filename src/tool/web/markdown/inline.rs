@@ -1,11 +1,13 @@
-//! A paragraph in progress: blanks folded, emphasis and links put round what they hold.
+//! A paragraph in progress: folds white space, and puts emphasis and links around their text.
+//!
+//! Bounded in time and size for any nesting. Must not know blocks; the parent module places the result.
 
-/// Most bytes that all paragraphs of a page may take: links are longer than what they are made of.
+/// Largest total of all paragraphs of a page, in bytes: a link can be longer than the HTML it is made of.
 const MAX_TOTAL: usize = 8 << 20;
-/// How many marks are told apart that stand in one another.
+/// Most nested marks that are tracked.
 const MAX_OPEN: usize = 16;
 
-/// Something that is put round text.
+/// A mark around text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InlineMark {
     Strong,
@@ -15,7 +17,7 @@ pub(super) enum InlineMark {
 }
 
 impl InlineMark {
-    /// What an element means.
+    /// Returns the mark that an element stands for.
     pub(super) fn from_element(element: &str) -> Option<Self> {
         match element {
             "strong" | "b" => Some(Self::Strong),
@@ -40,18 +42,18 @@ impl InlineMark {
 #[derive(Debug, Default)]
 pub(super) struct InlineLine {
     text: String,
-    /// A blank came, and is written before what follows.
+    /// White space was read, and is written before the next text.
     blank: bool,
-    /// Marks that are open, and where they began. What is not ended is no mark.
+    /// Open marks and where they began. A mark that is never ended is not written.
     open: Vec<(InlineMark, usize)>,
-    /// Where the open link began, and where it leads.
+    /// Where the open link began, and its target.
     link: Option<(usize, Option<String>)>,
     /// Bytes of all paragraphs so far.
     total: usize,
 }
 
 impl InlineLine {
-    /// Adds text, with runs of blanks as one.
+    /// Adds text, with each run of white space as one blank.
     pub(super) fn push(&mut self, text: &str) {
         if self.is_full() {
             return;
@@ -72,7 +74,7 @@ impl InlineLine {
         }
     }
 
-    /// What begins here begins behind the blank.
+    /// Writes a blank; marks and links that begin here begin after it.
     fn write_blank(&mut self) {
         let at = self.text.len();
         self.text.push(' ');
@@ -82,17 +84,17 @@ impl InlineLine {
         }
     }
 
-    /// There is no room for more of the page.
+    /// Returns whether there is no room for more of the page.
     pub(super) fn is_full(&self) -> bool {
         self.total > MAX_TOTAL
     }
 
-    /// A blank, where there is text on both sides.
+    /// Adds a blank if there is text on both sides.
     pub(super) fn add_blank(&mut self) {
         self.blank = true;
     }
 
-    /// A line's end within the paragraph.
+    /// Adds a line break within the paragraph.
     pub(super) fn line_break(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -112,10 +114,11 @@ impl InlineLine {
         };
         let (_, from) = self.open[at];
         self.open.truncate(at);
-        // Code within code, or bold within bold, says nothing more.
+        // Code within code, or bold within bold, adds nothing.
         if from >= self.text.len() || self.open.iter().any(|(open, _)| *open == mark) {
             return;
         }
+        // The mark is inserted before the link's text, so the link moves with it.
         if let Some((link, _)) = &mut self.link
             && *link >= from
         {
@@ -125,7 +128,7 @@ impl InlineLine {
         self.text.push_str(mark.as_str());
     }
 
-    /// Begins a link, and ends the one before.
+    /// Begins a link, and ends the previous one.
     pub(super) fn begin_link(&mut self, to: Option<String>) {
         self.end_link();
         self.link = Some((self.text.len(), to));
@@ -140,16 +143,16 @@ impl InlineLine {
         if held.is_empty() || self.is_full() {
             return;
         }
-        // Marks that begin in the link and are still open would be cut through.
+        // Marks that begin in the link and are still open would be split.
         self.open.retain(|(_, at)| *at <= from);
         let whole = format!("[{}]({to})", held.replace('\n', " "));
         self.text.truncate(from);
         self.text.push_str(&whole);
     }
 
-    /// The paragraph as it is; the next one begins.
+    /// Takes the finished paragraph and begins the next one.
     pub(super) fn take(&mut self) -> String {
-        // A link round several paragraphs is the first one's that says something.
+        // A link around several paragraphs goes to the first one with text.
         let text = &self.text;
         let later = self
             .link

@@ -1,6 +1,6 @@
-//! A table in progress.
+//! A table in progress, and its conversion to Markdown. Must not know HTML; the parent module reports rows and cells.
 
-/// Rows of cells, as they come.
+/// Rows of cells, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
@@ -16,7 +16,7 @@ impl Table {
         self.in_cell = true;
     }
 
-    /// What was said since the last cell ended; outside of cells it is a row of its own (a caption).
+    /// Ends a cell with the text since the last cell; text outside of cells becomes a row of its own (a caption).
     pub(super) fn end_cell(&mut self, text: &str) {
         let in_cell = std::mem::take(&mut self.in_cell);
         if !in_cell && text.is_empty() {
@@ -30,12 +30,12 @@ impl Table {
         }
     }
 
-    /// The cells that hold something.
+    /// Returns the cells that are not empty.
     pub(super) fn into_cells(self) -> impl Iterator<Item = String> {
         self.rows.into_iter().flatten().filter(|cell| !cell.is_empty())
     }
 
-    /// As Markdown. A table of one column is no table but a way to lay a page out.
+    /// Converts to Markdown. A table of one column is only layout, so its cells become paragraphs.
     pub(super) fn into_markdown(self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         if columns < 2 {
@@ -63,6 +63,7 @@ impl Table {
                 text.push_str(&cell.replace('|', "\\|"));
                 text.push_str(" |");
             }
+            // Markdown needs a header row, so the first row becomes one.
             if !headed {
                 headed = true;
                 text.push_str("\n|");

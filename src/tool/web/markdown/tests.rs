@@ -1,4 +1,4 @@
-//! What pages become, and pages that mean harm.
+//! What pages become, and malicious pages.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn said(html: &str) -> String {
 }
 
 #[test]
-fn what_a_page_says_is_markdown() {
+fn pages_become_markdown() {
     for (html, want) in [
         ("<p>one\n  two<p>three", "one two\n\nthree"),
         ("a<br>b<br/>c", "a\nb\nc"),
@@ -66,7 +66,7 @@ fn what_a_page_says_is_markdown() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_left_out() {
+fn invisible_parts_are_left_out() {
     for html in [
         "a<script>if (x < 1) { '<p>no' }</script>b",
         "a<style>p { no }</style>b",
@@ -87,7 +87,7 @@ fn what_cannot_be_seen_is_left_out() {
 }
 
 #[test]
-fn the_pages_own_part_and_its_title() {
+fn the_main_part_and_the_title_are_found() {
     let long = "word ".repeat(60);
     let html = format!(
         "<html><head><title>A\n page</title></head><body><header>Menu</header><main><p>{long}</main>\
@@ -103,17 +103,17 @@ fn the_pages_own_part_and_its_title() {
 }
 
 #[test]
-fn a_page_can_be_stopped() {
+fn a_conversion_can_be_stopped() {
     let html = "<p>word".repeat(100_000);
     let url = Url::parse("https://a.org/").unwrap();
     let page = convert_html(&html, &url, || true);
     assert!(page.cut && page.text.len() < PIECE && page.text.starts_with("word"));
 }
 
-/// A page must not end the server, nor keep it busy: deep nesting, and what grows by being nested.
+/// Malicious pages must neither end the server nor keep it busy: deep nesting, and output that grows with it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a bound is measured")]
-fn pages_that_mean_harm_are_read_in_time() {
+fn malicious_pages_are_read_in_time() {
     let many = 200_000;
     let url = Url::parse("https://a.org/docs/x").unwrap();
     for html in [
@@ -139,15 +139,15 @@ fn pages_that_mean_harm_are_read_in_time() {
         let started = std::time::Instant::now();
         let _ = convert_html(&html, &url, || started.elapsed() > Duration::from_secs(2));
         let took = started.elapsed();
-        // Between two looks whether to stop little can happen; the rest is for a busy machine.
+        // Little can happen between two calls of `stop`; the rest is for a busy machine.
         assert!(took < Duration::from_secs(12), "{took:?}: {}", &html[..20]);
     }
 }
 
 proptest! {
-    /// Whatever comes, however it is cut.
+    /// Reads any tags in any order, cut anywhere.
     #[test]
-    fn any_tags_are_read(parts in prop::collection::vec(prop_oneof![
+    fn arbitrary_tags_do_not_panic(parts in prop::collection::vec(prop_oneof![
         "[a-z ]{0,8}",
         prop::sample::select(vec![
             "<p>", "</p>", "<ul>", "</ul>", "<ol>", "<li>", "</li>", "<b>", "</b>", "<i>", "</i>", "<a href=x>", "</a>",
