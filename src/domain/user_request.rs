@@ -71,7 +71,7 @@ impl LimitName {
         }
     }
 
-    /// Converts a number that a user enters: US dollars become nano-dollars; steps, calls, and seconds stay as they are.
+    /// Converts a number that a user enters: US dollars become nano-dollars; steps, calls, and seconds stay the same.
     pub fn convert_to_amount(self, number: f64) -> u64 {
         if self.is_money() {
             Cost::from_usd(number).0
