@@ -308,6 +308,7 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
     {
         seen.secrets.push((None, secret.to_owned()));
     }
+    // A work list with a budget instead of recursion: hostile nesting must stay cheap.
     let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.parts.clone(), Certainty::Sure)];
     let mut budget = MAX_SCRIPTS;
     while let Some((parts, certainty)) = scripts.pop() {
@@ -411,6 +412,7 @@ impl CommandReview<'_> {
                 sure = false;
                 continue;
             };
+            // Some wrappers take a whole command line as one word: `watch 'rm x'`.
             if text.contains(char::is_whitespace) {
                 self.scripts.push((text.to_owned(), now));
             }
@@ -423,6 +425,7 @@ impl CommandReview<'_> {
     fn visit_shell(&mut self, arguments: &[Word], certainty: Certainty) {
         let mut takes_script = false;
         for word in arguments {
+            // An unknown word may be `-c` or the script itself.
             let Some(text) = word.as_literal() else {
                 self.seen.blind = true;
                 return;
@@ -457,8 +460,10 @@ impl CommandReview<'_> {
                 texts.push(text);
             }
         };
+        // A rule may spell the command with or without quotes, and up to a glob.
         add(join(words, |word| word.as_literal().map(str::to_owned)));
         add(join(words, up_to_glob));
+        // `/bin/rm` is also what a rule for `rm` means.
         if let Some((first, rest)) = words.split_first()
             && let Some(path) = first.as_literal()
             && path.contains('/')
@@ -525,6 +530,7 @@ const MAX_OFFERED: usize = 200;
 ///
 /// `exact` means that something about this very command is special, so that no prefix is offered.
 pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
+    // No rule with a pattern covers these, except what an assignment spells out.
     if part.find_dynamic_reason().is_some()
         || part.find_written_file().is_some()
         || !part.assignments.is_empty()
@@ -562,6 +568,7 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
         return None;
     }
     match review.prefix {
+        // A prefix would also cover other secrets, and other forms than the special one.
         Some(prefix) if !exact && review.unreviewed.is_empty() && secret_of(part).is_none() => {
             Rule::parse(&format!("{tool}({} *)", super::rule::escape_subject(&prefix))).ok()
         }

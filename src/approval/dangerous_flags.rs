@@ -322,6 +322,7 @@ fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
     let mut rest = arguments.iter();
     let subcommand = loop {
         let Some(word) = rest.next() else { return found };
+        // Unknown words need no spelling: no rule with a pattern covers them.
         let Some(text) = word.as_literal() else {
             return found;
         };

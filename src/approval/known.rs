@@ -1,9 +1,9 @@
 //! Commands that surely run no program but themselves, whatever their arguments are. Pure; knows no rules.
 //!
 //! There are more ways to run a command than anyone can list: `env -S`, `linux64`, `flock -c`, `awk`, `ssh`, a script,
-//! a plugin. So this module lists the opposite. Where a `deny` or `require_approval` rule watches commands, a line runs
-//! without a question only if each of its commands is known here and every word of it is known in advance. Everything
-//! else asks, also in mode `full`.
+//! a plugin. So this module lists the opposite. It matters where a `deny` or `require_approval` rule watches commands.
+//! There, a line runs without a question only if each of its commands is known here, and no word depends on the shell.
+//! Everything else asks, also in mode `full`.
 //!
 //! The trade-off: a harmless program that is missing here asks once more than needed, until a rule or a grant names it.
 //! The opposite must not happen, so an entry needs a reason: no argument of the program names another program, or
@@ -251,6 +251,7 @@ pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
         return Some(format!("{} may steer programs", shown(assignment)));
     }
     let first = part.words.first()?;
+    // Nothing is dynamic from here on, so every word has a text.
     let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
     let name = strip_system_path(words[0]);
     if name.is_some_and(|name| is_known(name, &words[1..], part)) {

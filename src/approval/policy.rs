@@ -206,6 +206,7 @@ impl<'a> JudgedCall<'a> {
         if care.is_none() && forced.is_none() && self.is_free() {
             return allowed_by_mode(mode);
         }
+        // In `full`, only `require_approval` leads here: what needs care, and R-TOOL-7, do not count.
         let full = mode == Mode::Full;
         if (full || !self.asks_again())
             && let Some(rule) = self
@@ -382,6 +383,7 @@ impl<'a> JudgedCall<'a> {
             return true;
         }
         if self.is_on_files() {
+            // The subject is what the model wrote, and the paths are where it leads. A rule must catch either.
             return rule.matches_path(Path::new(strip_current_dir(subject)))
                 || self.effect.paths.iter().any(|path| {
                     rule.matches_path(path)
@@ -418,6 +420,7 @@ impl<'a> JudgedCall<'a> {
             return false;
         }
         if rule.is_absolute() {
+            // Without paths, nothing shows that the rule covers the file.
             return !paths.is_empty() && paths.iter().all(|path| rule.matches_path(path));
         }
         if self.effect.outside || !rule.matches_path(Path::new(strip_current_dir(subject))) {
@@ -447,6 +450,7 @@ impl<'a> JudgedCall<'a> {
             .map(Path::to_path_buf);
         let parts: Vec<PathBuf> = match known {
             Some(relative) => vec![relative],
+            // A denying rule rather matches too much than too little.
             None => {
                 let names: Vec<_> = path.components().collect();
                 (0..names.len())
@@ -488,6 +492,7 @@ impl<'a> JudgedCall<'a> {
             }
         };
         let text = rule.to_string();
+        // The user must be able to see everything that the rule will allow.
         let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal_hidden_characters(&text) == text;
         // A rule that would not allow this very call must not be offered.
         (is_legible && self.hits_all(&rule) && self.care_is_met(&rule)).then_some(text)

@@ -206,6 +206,7 @@ impl<'a> ArgumentReader<'a> {
 
     fn read_word(&mut self, word: &Word) {
         let Some(text) = as_known_literal(word) else {
+            // Fails closed: an unknown word may be an option or a path outside the workspace.
             self.value_of = None;
             self.review.reads = false;
             return;
@@ -222,10 +223,12 @@ impl<'a> ArgumentReader<'a> {
             return self.read_option(word, text);
         }
         if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
+            // A file name may begin with a dash when bash expands the word.
             return self.review.leave_open(word);
         }
         if project {
             let option = text.split_once('=').map_or(text, |(name, _)| name);
+            // Options after `--` go to the project's own program; only known ones are safe.
             if text.starts_with('-') && !table::BEHIND_DASHES.contains(&option) {
                 self.review.leave_open(word);
             }
@@ -483,6 +486,7 @@ impl<'a> ArgumentReader<'a> {
 /// Returns the files that a command line names, for `workspace` to look up; `None` if it cannot be fully parsed.
 pub fn command_files(command: &str) -> Option<CommandFiles> {
     let line = shell::parse(command);
+    // Without all commands, the list of files would be incomplete.
     if line.hidden.is_some() {
         return None;
     }
@@ -507,6 +511,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
             let Some(text) = as_known_literal(word) else {
                 continue;
             };
+            // `--file=x` names a file in the second half.
             let value = text.split_once('=').map(|(_, value)| value);
             files
                 .words
@@ -518,6 +523,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
                 }));
         }
     }
+    // The folder itself must be checked too: it may lie outside the workspace.
     if let Some(folder) = &files.folder {
         files.words.push(FileWord {
             part: 0,
@@ -534,6 +540,7 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
     let cd = leading_cd(line, command).is_some();
     // The parser does not keep expansions of these in a word, and `$((PATH=1))` would even assign.
     let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
+    // Once the shell's state may change, the words of later commands prove nothing.
     let changes_state = line.defines
         || line.hidden.is_some()
         || expands_unseen
@@ -552,6 +559,7 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
 /// Returns whether later commands of the line may mean something else because of this one.
 fn changes_shell(part: &SimpleCommand) -> bool {
     let Some(word) = part.words.first() else {
+        // An assignment alone stays in the shell; before a command it ends with the command.
         return !part.assignments.is_empty();
     };
     match as_known_literal(word) {

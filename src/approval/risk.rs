@@ -172,6 +172,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
     let writes_steering = part.find_written_file().is_some_and(|target| {
         target
             .as_literal()
+            // An unknown target counts as one that steers something.
             .is_none_or(|path| find_steering(Path::new(path)).is_some())
     });
     // The program is unknown, or a variable may turn it into another one.

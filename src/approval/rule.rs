@@ -156,6 +156,7 @@ impl Rule {
                 '\\' => escaped = true,
                 '(' => depth += 1,
                 ')' => depth = depth.saturating_sub(1),
+                // A comma inside a pattern does not separate rules.
                 ',' if depth == 0 => {
                     rules.push(Self::parse(&text[start..at])?);
                     start = at + 1;
@@ -247,6 +248,7 @@ impl Rule {
         };
         !url.contains(odd)
             && !base.contains('@')
+            // Compared separately, so that a `*` in the host cannot reach into the path.
             && TextPattern::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())
             && TextPattern::parse(want_rest).is_match(rest)
     }
@@ -268,6 +270,7 @@ impl Rule {
         let (Some(host), Some(want)) = (host_of(base), host_of(want_base)) else {
             return false;
         };
+        // A denying rule must not be evaded by another spelling of the host.
         let name = without_port(host.rsplit('@').next().unwrap_or(&host));
         TextPattern::parse(&without_port(&want)).is_match(name.trim_end_matches('.'))
             && TextPattern::parse(want_rest).is_match(rest)
@@ -294,7 +297,7 @@ impl Rule {
             .is_some_and(|pattern| pattern.source.split('/').any(|part| part == folder))
     }
 
-    /// Returns whether the pattern itself names a secret-like file: only such a rule allows one.
+    /// Returns whether the pattern itself names a secret-like file. No other rule allows one.
     pub(crate) fn names_secret(&self) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| {
             let plain = pattern.source.replace('\\', "");
@@ -321,6 +324,7 @@ impl Pattern {
                 '\\' => escaped = true,
                 '(' => depth += 1,
                 ')' => {
+                    // `rest` begins with `(`, so the depth is at least 1 here.
                     depth -= 1;
                     if depth == 0 {
                         end = Some(at);
@@ -397,6 +401,7 @@ impl fmt::Debug for Rule {
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
+        // A compiled glob cannot be compared, and the text determines everything else.
         self.to_string() == other.to_string()
     }
 }
@@ -491,6 +496,7 @@ impl TextPattern {
         }
         let first_word = first_word_length(subject);
         // The positions where the text matched so far may end.
+        // Positions instead of backtracking: a hostile pattern costs at most text times pattern length.
         let mut ends = vec![false; text.len() + 1];
         ends[first.len()] = true;
         let mut before = first.as_str();

@@ -330,6 +330,7 @@ impl<'a> ShellReader<'a> {
 
     /// Reads commands up to the end and past it.
     fn read_commands(&mut self, ends: CommandEnd) {
+        // Bounded recursion: hostile nesting must not overflow the stack.
         if self.depth >= MAX_DEPTH {
             return self.abort_parse("it is nested too deeply");
         }
@@ -543,6 +544,7 @@ impl<'a> ShellReader<'a> {
         let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
         values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
+            // Listed as an assignment, so that it is judged like one.
             self.push(SimpleCommand {
                 assignments: [Word::from_plain_text(format!("{name}="))]
                     .into_iter()
@@ -566,6 +568,7 @@ impl<'a> ShellReader<'a> {
     }
 
     fn push(&mut self, part: SimpleCommand) {
+        // Fails closed: the rest becomes `hidden`, so the line cannot be judged by its parts.
         if self.line.parts.len() >= MAX_PARTS {
             self.abort_parse("it has too many commands");
         } else {
@@ -639,6 +642,7 @@ impl<'a> ShellReader<'a> {
             }
             part.assignments.push(word);
         } else if let (true, Word::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
+            // Which program runs depends on the files of the folder.
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             part.words.push(Word::Dynamic {
                 why: "a pattern",

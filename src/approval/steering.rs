@@ -135,6 +135,7 @@ pub(super) fn find_steering(path: &Path) -> Option<Steering> {
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
         .collect();
+    // At any depth: a nested folder may be a repository or a project of its own.
     (0..names.len()).find_map(|at| {
         let entry = TABLE
             .iter()

@@ -24,6 +24,7 @@ impl Backoff {
         // A large exponent makes `powi` infinite; the cap below turns that into `max`.
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
+        // `from_secs_f64` panics on a negative number.
         let capped = grown.min(self.max.as_secs_f64()).max(0.0);
         Duration::from_secs_f64(capped * (1.0 + self.jitter * unit.clamp(0.0, 1.0)))
     }

@@ -111,10 +111,12 @@ impl Drop for Permit {
         if self.bytes == 0 {
             return;
         }
+        // Release before the wake-up; otherwise a waiter finds no room and sleeps again.
         if let Some(account) = self.account.upgrade() {
             account.used.fetch_sub(self.bytes, Ordering::AcqRel);
         }
         self.pool.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        // Wake all: which waiter fits depends on its own session's budget too.
         self.pool.freed.notify_waiters();
     }
 }

@@ -25,6 +25,7 @@ pub fn wall_ms() -> i64 {
     }
     #[expect(clippy::disallowed_methods, reason = "this is the one module that may")]
     let now = SystemTime::now();
+    // A clock before 1970 counts as 1970.
     now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 

@@ -63,6 +63,7 @@ impl Histogram {
     /// Records one latency.
     pub fn record(&self, latency: Duration) {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        // Bounds are inclusive: exactly 100 µs belongs to the first bucket.
         let bucket = BUCKETS_US.partition_point(|bound| *bound < us);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);
@@ -71,6 +72,7 @@ impl Histogram {
     /// Reads all values. An observation that is being recorded may be in the buckets, but not yet in the sum.
     pub fn take_snapshot(&self) -> HistogramSnapshot {
         let buckets: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        // The count comes from the buckets, so that both agree even while others record.
         let count = buckets.iter().sum();
         HistogramSnapshot {
             buckets,

@@ -90,7 +90,7 @@ fn name_is_credential(name: &str) -> bool {
             .any(|part| PARTS.contains(&part) || ENDINGS.iter().any(|ending| part.ends_with(ending)))
 }
 
-/// Returns whether the value of such a variable is a location or a switch instead of the credential itself.
+/// Returns whether the variable's value is a location or a switch instead of the credential itself.
 fn is_setting(name: &str, value: &str) -> bool {
     let last = name.rsplit('_').next().unwrap_or_default().to_ascii_uppercase();
     let number = value.bytes().all(|byte| byte.is_ascii_digit());

@@ -59,6 +59,7 @@ fn parse_head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
             return Err(wrong());
         }
         let (key, value) = line.split_once(':').ok_or_else(wrong)?;
+        // The value continues in indented lines, and past blank ones.
         let mut more = Vec::new();
         while let Some((_, next)) =
             lines.next_if(|(_, next)| next.is_empty() || next.starts_with([' ', '\t']))

@@ -33,6 +33,7 @@ const PASS: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
+// Without `O_PATH`, the folder must be listable too.
 #[cfg(not(target_os = "linux"))]
 const PASS: OFlags = FOLDER;
 
@@ -86,7 +87,7 @@ pub enum OpenError {
     /// The file is longer than the caller accepts.
     #[error("it has {bytes} bytes; at most {max} are read")]
     TooLarge {
-        /// The length, as far as it is known.
+        /// The length, as far as known.
         bytes: u64,
         /// The caller's limit.
         max: u64,
@@ -126,6 +127,7 @@ impl RegularFile {
 
     fn of_descriptor(descriptor: OwnedFd) -> Result<Self, OpenError> {
         let file = File::from(descriptor);
+        // Checked on the descriptor: the path may lead to something else by now.
         let meta = file.metadata()?;
         if !meta.is_file() {
             let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
@@ -164,6 +166,7 @@ impl RegularFile {
     pub fn read_start(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let known = usize::try_from(self.meta.len().min(most)).unwrap_or(0);
         let mut bytes = Vec::with_capacity(known);
+        // An earlier read may have moved the position.
         self.file.rewind()?;
         (&self.file).take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -251,6 +254,7 @@ impl OpenFolder {
             Ok(descriptor) => return Ok(Self(descriptor)),
             Err(error) => error,
         };
+        // Only a missing folder is created; any other error is the caller's.
         let (Some(parent), Some(name)) = (path.parent().filter(|_| error == Errno::NOENT), path.file_name())
         else {
             return Err(error.into());
@@ -340,6 +344,7 @@ impl OpenFolder {
     pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         // EXCL refuses every existing name, even a link that leads nowhere.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Fails closed: a mode that does not fit is for the owner only.
         #[cfg_attr(
             target_os = "linux",
             expect(clippy::useless_conversion, reason = "u16 on macOS")

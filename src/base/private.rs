@@ -18,6 +18,7 @@ pub const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits() as i32;
 /// # Errors
 /// Fails if the folder's metadata cannot be read or set.
 pub fn restrict_to_owner(folder: &Path) -> io::Result<()> {
+    // The sticky bit marks a folder that is shared on purpose, such as `/tmp`.
     const STICKY: u32 = 0o1000;
     let meta = folder.metadata()?;
     let mode = meta.mode() & 0o7777;

@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 thread_local! {
+    // Per thread, so that a seed decides everything on the simulator's thread.
     static RNG: RefCell<SmallRng> = RefCell::new(rand::make_rng());
 }
 

@@ -144,12 +144,14 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
 
 /// Strips what marks a copy: `key.pem.bak~` and `#key.pem#` become `key.pem`.
 fn strip_backup_suffix(name: &str) -> &str {
+    // Emacs names an auto-save `#name#` and a lock `.#name`.
     let mut name = name
         .trim_matches('#')
         .strip_prefix(".#")
         .unwrap_or(name.trim_matches('#'));
     loop {
         let shorter = COPIES.iter().find_map(|copy| name.strip_suffix(copy));
+        // Backups may be numbered, some by a timestamp: `terraform.tfstate.1712.backup`.
         let numbered = || {
             let (before, number) = name.rsplit_once('.')?;
             (number.len() <= 12 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(before)
@@ -175,6 +177,7 @@ fn is_secret_name(name: &str) -> bool {
     if NAMES.contains(&name) || FOLDERS.contains(&name) || name.starts_with(".env.") || is_history {
         return true;
     }
+    // Frameworks and cloud providers keep keys in JSON files with these names.
     if let Some(stem) = name.strip_suffix(".json") {
         let settings = stem.starts_with("appsettings.") || stem.ends_with(".tfvars");
         let key = stem.ends_with("-key") || stem.ends_with("_key") || stem.contains("firebase-adminsdk");
@@ -185,6 +188,7 @@ fn is_secret_name(name: &str) -> bool {
         }
     }
     match name.rsplit_once('.') {
+        // `.key` is a hidden file without a stem, not a key file.
         Some(("", _)) | None => false,
         Some((stem, extension)) => {
             EXTENSIONS.contains(&extension) || (STEMS.contains(&stem) && DATA_EXTENSIONS.contains(&extension))
@@ -238,6 +242,7 @@ pub fn glob_may_name(text: &str) -> bool {
         return true;
     }
     let has_glob = text.contains(['*', '?', '[']);
+    // Outside the working directory, nothing is known about the names that may match.
     let leads_out = text.starts_with(['/', '~']) || text.split('/').any(|part| part == "..");
     if has_glob && (leads_out || may_be_in_folder(text)) {
         return true;

@@ -58,6 +58,7 @@ pub async fn run_blocking<T: Send + 'static>(
 }
 
 fn to_task_error(error: tokio::task::JoinError) -> TaskError {
+    // tokio knows no other reason than these two.
     match error.try_into_panic() {
         Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
         Err(_) => TaskError::Aborted,

@@ -15,7 +15,7 @@ pub fn suffix_within(text: &str, max: usize) -> &str {
 
 /// Cuts the middle out of `text` so that about `max` characters remain, and states how many are gone.
 ///
-/// Returns `None` if `text` fits as it is.
+/// Returns `None` if `text` fits uncut.
 pub fn cut_middle(text: &str, max: usize) -> Option<String> {
     // A character has at least one byte, so this needs no count of characters.
     if text.len() <= max {
@@ -131,7 +131,7 @@ pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
 /// Tag characters and runs of other hidden characters are written as code points. A hidden character that stands alone
 /// stays, so that a file can be edited as it was read.
 pub fn escape_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
-    /// How many characters of a run are written one by one.
+    /// How many characters of a run are written one by one. Each grows to eight or more, and a run may be long.
     const WRITTEN: usize = 32;
     if text.is_ascii() || !text.chars().any(is_hidden) {
         return text.into();
@@ -181,8 +181,8 @@ pub fn escape_for_terminal(json: &str) -> std::borrow::Cow<'_, str> {
 
 /// Returns whether a run of hidden characters after `before` may carry hidden text.
 ///
-/// It may if it contains tags, if it is longer than emoji and scripts need, or if it starts with a variation selector
-/// that has no effect.
+/// It may if it contains tags, or is longer than emoji and scripts need. So may a run that starts with a variation
+/// selector without effect.
 fn is_carrier(before: &str, run: &str) -> bool {
     let is_tag = |ch| matches!(ch, '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}');
     let is_selector = |ch| matches!(ch, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
@@ -289,6 +289,7 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 }
 
 fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    // Parameter and intermediate bytes, then one final byte.
     for ch in chars.by_ref() {
         if !matches!(ch, ' '..='?') {
             return;

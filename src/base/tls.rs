@@ -44,6 +44,7 @@ pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsEr
     let verifier =
         rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(TlsError::Roots)?;
     let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
+    // `dangerous` is how rustls accepts a custom verifier; this one delegates to the platform's.
     let mut config = config_builder()?
         .dangerous()
         .with_custom_certificate_verifier(verifier)

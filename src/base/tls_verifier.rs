@@ -73,6 +73,7 @@ const ORGANISATION: [u8; 3] = [0x55, 0x04, 0x0a];
 pub(crate) fn issuer_name(certificate: &[u8]) -> Option<String> {
     let (_, certificate, _) = parse_der_element(certificate)?;
     let (_, mut fields, _) = parse_der_element(certificate)?;
+    // Certificates of version 1 have no version field.
     if fields.first() == Some(&VERSION) {
         fields = parse_der_element(fields)?.2;
     }

@@ -92,6 +92,7 @@ pub fn windows_path(uri: &str) -> Result<String, UriError> {
     match drive_letter(rest) {
         Some(letter) => {
             let tail = &rest[2..];
+            // `C:` without a root would mean the drive's current folder.
             let root = if tail.is_empty() { "\\" } else { "" };
             Ok(format!("{letter}:{tail}{root}"))
         }
@@ -175,6 +176,7 @@ fn percent_decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
             (b'%', _) => return Err(UriError::BadEscape(uri.to_owned())),
             (byte, _) => byte,
         };
+        // A path cannot contain a NUL: C functions would stop there.
         if byte == 0 {
             return Err(UriError::Invalid(uri.to_owned()));
         }

@@ -14,6 +14,7 @@ pub struct Decoder {
 impl Decoder {
     /// Returns the text of the next piece, without an unfinished character at its end.
     pub fn push(&mut self, bytes: &[u8]) -> String {
+        // Complete characters and nothing left over: the usual case needs no second buffer.
         if self.rest.is_empty()
             && let Ok(text) = std::str::from_utf8(bytes)
         {
@@ -32,6 +33,7 @@ impl Decoder {
             text.push_str(chunk.valid());
             let invalid = chunk.invalid();
             left -= chunk.valid().len() + invalid.len();
+            // Only at the very end may the rest of a character still arrive.
             if left == 0 && is_unfinished(invalid) {
                 self.rest = invalid.to_vec();
             } else if !invalid.is_empty() {

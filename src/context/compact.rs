@@ -40,6 +40,7 @@ impl CompactionRange {
     ///
     /// The result begins at the start of a round if possible. Returns `None` if nothing would remain.
     pub fn without_older_half(&self, items: &[Arc<HistoryItem>]) -> Option<Self> {
+        // Rounded up, so that every call removes at least one message.
         let half = self.from + (self.until - self.from).div_ceil(2);
         let begins = |role: Role| (half..self.until).find(|at| items[*at].message.role == role);
         let next = begins(Role::User).or_else(|| begins(Role::Assistant))?;
@@ -63,11 +64,13 @@ impl CompactionRange {
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
     let mut until = items.len().checked_sub(KEPT)?;
+    // What stays must not begin with results: their call would be gone (I4).
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
     }
     // A message of results gets a new id whenever it is built, so no summary may refer to it.
     let from = (1..until).find(|at| items[*at].message.role != Role::Tool)?;
+    // A summary in the place of one message would save nothing.
     (until >= from + 2).then_some(CompactionRange { from, until })
 }
 
@@ -84,6 +87,7 @@ pub fn large_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
 }
 
 fn is_large(result: &ToolResult) -> bool {
+    // A stub must not be replaced by another stub.
     !result.text.starts_with(STUB) && (result.text.len() > LARGE || !result.images.is_empty())
 }
 
@@ -271,6 +275,7 @@ fn write_message(text: &mut String, message: &Message) {
             Block::ToolResult { result, .. } => shorten_to_excerpt(&result.text),
             Block::Reasoning { .. } => continue,
         };
+        // Writing to a string cannot fail.
         let _ = write!(text, "{who}: {}\n\n", said.trim());
     }
 }
@@ -292,6 +297,7 @@ pub fn build_digest(items: &[Arc<HistoryItem>]) -> String {
                 Block::Text(text) if item.message.role == Role::User => match text.strip_prefix(PREFIX) {
                     // An earlier summary stays in full: its messages are gone.
                     Some(before) => said.push(before.trim().to_owned()),
+                    // Nudges and continuation prompts are not the user's words.
                     None if item.message.hidden => {}
                     None => said.push(format!("- the person said: {}", one_line(text, 500))),
                 },

@@ -42,6 +42,7 @@ impl History {
             Event::MessageRetracted { message, .. } => self.retract_message(message),
             Event::ToolCall(update) => self.tool_call(update),
             Event::Compacted(compaction) => compact::apply(&mut self.items, compaction),
+            // No wildcard: a new event must decide here whether it concerns the history.
             Event::TurnStarted { .. }
             | Event::TurnEnded(_)
             | Event::ApprovalRequested(_)
@@ -93,6 +94,7 @@ impl History {
                 if self.open.is_empty() {
                     self.items.push(item)
                 } else {
+                    // The results must directly follow the message that asks (I4), so the user's words wait.
                     self.waiting.push(item)
                 }
             }
@@ -121,6 +123,7 @@ impl History {
 
     fn retract_message(&mut self, id: &MessageId) {
         let is_last = self.items.last().is_some_and(|item| item.message.id == *id);
+        // Only the last message can be an attempt that broke; its calls never ran (R-PROV-3).
         if is_last {
             self.open.clear();
             self.items.pop();
@@ -180,6 +183,7 @@ fn build_results_message(calls: &[OpenCall]) -> Message {
             result: call
                 .result
                 .clone()
+                // A call without a result is sent as interrupted, so that the history is valid at any time.
                 .unwrap_or_else(|| Arc::new(synthesize_missing_result(ToolCallStatus::Cancelled))),
         })
         .collect();

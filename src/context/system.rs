@@ -72,6 +72,7 @@ pub fn system_prompt(inputs: &SystemInputs<'_>) -> Arc<str> {
         prompt.push_str(MATERIAL);
     }
     prompt.push_str("\n\nEnvironment:\n");
+    // Writing to a string cannot fail.
     let _ = writeln!(prompt, "- working directory: {}", inputs.cwd.display());
     for (name, path) in &inputs.roots {
         let _ = writeln!(prompt, "- workspace folder {name}: {}", path.display());

@@ -37,6 +37,7 @@ fn estimate_block_tokens(block: &Block) -> u64 {
 
 /// Estimates the tokens of a text, rounded up.
 pub fn of_text(text: &str) -> u64 {
+    // Other scripts have far fewer characters in a token than English text.
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let wide = text.chars().count() as u64 - ascii;
     ascii.div_ceil(4) + wide

@@ -319,7 +319,7 @@ pub struct TurnEnd {
     pub state: TurnState,
     /// The tokens of the whole turn.
     pub usage: Usage,
-    /// The cost of the turn, as far as it is known.
+    /// The cost of the turn, as far as known.
     pub cost: Option<Cost>,
     /// What went wrong, unless the turn completed.
     pub error: Option<AgentError>,
@@ -400,8 +400,9 @@ impl Event {
     pub fn estimate_size(&self) -> usize {
         const FRAME: usize = 256;
         const MERGED: usize = 16;
+        // Only the fields that usually grow large count: a rough size is enough.
         match self {
-            // The caps are safe because the wire cuts long fields too (R-WIRE-3): nothing larger waits in the pipe.
+            // The wire cuts long fields (R-WIRE-3), so larger contents take no more room in the pipe than these caps.
             Self::Delta(delta) => MERGED + delta.text().len(),
             Self::TurnDiff(diff) => {
                 let text = |file: &super::FileDiff| {

@@ -174,10 +174,12 @@ impl TerminalReason {
         match self {
             Self::Completed if degraded => TurnState::Degraded,
             Self::Completed | Self::StopHookPrevented | Self::HookStopped => TurnState::Completed,
+            // The answer is incomplete, so the turn never counts as completed (R-LOOP-1).
             Self::MaxOutputTokens => TurnState::Degraded,
             Self::MaxTurns | Self::MaxToolCalls if degraded => TurnState::Degraded,
             Self::AbortedStreaming | Self::AbortedTools => TurnState::Cancelled,
             Self::WallTime | Self::StoppedByUser | Self::ServerStopped => TurnState::Interrupted,
+            // No wildcard: a new reason must choose its state here.
             Self::PromptTooLong
             | Self::ModelError
             | Self::EmptyResponse
@@ -201,6 +203,7 @@ impl TerminalReason {
     /// A `model_error` may carry a more precise code (`quota_exhausted`, `circuit_open`), which its error holds.
     pub fn to_error_code(self) -> Option<ErrorCode> {
         match self {
+            // A choice of the user, a hook's decision, or the end of the server is not an error.
             Self::Completed
             | Self::MaxOutputTokens
             | Self::StopHookPrevented

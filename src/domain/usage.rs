@@ -54,6 +54,7 @@ pub struct Cost(pub u64);
 impl Cost {
     /// Converts from dollars. Negative amounts become 0; amounts beyond the range saturate.
     pub fn from_usd(usd: f64) -> Self {
+        // The cast saturates. `max` also turns NaN into 0.
         Self((usd.max(0.0) * 1e9).round() as u64)
     }
 
@@ -110,6 +111,7 @@ impl Price {
             + nanos(usage.output, self.output)
             + nanos(usage.cache_read, self.cache_read)
             + nanos(usage.cache_write, self.cache_write);
+        // A negative price from a user's table must not reduce the sum below 0.
         Cost(sum.max(0.0).round() as u64)
     }
 }

@@ -73,6 +73,7 @@ impl LimitName {
 
     /// Converts a number that a user enters: US dollars become nano-dollars; steps, calls, and seconds stay the same.
     pub fn convert_to_amount(self, number: f64) -> u64 {
+        // A negative number becomes 0, which `find_reply_problem` refuses for a raise.
         if self.is_money() {
             Cost::from_usd(number).0
         } else {

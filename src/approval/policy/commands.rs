@@ -22,6 +22,7 @@ impl<'a> JudgedCall<'a> {
         for rule in self.filter_rules(&self.policy.deny) {
             match hits_command(rule, &seen) {
                 RuleMatch::Yes => return Self::deny_by_rule(rule),
+                // It cannot deny for certain, but it must not be ignored either: the user decides.
                 RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
                 RuleMatch::No => {}
             }
@@ -33,6 +34,7 @@ impl<'a> JudgedCall<'a> {
             .find(|rule| hits_command(rule, &seen) != RuleMatch::No);
         let reads = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.explain_line_uncertainty(&line);
+        // Once a rule watches the line, no part of it is free on its own.
         let asks = doubt.or(forced).is_some() || unsure.is_some();
         let free = self.free_parts(&line, &reads, asks);
         // In `plan`, rules do not count: only parts that read pass.
@@ -68,6 +70,7 @@ impl<'a> JudgedCall<'a> {
             }
             (None, None, Ok(_)) => RUNS.to_owned(),
         };
+        // A stored rule could not settle the doubt: it would come back with the next call.
         let rule = if doubt.is_some() {
             None
         } else {
@@ -186,9 +189,11 @@ impl<'a> JudgedCall<'a> {
         if let Some(why) = line.hidden {
             return special(format!("cannot be judged by its parts: {why}"));
         }
+        // From the definition on, names may mean something else.
         if line.defines {
             return special("defines a function".to_owned());
         }
+        // bash expands the name only when the line runs, so the text does not show the option.
         if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
             let file = one_line(&finding.file, 60);
             return special(format!("would treat a file name as an option: {file}"));

@@ -1,7 +1,7 @@
 //! The reviewed commands: for each, the options that are known to be harmless. Data only; `read_only` interprets it.
 //!
-//! To add a command, read its manual for every option that writes a file, runs a program, reads a configuration file,
-//! connects to the network, or prints secrets. List only the other options. Omitted on purpose:
+//! To add a command, read its manual. Leave out every option that writes a file, runs a program, reads a configuration
+//! file, connects to the network, or prints secrets. List only the others. Omitted on purpose:
 //!
 //! - compilers, package managers, and runtimes, even with `--version`: a repository chooses what `cargo`, `node`, or
 //!   `python` is (`rust-toolchain.toml`, `.tool-versions`, `yarnPath`, the toolchain line of `go.mod`);

@@ -303,6 +303,7 @@ fn command_fault(source: &str) -> Option<Fault> {
         }
         before = c;
     }
+    // A `*` may stand for the closing quote.
     if quoted && !source.contains('*') {
         return Some(("a single quote is not closed", None));
     }

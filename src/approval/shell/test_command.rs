@@ -22,6 +22,7 @@ impl ShellReader<'_> {
         }
         words.push(Word::from_plain_text("]]"));
         let evaluates = |word: &Word| word.as_literal().is_some_and(|text| EVALUATING.contains(&text));
+        // The value of a variable may be an expression that runs a command.
         if words.iter().any(evaluates) {
             self.mark_hidden("a test evaluates what a variable holds");
         }

@@ -66,6 +66,7 @@ impl Built {
             None
         };
         if let Some((why, mut known)) = dynamic {
+            // Only the text before the first expansion is certain.
             known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
             return Word::Dynamic { why, known };
         }
@@ -81,6 +82,7 @@ impl<'a> ShellReader<'a> {
     /// Returns the text up to the next blank or operator without consuming it, to compare it with reserved words.
     pub(super) fn bare_word(&self) -> &'a str {
         let rest = self.remaining_text();
+        // A line continuation ends the word here; `read_word` refuses one that would join two words.
         let end = rest.find(ENDS_WORD).unwrap_or(rest.len());
         let end = rest[..end.saturating_add(1).min(rest.len())]
             .find("\\\n")
@@ -337,6 +339,7 @@ impl<'a> ShellReader<'a> {
     /// Reads the array after `NAME=`, from its `(` on.
     fn read_array(&mut self) {
         self.at += 1;
+        // Arrays nest words in words, so they count toward the depth.
         if self.depth >= super::MAX_DEPTH {
             return self.abort_unsupported_syntax();
         }
@@ -389,6 +392,7 @@ enum ParameterExpansion {
 
 /// Classifies an expansion. Only the forms listed here are understood.
 fn expansion_kind(inner: &str) -> ParameterExpansion {
+    // Quotes, nested expansions, and substitutions in `${…}` have rules of their own.
     if inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']) || inner.contains("$[") {
         return ParameterExpansion::Unknown;
     }
