@@ -19,7 +19,7 @@
 //! 8. A grant or an `allow` rule allows.
 //! 9. Everything else asks.
 //!
-//! A command line is allowed only if a rule allows each simple command in it, and no part of it is unparsed. A command
+//! A command line is allowed only if each simple command in it is allowed, and no part of it is unparsed. A command
 //! with a variable, a substitution, or a redirection that writes a file is allowed only by a rule without a pattern
 //! (`bash`, `*`). See `commands` for command lines; this file judges everything else.
 

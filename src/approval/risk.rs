@@ -1,7 +1,6 @@
 //! How much harm a command could do, for the user who decides (R-APPR-1).
 //!
-//! For display only: nothing is allowed or denied because of it, so a wrong estimate is not a security problem. Knows
-//! commands by name and options, and no rules.
+//! For display only: nothing is allowed or denied because of it. Knows commands by name and options, and no rules.
 
 use std::path::Path;
 

@@ -101,7 +101,7 @@ impl History {
             Role::Assistant => {
                 // A message cannot follow open calls. If one does all the same, the calls are closed first.
                 self.close();
-                // Every API rejects an empty message, so nothing is kept of it.
+                // An empty message is not valid for every API (R-LOOP-4), so it is omitted.
                 if !says_something(message) {
                     return;
                 }

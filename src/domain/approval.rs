@@ -277,7 +277,7 @@ pub enum ResolvedBy {
     Person,
     /// A rule or grant that was added while the question was open.
     Rule,
-    /// A cancel, which denies every open question.
+    /// A cancel, which denies an open approval (R-APPR-4).
     Cancel,
     /// The optional time limit expired.
     Timeout,

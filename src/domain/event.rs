@@ -20,7 +20,7 @@ use crate::base::backpressure::Permit;
 /// What started a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnTrigger {
-    /// A prompt sent while no turn ran.
+    /// A prompt sent by the user.
     Prompt,
     /// A request to continue a stopped turn.
     Resume,
@@ -117,7 +117,7 @@ pub enum Event {
         /// A one-line reason for users.
         why: String,
     },
-    /// A circuit breaker changed the turn's course: calls of a provider or a tool are blocked, or allowed again.
+    /// The turn met a circuit breaker: calls of a provider or a tool are blocked, or allowed again.
     Circuit {
         /// Whether the circuit guards a provider or a tool.
         subject: CircuitSubject,
@@ -321,7 +321,7 @@ pub struct TurnEnd {
     pub usage: Usage,
     /// The cost of the turn, as far as known.
     pub cost: Option<Cost>,
-    /// What went wrong, unless the turn completed.
+    /// The error, if the turn ended with one.
     pub error: Option<AgentError>,
     /// Accepted steers that the model never saw; returned to the user so that nothing typed is lost (I16).
     pub unused_steers: Vec<Vec<Block>>,

@@ -1,6 +1,6 @@
 //! Ids as newtypes: opaque strings whose prefix tells a reader what they identify.
 //!
-//! The ids of `store` and of the wire are these strings, unchanged. No code may parse them or rely on their prefix.
+//! The store and the wire use the same strings. The prefix is for people; no code depends on it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -62,7 +62,6 @@ pub enum Block {
         id: ToolCallId,
         result: Arc<ToolResult>,
     },
-    /// An image, as the user or a tool supplied it.
     Image(ImageData),
     /// Something in a file that the user points at.
     Reference(Reference),
@@ -122,7 +121,7 @@ pub struct Reference {
     pub kind: ReferenceKind,
     /// The path as tools print it: relative to the session's folder, or with the name of another root.
     pub path: String,
-    /// The first and last line, from 1; `None` means the whole file.
+    /// The first and last line, from 1, if it is a range of lines.
     pub lines: Option<(u32, u32)>,
     /// The referenced text, or the diagnostic's message.
     pub text: String,
