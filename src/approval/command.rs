@@ -1,5 +1,8 @@
-//! What is known of commands: wrappers that run another command, interpreters, and which rule "always" may
-//! offer. Tables and pure functions; no modes, no rules' order. Options that start programs: `options`.
+//! Knowledge about commands: wrappers that run another command, interpreters, and the rule that "always" may offer.
+//!
+//! Tables and pure functions; knows no modes and no order of rules (`policy` does). Read-only commands are in
+//! `read_only`, options that start programs in `dangerous_flags`. For `deny` rules, [`look_through`] searches wrappers
+//! and scripts; what it cannot see makes the line `blind`, so that the rule asks.
 
 use super::dangerous_flags;
 use super::read_only;
@@ -78,7 +81,7 @@ pub(super) const WRAPPERS: &[&str] = &[
     "start-stop-daemon",
 ];
 
-/// Shells: `-c` takes a script, without a file they read one.
+/// Shells: `-c` takes a script, and without a file they read one from their input.
 pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "rbash", "csh", "tcsh",
 ];
@@ -126,7 +129,7 @@ const INTERPRETERS: &[&str] = &[
     "irb",
 ];
 
-/// Commands of the shell that change what later commands mean, or run a text.
+/// Shell builtins that change what later commands mean, or that run a text.
 pub(super) const STATE: &[&str] = &[
     "eval",
     "source",
@@ -158,17 +161,17 @@ pub(super) const STATE: &[&str] = &[
     "wait",
 ];
 
-/// A word that a rule must spell before it may allow the command.
+/// A word that a rule must spell out before it may allow the command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
-    /// As the pattern's first word.
+    /// The pattern's first word must be this one.
     First(String),
-    /// Anywhere in the pattern.
+    /// The pattern must contain this word.
     Anywhere(String),
 }
 
 impl Requirement {
-    /// Whether the rule meets it.
+    /// Returns whether the rule's pattern meets the requirement.
     pub(crate) fn met_by(&self, rule: &Rule) -> bool {
         match self {
             Self::First(word) => rule.spells_first(word),
@@ -177,8 +180,9 @@ impl Requirement {
     }
 }
 
-/// What a rule must spell out to allow this part: assignments, wrappers, interpreters, and options that
-/// run programs are never allowed by a `*` alone.
+/// Returns what a rule must spell out to allow this command.
+///
+/// A `*` alone never allows assignments, wrappers, interpreters, or options that run programs.
 pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     let mut demands: Vec<Requirement> = part
         .assignments
@@ -193,14 +197,15 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     else {
         return demands;
     };
+    // After an assignment, the command is not the pattern's first word.
     if hands_on(name) && part.assignments.is_empty() {
         demands.push(Requirement::First(shown));
     } else if hands_on(name) {
         demands.push(Requirement::Anywhere(shown));
     }
-    // A variable or a setting that a `*` stands for would steer what follows: `read PATH`, `export PATH=x`.
+    // A variable or a setting in the place of a `*` would change what follows: `read PATH`, `export PATH=x`.
     let spells_out = STATE.contains(&name);
-    // The operand of `-v` is evaluated: `test -v 'a[$(command)]'`.
+    // The shell evaluates the operand of `-v`: `test -v 'a[$(command)]'`.
     let evaluates = |word: &&Word| {
         matches!(name, "test" | "[" | "[[")
             && word.as_literal().is_some_and(|word| matches!(word, "-v" | "-R"))
@@ -221,8 +226,9 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     demands
 }
 
-/// Whether the rule speaks of this very command, so that its writer knew what it may run: the whole command, or its
-/// program, and for an interpreter also the script's file.
+/// Returns whether the rule names this very command, so that its author knew what it may run.
+///
+/// The rule must name the whole command or its program, and for an interpreter also the script's file.
 pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_exact() {
         return true;
@@ -240,18 +246,18 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     }
 }
 
-/// Whether the command's effect is that of a program in its arguments or input.
+/// Returns whether a command's effect is that of a program in its arguments or input.
 fn hands_on(name: &str) -> bool {
     WRAPPERS.contains(&name) || SHELLS.contains(&name) || STATE.contains(&name) || is_interpreter(name)
 }
 
-/// `python3.12` too.
+/// Returns whether this is an interpreter, with or without a version: `python3.12`.
 fn is_interpreter(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.contains(&name) || INTERPRETERS.contains(&stem)
 }
 
-/// Commands that append what they read to the command they run.
+/// Returns whether a command appends what it reads from its input to the command it runs.
 fn takes_arguments_from_input(name: &str) -> bool {
     matches!(name, "xargs" | "gxargs" | "parallel")
 }
@@ -260,32 +266,32 @@ fn base_name(command: &str) -> &str {
     command.rsplit('/').next().unwrap_or(command)
 }
 
-/// A command that is run, perhaps: as deny rules look at it.
+/// A command that may run, in the forms that deny rules match.
 #[derive(Debug)]
 pub(crate) struct RuleCandidate {
-    /// Its text, written in the ways a rule may have it. A NUL stands for what is not known.
+    /// The ways a rule may write it. A NUL stands for text that is unknown.
     pub(crate) texts: Vec<String>,
-    /// It surely is a command, not just an argument that could be one.
+    /// Whether it surely is a command, instead of an argument that could be one.
     pub(crate) certain: bool,
 }
 
-/// All that a line runs as far as it can be seen, looking through wrappers and scripts in arguments.
+/// Everything that a line runs, as far as it can be seen through wrappers and scripts in arguments.
 #[derive(Debug, Default)]
 pub(crate) struct VisitedCommand {
-    /// What is run.
+    /// The commands that run, or may run.
     pub(crate) candidates: Vec<RuleCandidate>,
-    /// Something is run that cannot be seen.
+    /// Whether the line runs something that cannot be seen.
     pub(crate) blind: bool,
-    /// A secret-like file that is named, and by which part (`None`: by text that was not taken apart).
+    /// Secret-like files, each with the index of the simple command that names it (`None`: text that was not parsed).
     pub(crate) secrets: Vec<(Option<usize>, String)>,
 }
 
-/// The most words of one command that are looked at as possible commands.
+/// How many words of one command are tried as the start of another command.
 const MAX_SUFFIXES: usize = 64;
-/// Scripts in arguments, within scripts in arguments.
+/// How many scripts in arguments (and scripts inside those) are parsed. Any further script makes the line `blind`.
 const MAX_SCRIPTS: usize = 16;
 
-/// Looks through a line for deny rules and secrets.
+/// Collects what deny rules and the check for secrets must look at in a line.
 pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedCommand {
     let mut seen = VisitedCommand {
         blind: line.hidden.is_some(),
@@ -296,11 +302,13 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
             seen.secrets.push((Some(index), secret));
         }
     }
+    // The parser gave up on a part of the line, so search the whole text for secrets.
     if line.hidden.is_some()
         && let Some(secret) = secret::named_in(command)
     {
         seen.secrets.push((None, secret.to_owned()));
     }
+    // A work list with a budget instead of recursion: hostile nesting must stay cheap.
     let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.parts.clone(), Certainty::Sure)];
     let mut budget = MAX_SCRIPTS;
     while let Some((parts, certainty)) = scripts.pop() {
@@ -317,7 +325,7 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
                 }
                 budget -= 1;
                 let inner = shell::parse(&script);
-                // A text that only may be a script, and is none, hides nothing.
+                // A text that only may be a script hides nothing if it does not parse.
                 seen.blind |= inner.hidden.is_some() && certainty == Certainty::Sure;
                 scripts.push((inner.parts, certainty));
             }
@@ -346,6 +354,7 @@ impl CommandReview<'_> {
             .map(base_name)
             .any(takes_arguments_from_input)
         {
+            // Its input adds words that the line does not show.
             words.push(Word::new_dynamic("its input"));
         }
         let words = &words;
@@ -354,12 +363,12 @@ impl CommandReview<'_> {
             self.push_candidate(&with, certainty);
         }
         let count = words.len().min(MAX_SUFFIXES);
-        // How sure it is that a command begins at each word.
+        // For each word, how certain it is that a command begins there; `None` if it does not.
         let mut starts = vec![None; words.len().max(1)];
         starts[0] = Some(certainty);
         for at in 0..count {
             let Some(certainty) = starts[at] else { continue };
-            // What perhaps is a command and is not known either would be anything.
+            // An unknown word that may be a command would match every rule.
             if certainty == Certainty::Sure || words[at].as_literal().is_some() {
                 self.push_candidate(&words[at..], certainty);
             }
@@ -383,7 +392,9 @@ impl CommandReview<'_> {
         }
     }
 
-    /// Words after a wrapper: those right after options, assignments and numbers are commands for sure.
+    /// Marks the words after a wrapper as commands: surely those after its options, assignments, and numbers.
+    ///
+    /// Which options take a value is unknown, so every later word may be the command.
     fn visit_wrapper(
         &mut self,
         words: &[Word],
@@ -401,6 +412,7 @@ impl CommandReview<'_> {
                 sure = false;
                 continue;
             };
+            // Some wrappers take a whole command line as one word: `watch 'rm x'`.
             if text.contains(char::is_whitespace) {
                 self.scripts.push((text.to_owned(), now));
             }
@@ -413,6 +425,7 @@ impl CommandReview<'_> {
     fn visit_shell(&mut self, arguments: &[Word], certainty: Certainty) {
         let mut takes_script = false;
         for word in arguments {
+            // An unknown word may be `-c` or the script itself.
             let Some(text) = word.as_literal() else {
                 self.seen.blind = true;
                 return;
@@ -424,11 +437,11 @@ impl CommandReview<'_> {
             if text.starts_with(['-', '+']) {
                 takes_script |= text.starts_with('-') && !text.starts_with("--") && text.contains('c');
             } else {
-                // A file: not ours to read.
+                // A script file: approval does not read files.
                 return;
             }
         }
-        // It reads commands from its input.
+        // Without a script or a file, it reads commands from its input.
         self.seen.blind = true;
     }
 
@@ -447,8 +460,10 @@ impl CommandReview<'_> {
                 texts.push(text);
             }
         };
+        // A rule may spell the command with or without quotes, and up to a glob.
         add(join(words, |word| word.as_literal().map(str::to_owned)));
         add(join(words, up_to_glob));
+        // `/bin/rm` is also what a rule for `rm` means.
         if let Some((first, rest)) = words.split_first()
             && let Some(path) = first.as_literal()
             && path.contains('/')
@@ -490,7 +505,7 @@ fn up_to_glob(word: &Word) -> Option<String> {
     }
 }
 
-/// A secret-like file that a part names.
+/// Returns a secret-like file that the command names in a word, an assignment, or a redirection.
 fn secret_of(part: &SimpleCommand) -> Option<String> {
     let targets = part.redirects.iter().map(|redirect| &redirect.target);
     part.words
@@ -508,12 +523,14 @@ fn secret_of(part: &SimpleCommand) -> Option<String> {
         })
 }
 
-/// The longest command that "always" offers to remember, in bytes.
+/// The longest command, in bytes, that "always" offers to remember.
 const MAX_OFFERED: usize = 200;
 
-/// The rule that "always" would store for this part: the exact command, or a reviewed prefix. `exact`: something about
-/// this very command is special, so no prefix is offered.
+/// Returns the rule that "always" would store for this command: the exact command, or a reviewed prefix.
+///
+/// `exact` means that something about this very command is special, so that no prefix is offered.
 pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
+    // No rule with a pattern covers these, except what an assignment spells out.
     if part.find_dynamic_reason().is_some()
         || part.find_written_file().is_some()
         || !part.assignments.is_empty()
@@ -523,12 +540,13 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     let words: Vec<&str> = part.words.iter().map(Word::as_literal).collect::<Option<_>>()?;
     let text = part.text()?;
     let name = base_name(words.first()?);
+    // The user must see everything that the rule will allow.
     let is_legible = !text.contains('\n') && reveal_hidden_characters(&text) == text;
     if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE.contains(&name) {
         return None;
     }
     if SHELLS.contains(&name) || is_interpreter(name) {
-        // Only a script's file right behind it, exactly as it is.
+        // Offer only a script file directly after the interpreter, and only the exact command.
         let second = words.get(1);
         let file = second.is_some_and(|word| word.contains(['.', '/']) && !word.starts_with('-'));
         return if file {
@@ -545,11 +563,12 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
             Rule::with_exact_pattern(tool, &text)
         };
     };
-    // Which options those are depends on the files of the day.
+    // A glob expands to today's files; tomorrow's may be other options.
     if !review.unreviewed.is_empty() && part.words.iter().any(read_only::may_become_option) {
         return None;
     }
     match review.prefix {
+        // A prefix would also cover other secrets, and other forms than the special one.
         Some(prefix) if !exact && review.unreviewed.is_empty() && secret_of(part).is_none() => {
             Rule::parse(&format!("{tool}({} *)", super::rule::escape_subject(&prefix))).ok()
         }
@@ -562,7 +581,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers() {
+    fn offers_exact_commands_or_reviewed_prefixes() {
         for (command, offered) in [
             ("git status -s", Some("bash(git status *)")),
             ("cargo test --lib x", Some("bash(cargo test *)")),
@@ -646,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_through_wrappers() {
+    fn finds_commands_inside_wrappers_and_scripts() {
         for (command, inner, certain) in [
             ("sudo rm x", "rm x", true),
             ("sudo -n env A=1 rm x", "rm x", true),

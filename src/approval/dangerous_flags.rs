@@ -1,17 +1,18 @@
-//! For programs that `read_only` does not have: options that run a program, or write a file of the caller's choice.
-//! A table and pure functions. A rule must spell such an option; its `*` does not cover it.
+//! Dangerous options of programs that `read_only` does not list: they run a program, or write a file that the caller
+//! chooses.
 //!
-//! Letters count wherever they stand in a cluster (`sort -uo x`), also where they are perhaps the value of
-//! another option: that asks once too often. Long options count by every beginning that getopt would take.
+//! A table and pure functions. A rule must spell such an option out; its `*` does not cover it. A letter counts
+//! wherever it is in a cluster (`sort -uo x`), even if it may be the value of another option: one question too many is
+//! better than one too few. A long option counts by every abbreviation that getopt would accept.
 
 use super::shell::Word;
 
-/// What is known of one command.
+/// The dangerous options of one command.
 #[derive(Debug)]
 struct DangerousFlags {
-    /// Its names.
+    /// The names of the command.
     names: &'static [&'static str],
-    /// Letters of its short options.
+    /// The letters of its short options.
     letters: &'static str,
     /// Its long options, without dashes.
     long: &'static [&'static str],
@@ -25,7 +26,7 @@ const fn flags_for(
     DangerousFlags { names, letters, long }
 }
 
-/// Commands with options as getopt reads them.
+/// Commands that parse options as getopt does.
 const COMMANDS: &[DangerousFlags] = &[
     flags_for(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
     flags_for(&["gsort"], "o", &["output", "compress-program"]),
@@ -162,7 +163,7 @@ const COMMANDS: &[DangerousFlags] = &[
     ),
 ];
 
-/// Commands whose long options have one dash, or two, and are never shortened.
+/// Commands whose long options have one dash or two, and cannot be abbreviated.
 const ONE_DASH: &[DangerousFlags] = &[
     flags_for(
         &["gfind"],
@@ -211,10 +212,10 @@ const ONE_DASH: &[DangerousFlags] = &[
     ),
 ];
 
-/// Options of git that come before its subcommand and make it run other programs.
+/// Options of git before its subcommand that make it run other programs.
 const GIT_GLOBAL: &[&str] = &["-c", "--config-env", "--exec-path", "-p", "--paginate"];
 
-/// Options of git before its subcommand whose value is the next word.
+/// Options of git before its subcommand that take the next word as their value.
 const GIT_VALUED: &[&str] = &[
     "-C",
     "-c",
@@ -224,7 +225,7 @@ const GIT_VALUED: &[&str] = &[
     "--namespace",
 ];
 
-/// Behind any subcommand of git.
+/// Long options after any subcommand of git.
 const GIT: DangerousFlags = flags_for(
     &["git"],
     "",
@@ -246,7 +247,7 @@ const GIT: DangerousFlags = flags_for(
     ],
 );
 
-/// Letters behind a subcommand of git.
+/// Short options after a subcommand of git, as (subcommand, letters).
 const GIT_LETTERS: &[(&str, &str)] = &[
     ("clone", "cu"),
     ("rebase", "x"),
@@ -255,7 +256,7 @@ const GIT_LETTERS: &[(&str, &str)] = &[
     ("format-patch", "o"),
 ];
 
-/// Subcommands of git that run programs, or set which ones git runs; with the next word where that decides.
+/// Subcommands of git that run programs or set which ones git runs; with the next word if that decides.
 const GIT_RUNS: &[(&str, Option<&str>)] = &[
     ("config", None),
     ("difftool", None),
@@ -269,7 +270,7 @@ const GIT_RUNS: &[(&str, Option<&str>)] = &[
     ("bisect", Some("run")),
 ];
 
-/// The words of a command that a rule must spell out before it allows them.
+/// Returns the words of a command that a rule must spell out before it allows them.
 pub(super) fn find_dangerous_words(name: &str, words: &[Word]) -> Vec<String> {
     let arguments = words.get(1..).unwrap_or_default();
     if name == "git" {
@@ -281,10 +282,11 @@ pub(super) fn find_dangerous_words(name: &str, words: &[Word]) -> Vec<String> {
         for (at, word) in arguments.iter().enumerate() {
             let Some(text) = word.as_literal() else { continue };
             ended |= text == "--";
+            // A glob may expand to a file name that begins with a dash, so it may become any option.
             if !ended && super::read_only::may_become_option(word) {
                 found.extend(word.to_rule_text());
             }
-            // `tar xIf`: a first word without a dash is a cluster too.
+            // `tar xIf`: tar accepts a first cluster without a dash.
             let bare =
                 at == 0 && options.letters == "IF" && text.contains(['I', 'F']) && !text.starts_with('-');
             if bare || is_one_of(text, options.letters, options.long) {
@@ -306,7 +308,7 @@ pub(super) fn find_dangerous_words(name: &str, words: &[Word]) -> Vec<String> {
     found
 }
 
-/// Whether the next word is a program that `name` (find, fd) runs because of this one.
+/// Returns whether `word` makes `name` (find, fd) run the next word as a program.
 pub(super) fn runs_next(name: &str, word: &str) -> bool {
     match name {
         "find" | "gfind" => word.starts_with("-exec") || word.starts_with("-ok"),
@@ -320,6 +322,7 @@ fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
     let mut rest = arguments.iter();
     let subcommand = loop {
         let Some(word) = rest.next() else { return found };
+        // Unknown words need no spelling: no rule with a pattern covers them.
         let Some(text) = word.as_literal() else {
             return found;
         };
@@ -347,7 +350,7 @@ fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
         .map_or("", |(_, letters)| letters);
     for word in rest {
         let Some(text) = word.as_literal() else { continue };
-        // An alias may hide `grep` and `rebase`.
+        // `-O` belongs to `grep` and `-x` to `rebase`, but an alias may hide the subcommand's name.
         if is_one_of(text, letters, GIT.long) || text.starts_with("-O") || text.starts_with("-x") {
             found.extend(word.to_rule_text());
         }
@@ -355,7 +358,8 @@ fn find_dangerous_git_words(arguments: &[Word]) -> Vec<String> {
     found
 }
 
-/// Whether a word is one of these options: a cluster with one of the letters, or a long one, perhaps shortened.
+/// Returns whether a word is one of these options: a cluster with one of the letters, or a long option, abbreviated or
+/// not.
 fn is_one_of(text: &str, letters: &str, long: &[&str]) -> bool {
     match text.strip_prefix("--") {
         Some(rest) => {
@@ -368,7 +372,7 @@ fn is_one_of(text: &str, letters: &str, long: &[&str]) -> bool {
     }
 }
 
-/// The option without its value.
+/// Returns the name of an option without its value.
 fn name_of(option: &str) -> &str {
     option.split_once('=').map_or(option, |(name, _)| name)
 }
@@ -382,7 +386,7 @@ mod tests {
     use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
     use crate::domain::{Effect, Mode};
 
-    /// What a rule with a `*` behind the command says.
+    /// Returns whether a rule of `rule` and a `*` allows `command`.
     fn allowed(rule: &str, command: &str) -> bool {
         let policy = Policy {
             mode: Mode::Ask,
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_does_not_stand_for_what_runs_or_writes() {
+    fn a_star_does_not_cover_options_that_run_or_write() {
         for (rule, command) in [
             ("fd", "fd -Hx rm"),
             ("fd", "fd -HX rm"),
@@ -454,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_stays_free() {
+    fn a_star_covers_options_that_only_read() {
         for (rule, command) in [
             ("fd", "fd -e rs -H src"),
             ("fd", "fd --extension rs --exclude target"),
@@ -480,9 +484,9 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever in a cluster the letter stands.
+        /// The letter may be anywhere in the cluster.
         #[test]
-        fn a_cluster_with_such_a_letter_is_never_matched(
+        fn a_star_never_covers_a_cluster_with_a_dangerous_letter(
             options in select(COMMANDS.iter().filter(|options| !options.letters.is_empty()).collect::<Vec<_>>()),
             before in "[a-zA-Z0-9]{0,4}",
             pick in any::<prop::sample::Index>(),
@@ -498,7 +502,7 @@ mod tests {
         }
 
         #[test]
-        fn nor_is_a_cluster_behind_a_subcommand_of_git(
+        fn a_star_never_covers_a_dangerous_letter_after_a_git_subcommand(
             (name, letters) in select(GIT_LETTERS.to_vec()),
             before in "[a-zA-Z0-9]{0,4}",
             pick in any::<prop::sample::Index>(),
@@ -510,9 +514,9 @@ mod tests {
             prop_assert!(!allowed(&format!("git {name}"), &command), "{}", command);
         }
 
-        /// However it is shortened, and with its value in the same word or the next.
+        /// The option may be abbreviated, with its value in the same word or the next.
         #[test]
-        fn nor_is_a_long_option(
+        fn a_star_never_covers_a_dangerous_long_option(
             options in select(COMMANDS.iter().chain([&GIT]).filter(|options| !options.long.is_empty()).collect::<Vec<_>>()),
             which in any::<prop::sample::Index>(),
             length in 1_usize..40,

@@ -1,22 +1,22 @@
-//! Commands that surely run no program but themselves, whatever their arguments say. Pure; knows no rules.
+//! Commands that surely run no program but themselves, whatever their arguments are. Pure; knows no rules.
 //!
-//! A `deny` rule speaks of commands, and there are more ways to run one than anybody can list: `env -S`, `linux64`,
-//! `flock -c`, `awk`, `ssh`, a script, a plugin. So this module lists the other side. Where a `deny` or
-//! `require_approval` rule watches commands, a line runs without a question only if each of its commands is known
-//! here and has no word that only the shell knows. Everything else asks, in mode `full` too.
+//! There are more ways to run a command than anyone can list: `env -S`, `linux64`, `flock -c`, `awk`, `ssh`, a script,
+//! a plugin. So this module lists the opposite. It matters where a `deny` or `require_approval` rule watches commands.
+//! There, a line runs without a question only if each of its commands is known here, and no word depends on the shell.
+//! Everything else asks, also in mode `full`.
 //!
-//! The trade-off: a harmless program that is missing here asks once more than needed, until a rule or a grant names
-//! it. What must not happen is the opposite, so an entry needs a reason: no argument of the program names another
-//! program, or `options` knows all that do. Build tools (`cargo test`, `npm run`, `make`) run what the project says;
-//! they are listed because a rule for commands cannot see into a project, and `full` would be of no use without them.
-//! A command that writes a script and a later build that runs it are a sandbox's affair.
+//! The trade-off: a harmless program that is missing here asks once more than needed, until a rule or a grant names it.
+//! The opposite must not happen, so an entry needs a reason: no argument of the program names another program, or
+//! `dangerous_flags` knows all that do. Build tools (`cargo test`, `npm run`, `make`) run what the project says. They
+//! are listed because a rule for commands cannot see into a project, and `full` would be useless without them. A
+//! command that writes a script, and a later build that runs it, are a matter for the sandbox.
 
 use super::dangerous_flags;
 use super::read_only;
 use super::shell::{SimpleCommand, Word};
 use crate::base::text::one_line;
 
-/// No argument makes them run a program, set a variable of the shell, or evaluate a text.
+/// No argument makes these run a program, set a variable of the shell, or evaluate a text.
 const INERT: &[&str] = &[
     ":",
     "b2sum",
@@ -128,7 +128,7 @@ const INERT: &[&str] = &[
     "zstd",
 ];
 
-/// As harmless without the options that `options` lists.
+/// These are as harmless, without the options that `dangerous_flags` and `read_only` know.
 const CHECKED: &[&str] = &[
     "bat",
     "batcat",
@@ -154,7 +154,7 @@ const CHECKED: &[&str] = &[
     "zip",
 ];
 
-/// Programs with subcommands that are as harmless, likewise.
+/// Programs with subcommands that are as harmless, without the options that `dangerous_flags` knows.
 const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
     (
         &["git"],
@@ -238,10 +238,10 @@ const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// Programs of which only names of targets are understood: a variable or an option may hold a command.
+/// Programs that accept only names of targets here: a variable or an option may contain a command.
 const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
 
-/// Why a command may run another program, or change what later commands mean; `None` where it surely does not.
+/// Returns why a command may run another program, or change what later commands mean; `None` if it surely does not.
 pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
     if let Some(why) = part.find_dynamic_reason() {
         return Some(format!("part of it is unknown in advance: {why}"));
@@ -251,6 +251,7 @@ pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
         return Some(format!("{} may steer programs", shown(assignment)));
     }
     let first = part.words.first()?;
+    // Nothing is dynamic from here on, so every word has a text.
     let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
     let name = strip_system_path(words[0]);
     if name.is_some_and(|name| is_known(name, &words[1..], part)) {
@@ -259,7 +260,7 @@ pub(super) fn explain_uncertainty(part: &SimpleCommand) -> Option<String> {
     Some(format!("{} may run other programs", shown(first)))
 }
 
-/// The program's name, where it surely is the system's own.
+/// Returns the program's name, if the path surely leads to the system's own program.
 fn strip_system_path(word: &str) -> Option<&str> {
     match word.rsplit_once('/') {
         None => Some(word),
@@ -272,7 +273,7 @@ fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
     if INERT.contains(&name) {
         return true;
     }
-    // A pattern may become an option by a file's name: `rg x *` beside a file `--pre=sh`.
+    // A glob may become an option by a file's name: `rg x *` in a folder with a file `--pre=sh`.
     let leading_glob = |word: &Word| matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']));
     if part.words[1..].iter().any(leading_glob) {
         return false;
@@ -291,13 +292,15 @@ fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
         return arguments.iter().all(|word| is_target(word));
     }
     match name {
-        // The operand of `-v` and `-R` is evaluated.
+        // The shell evaluates the operand of `-v` and `-R`.
         "test" | "[" | "[[" => !arguments.iter().any(|word| matches!(*word, "-v" | "-R")),
+        // `printf -v PATH x` sets a variable.
         "printf" => arguments.first().is_some_and(|format| !format.starts_with('-')),
+        // `wait -p PATH` sets a variable.
         "wait" => arguments
             .iter()
             .all(|word| word.bytes().all(|b| b.is_ascii_digit())),
-        // Only how errors are handled.
+        // Only options that control error handling: `set -a` would export variables.
         "set" => arguments.iter().all(|word| is_error_handling(word)),
         "sed" => prints_lines(arguments),
         _ => false,
@@ -317,7 +320,7 @@ fn is_error_handling(word: &str) -> bool {
         || letters.is_some_and(|letters| !letters.is_empty() && letters.chars().all(|c| "euxo".contains(c)))
 }
 
-/// `sed -n 1,5p file`: other scripts of sed may run commands.
+/// Returns whether a sed script only prints lines, such as `sed -n 1,5p file`: other scripts may run commands.
 fn prints_lines(arguments: &[&str]) -> bool {
     let prints = |script: &str| {
         script.ends_with('p') && script.chars().all(|c| c.is_ascii_digit() || ",$p;".contains(c))
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn known_commands_are_trusted() {
+    fn known_commands_are_certain() {
         for command in [
             "ls -la src",
             "cat a b | head -5",
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_programs_and_dynamic_words_are_doubted() {
+    fn unknown_programs_and_dynamic_words_are_uncertain() {
         for command in [
             "$x",
             "ls $x",

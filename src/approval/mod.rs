@@ -1,20 +1,20 @@
-//! May this effect happen: modes, rules, grants and shell parsing, all pure.
+//! Approval: may this effect happen? Modes, rules, grants, and shell parsing, all pure.
 //!
-//! [`judge_tool_call`] is the whole of it: a [`Policy`] (mode, rules of the config, grants of the person), a
-//! tool's name and its `domain::Effect` give a [`Verdict`]. Nothing here reads a file, asks anybody or
-//! remembers anything; grants are kept by `store` and loaded by `session`.
+//! [`judge_tool_call`] is the entry point. It takes a [`Policy`] (mode, rules of the configuration, grants of the
+//! user), a tool's name, and its `domain::Effect`, and returns a [`Verdict`]. Nothing here reads a file, asks anyone,
+//! or remembers anything: `store` keeps grants, `session` loads them, and `workspace` checks files.
 //!
 //! - [`rule`]: a rule's text, and what it matches.
-//! - `shell`: a command line taken apart into simple commands.
-//! - `command`: what is known of commands: wrappers, interpreters, what "always" may offer.
+//! - `shell`: the parser that splits a command line into simple commands.
+//! - `command`: knowledge about commands: wrappers, interpreters, what "always" may offer.
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
-//! - `read_only`: the reviewed commands and options. They are free where they stay inside the workspace, and only they
-//!   are offered as a prefix by "always".
-//! - `options`: for some other programs, options that run programs or write files, which a rule must spell.
+//! - `read_only`: the reviewed commands and options. They are free inside the workspace, and only they are offered as a
+//!   prefix by "always".
+//! - `dangerous_flags`: options of other programs that run programs or write files; a rule must spell them out.
 //! - `risk`: how much harm a command could do.
 //! - `steering`: files that make programs run.
 //! - `base::secret_path`: which files look like secrets.
-//! - [`policy`]: the verdict.
+//! - [`policy`]: the verdict. Start reading there.
 
 mod command;
 mod dangerous_flags;

@@ -1,26 +1,27 @@
-//! The verdict over an effect (R-APPR-1, R-SEC): modes, rules and grants in their order. Pure: takes
-//! values, asks nobody, keeps nothing. Invariant I9 starts here: what is not `Allow` must not run.
+//! The verdict on an effect (R-APPR-1, R-SEC): modes, rules, and grants in their order of strength.
 //!
-//! The order, from the strongest:
+//! Pure: takes values, asks no one, keeps nothing. Invariant I9 starts here: what is not `Allow` must not run.
 //!
-//! 1. a `deny` rule, in every mode. Where one may match, a person is asked, also in `full`: a word that only the
-//!    shell knows (`$x -rf /`), or a program that could run another one (`known`). While the configuration has a
-//!    `deny` or `require_approval` rule that cannot be read, all but plain reading asks ([`Policy::unreadable`]);
-//! 2. an effect on nothing is allowed;
-//! 3. `plan` denies writing, the network and commands, but for those that only read;
-//! 4. `require_approval` asks, also in `full`; only a person's grant overrides it, not an `allow` rule;
-//! 5. `full` allows;
-//! 6. secret-like files, what lies outside the workspace, files that make programs run (`steering`) ask, unless a rule speaks of them by name (`read_file(.env)`,
-//!    `edit_file(/tmp/**)`, `edit_file(.git/**)`); after foreign content (R-TOOL-7) the network and
-//!    writes outside ask whatever rules say;
-//! 7. what the mode leaves free is allowed: reads, commands that only read (`read_only`) and stay inside the workspace,
-//!    and in `autoEdit` writes;
-//! 8. a grant or an `allow` rule allows;
-//! 9. everything else asks.
+//! The order, strongest first:
 //!
-//! A command line is allowed only if each simple command in it is, by a rule of its own, and nothing in
-//! it is hidden. A command with a variable, a substitution or a redirection that writes a file is allowed
-//! only by a rule without a pattern (`bash`, `*`).
+//! 1. A `deny` rule denies in every mode. Where one may match, the user is asked, also in `full`: for a word that only
+//!    the shell knows (`$x -rf /`), or a program that could run another one (`known`). While the configuration has an
+//!    invalid `deny` or `require_approval` rule, everything but plain reading asks ([`Policy::unreadable`]).
+//! 2. An effect on nothing is allowed.
+//! 3. `plan` denies writes, the network, and commands, except commands that only read.
+//! 4. `require_approval` asks, also in `full`. Only a grant of the user overrides it; an `allow` rule does not.
+//! 5. `full` allows.
+//! 6. Secret-like files, files outside the workspace, and files that make programs run (`steering`) ask, unless a rule
+//!    names them (`read_file(.env)`, `edit_file(/tmp/**)`, `edit_file(.git/**)`). After foreign content (R-TOOL-7), the
+//!    network and writes outside the workspace ask whatever the rules say.
+//! 7. What the mode leaves free is allowed: reads, commands that only read (`read_only`) inside the workspace, and in
+//!    `autoEdit` writes.
+//! 8. A grant or an `allow` rule allows.
+//! 9. Everything else asks.
+//!
+//! A command line is allowed only if each simple command in it is allowed, and no part of it is unparsed. A command
+//! with a variable, a substitution, or a redirection that writes a file is allowed only by a rule without a pattern
+//! (`bash`, `*`). See `commands` for command lines; this file judges everything else.
 
 use std::path::{Path, PathBuf};
 
@@ -32,61 +33,60 @@ use crate::domain::{Effect, EffectKind, Mode, Risk};
 
 mod commands;
 
-/// The longest text that "always" offers, in bytes. A person must be able to read it whole.
+/// The longest text that "always" offers, in bytes. A user must be able to read all of it.
 const MAX_OFFERED_TEXT: usize = 1024;
 
 const RUNS: &str = "runs a command";
 
-/// What stands for an approval: the mode, the config's rules, the person's grants.
+/// Everything that decides about approvals: the mode, the configured rules, and the user's grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The mode.
     pub mode: Mode,
-    /// The config's `require_approval`.
+    /// The configured `require_approval` rules.
     pub require_approval: Vec<Rule>,
-    /// The config's `allow`.
+    /// The configured `allow` rules.
     pub allow: Vec<Rule>,
-    /// The config's `deny`.
+    /// The configured `deny` rules.
     pub deny: Vec<Rule>,
-    /// Why rules that deny or ask may be missing, each for people: `the deny rule … is not valid`. While there is
-    /// one, only plain reads inside the workspace happen without asking, whatever modes, rules and grants say.
+    /// Why rules that deny or ask may be missing, each as a text for users: `the deny rule … is not valid`.
+    ///
+    /// While there is one, only plain reads inside the workspace happen without a question, whatever else allows them.
     pub unreadable: Vec<String>,
-    /// What the person has granted, for the session or the workspace folder.
+    /// The user's grants for the session or the workspace folder.
     pub grants: Vec<Rule>,
-    /// Foreign content has reached the model (R-TOOL-7): the network and writes outside the workspace ask
-    /// again, whatever was allowed, but in `full`.
+    /// Whether foreign content has reached the model (R-TOOL-7). If so, the network and writes outside the workspace
+    /// ask again, whatever was allowed, except in `full`.
     pub tainted: bool,
 }
 
-/// What is to be done with an effect.
+/// What happens with an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may happen.
     Allow {
-        /// By what, for logs.
+        /// The mode or rule that allows it, for logs.
         by: String,
     },
-    /// A person must be asked first.
+    /// The user must be asked first.
     Ask {
-        /// Why it is asked, for people.
+        /// Why, for users.
         why: String,
-        /// How grave it is.
         risk: Risk,
-        /// The rules that "always" would store, as `Rule::parse_list` reads them; none where no rule
-        /// could be stored or would be too broad.
+        /// The rules that "always" would store, in the syntax of `Rule::parse_list`; `None` if no rule could be
+        /// stored, or if it would be too broad.
         rule: Option<String>,
     },
     /// It must not happen.
     Deny {
-        /// Why, for the model and people.
+        /// Why, for the model and users.
         why: String,
     },
 }
 
 /// Judges what a tool call would do.
 ///
-/// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). `effect.subject` is the
-/// whole command line for [`EffectKind::Execute`], but for MCP tools.
+/// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). For [`EffectKind::Execute`],
+/// `effect.subject` is the whole command line, except for MCP tools.
 pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
     let call = JudgedCall { policy, tool, effect };
     let verdict = match effect.kind {
@@ -109,7 +109,7 @@ struct JudgedCall<'a> {
     effect: &'a Effect,
 }
 
-/// Whether a rule speaks of a call.
+/// Whether a rule applies to a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RuleMatch {
     No,
@@ -118,7 +118,7 @@ enum RuleMatch {
 }
 
 impl<'a> JudgedCall<'a> {
-    /// A tool of an MCP server: we do not know what it does.
+    /// Returns whether this is a tool of an MCP server: we do not know what it does.
     fn is_foreign(&self) -> bool {
         self.tool.starts_with("mcp:")
     }
@@ -134,7 +134,7 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// Whether it reads inside the workspace, without anything special about it.
+    /// Returns whether it reads inside the workspace, with nothing special about it.
     fn is_plain_read(&self) -> bool {
         !self.is_foreign()
             && match self.effect.kind {
@@ -144,7 +144,7 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    /// The rule that is missing could have denied this: a person decides, each time.
+    /// Turns an allowed effect into a question, each time: the missing rule could have denied it.
     fn ask_for_missing_rule(&self, verdict: Verdict, missing: &str) -> Verdict {
         match verdict {
             Verdict::Allow { .. } => Verdict::Ask {
@@ -197,6 +197,7 @@ impl<'a> JudgedCall<'a> {
         let forced = self
             .filter_rules(&self.policy.require_approval)
             .find(|rule| self.hits_any(rule));
+        // A grant overrides `require_approval` even in `full`, so that case continues below.
         let mode = self.policy.mode;
         if mode == Mode::Full && forced.is_none() {
             return allowed_by_mode(mode);
@@ -205,6 +206,7 @@ impl<'a> JudgedCall<'a> {
         if care.is_none() && forced.is_none() && self.is_free() {
             return allowed_by_mode(mode);
         }
+        // In `full`, only `require_approval` leads here: what needs care, and R-TOOL-7, do not count.
         let full = mode == Mode::Full;
         if (full || !self.asks_again())
             && let Some(rule) = self
@@ -236,8 +238,9 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    /// A command of the configuration that says of itself that it reads, writes or talks: it names no file and no
-    /// address.
+    /// Returns whether this is a configured command tool that declares to read, write, or use the network.
+    ///
+    /// Its effect names no file and no URL.
     fn is_own_tool(&self) -> bool {
         let named = match self.effect.kind {
             EffectKind::Read | EffectKind::Write => !self.effect.paths.is_empty(),
@@ -251,7 +254,7 @@ impl<'a> JudgedCall<'a> {
         !self.is_foreign() && matches!(self.effect.kind, EffectKind::Read | EffectKind::Write)
     }
 
-    /// R-TOOL-7: no rule and no grant holds for these.
+    /// Returns whether R-TOOL-7 applies, so that no rule and no grant counts.
     fn asks_again(&self) -> bool {
         self.policy.tainted
             && match self.effect.kind {
@@ -261,7 +264,7 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    /// The first file, for people.
+    /// Returns the first file, as shown to users.
     fn display_first_file(&self) -> String {
         let file = match self.effect.paths.first() {
             Some(path) if self.effect.outside => path.display().to_string(),
@@ -281,7 +284,7 @@ impl<'a> JudgedCall<'a> {
         None
     }
 
-    /// The file that makes programs run, if one is written.
+    /// Returns the written file that makes programs run, if there is one.
     fn find_steering_file(&self) -> Option<Steering> {
         if self.effect.kind != EffectKind::Write || self.is_foreign() {
             return None;
@@ -295,7 +298,7 @@ impl<'a> JudgedCall<'a> {
         })
     }
 
-    /// The part of a path that lies in the workspace: the folders above it are not the agent's to judge.
+    /// Returns the part of a path inside the workspace: the folders above it say nothing about what the agent writes.
     fn below_root<'p>(&self, path: &'p Path) -> &'p Path {
         match self.find_workspace_root() {
             Some(root) => path.strip_prefix(root).unwrap_or(path),
@@ -303,7 +306,7 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// Why this asks even where its kind is free.
+    /// Returns why this effect asks even if its kind is free.
     fn find_care_reason(&self) -> Option<String> {
         let verb = if self.effect.kind == EffectKind::Write {
             "writes"
@@ -329,7 +332,7 @@ impl<'a> JudgedCall<'a> {
         ))
     }
 
-    /// Whether a rule names what needs care.
+    /// Returns whether a rule names what needs care.
     fn care_is_met(&self, rule: &Rule) -> bool {
         (self.find_secret_file().is_none() || rule.names_secret())
             && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
@@ -373,13 +376,14 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// Whether a rule speaks of anything that is touched: for `deny` and `require_approval`.
+    /// Returns whether a rule matches any touched file: for `deny` and `require_approval`.
     fn hits_any(&self, rule: &Rule) -> bool {
         let subject = self.effect.subject.as_str();
         if rule.is_bare() {
             return true;
         }
         if self.is_on_files() {
+            // The subject is what the model wrote, and the paths are where it leads. A rule must catch either.
             return rule.matches_path(Path::new(strip_current_dir(subject)))
                 || self.effect.paths.iter().any(|path| {
                     rule.matches_path(path)
@@ -393,7 +397,7 @@ impl<'a> JudgedCall<'a> {
             || (self.effect.kind == EffectKind::Network && !self.is_foreign() && rule.denies_url(subject))
     }
 
-    /// Whether a rule speaks of all that is touched: for `allow` and grants.
+    /// Returns whether a rule matches everything touched: for `allow` and grants.
     fn hits_all(&self, rule: &Rule) -> bool {
         let subject = self.effect.subject.as_str();
         if rule.is_bare() {
@@ -407,6 +411,7 @@ impl<'a> JudgedCall<'a> {
             };
         }
         let paths = &self.effect.paths;
+        // A pattern cannot be trusted with `..`: `src/../x` would match `src/**`.
         let climbs = |path: &Path| {
             path.components()
                 .any(|part| part == std::path::Component::ParentDir)
@@ -415,6 +420,7 @@ impl<'a> JudgedCall<'a> {
             return false;
         }
         if rule.is_absolute() {
+            // Without paths, nothing shows that the rule covers the file.
             return !paths.is_empty() && paths.iter().all(|path| rule.matches_path(path));
         }
         if self.effect.outside || !rule.matches_path(Path::new(strip_current_dir(subject))) {
@@ -428,7 +434,7 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// The workspace folder, as the subject and the paths tell it.
+    /// Returns the workspace folder that the subject and the paths imply, if they agree.
     fn find_workspace_root(&self) -> Option<&'a Path> {
         let subject = Path::new(strip_current_dir(&self.effect.subject));
         let depth = subject.components().count();
@@ -436,7 +442,7 @@ impl<'a> JudgedCall<'a> {
         path.ancestors().nth(depth)
     }
 
-    /// What `path` may be called relative to its folder: all of its endings, where the folder is unknown.
+    /// Returns the paths that `path` may have relative to its folder: all its suffixes if the folder is unknown.
     fn enumerate_relative_paths(&self, path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         let known = self
             .find_workspace_root()
@@ -444,6 +450,7 @@ impl<'a> JudgedCall<'a> {
             .map(Path::to_path_buf);
         let parts: Vec<PathBuf> = match known {
             Some(relative) => vec![relative],
+            // A denying rule rather matches too much than too little.
             None => {
                 let names: Vec<_> = path.components().collect();
                 (0..names.len())
@@ -454,7 +461,7 @@ impl<'a> JudgedCall<'a> {
         parts.into_iter()
     }
 
-    /// The rule that "always" would store.
+    /// Returns the rule that "always" would store.
     fn offer_rule(&self) -> Option<String> {
         if self.asks_again() {
             return None;
@@ -464,7 +471,7 @@ impl<'a> JudgedCall<'a> {
             Rule::parse(self.tool).ok()?
         } else {
             match self.effect.kind {
-                // A tool of the person's own, who knows what it is for: the tool as a whole.
+                // The user configured this tool and knows what it does, so offer the tool as a whole.
                 EffectKind::Read | EffectKind::Write | EffectKind::Network if self.is_own_tool() => {
                     Rule::parse(self.tool).ok()?
                 }
@@ -485,11 +492,13 @@ impl<'a> JudgedCall<'a> {
             }
         };
         let text = rule.to_string();
+        // The user must be able to see everything that the rule will allow.
         let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal_hidden_characters(&text) == text;
+        // A rule that would not allow this very call must not be offered.
         (is_legible && self.hits_all(&rule) && self.care_is_met(&rule)).then_some(text)
     }
 
-    /// The folder it lies in; the file itself where care is needed or it lies at the top.
+    /// Returns a rule for the file's folder, or for the file itself if care is needed or it is at the top.
     fn offer_for_file(&self, subject: &str) -> Option<Rule> {
         let [path] = self.effect.paths.as_slice() else {
             return None;

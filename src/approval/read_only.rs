@@ -1,7 +1,7 @@
-//! Commands that only read: judged by an allow-list of programs, options and operands (`table`). What the list does
-//! not know is never free. Pure: the files that a command names are collected here and looked up by `workspace`.
+//! Commands that only read, by an allow-list of programs, options, and operands (`table`). Anything else is never free.
 //!
-//! The same list says which options a rule such as `bash(sort *)` covers, and which prefixes "always" may offer.
+//! Pure: collects the files that a command names; `workspace` looks them up. The same list says which options a rule
+//! such as `bash(sort *)` covers, and which prefixes "always" may offer.
 
 mod table;
 
@@ -12,15 +12,15 @@ use table::{COMMANDS, Operands, OptionStyle, ReadOnlyCommand};
 /// What the table says about a simple command.
 #[derive(Debug)]
 pub(super) struct ReadOnlyReview {
-    /// Words that nobody reviewed, as rules spell them: a rule must spell them to cover the command.
+    /// Words that the table does not know, as a rule must spell them out to cover the command.
     pub(super) unreviewed: Vec<String>,
-    /// It only reads, as far as its text tells.
+    /// Whether it only reads, as far as its text shows.
     pub(super) reads: bool,
-    /// The first words, up to the subcommand, if a rule may leave the rest open.
+    /// The first words, up to the subcommand; `None` if a rule must not leave the rest open.
     pub(super) prefix: Option<String>,
-    /// Files that it names.
+    /// The files that it names.
     files: Vec<ReadFile>,
-    /// `git -C` was read.
+    /// Whether `git -C` was read.
     moved: bool,
 }
 
@@ -31,7 +31,7 @@ struct ReadFile {
     usage: FileUsage,
 }
 
-/// Judges a simple command by the table; `None` if the table does not have it.
+/// Judges a simple command by the table. Returns `None` if the table does not list it.
 pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     let first = as_known_literal(part.words.first()?)?;
     let program = first.rsplit('/').next()?;
@@ -60,14 +60,17 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     reader.finish_review();
     let spelled_out = at > 1 || first.contains('/');
     let mut review = reader.review;
+    // A program with a path may be the repository's own, such as `./ls`.
     review.reads &= command.reads
         && !first.contains('/')
         && part.assignments.is_empty()
         && part.find_dynamic_reason().is_none()
         && part.find_written_file().is_none();
+    // After the arguments: `-C` also applies to the files they name.
     for global in globals {
         review.git_global(global);
     }
+    // One more word would make these do something else, so no prefix may leave the rest open.
     let one_form = matches!(
         command.operands,
         Operands::OnlyWithList | Operands::NeedsVerb(_) | Operands::Verbs(_)
@@ -82,7 +85,7 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     Some(review)
 }
 
-/// The words before the subcommand of git; how many they are.
+/// Collects the options between `git` and its subcommand, and returns how many words they are.
 fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&'a Word>)>) -> usize {
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -113,7 +116,7 @@ impl ReadOnlyReview {
             // A second `-C` would be relative to the first.
             Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
                 self.moved = true;
-                // Paths may be relative to that folder.
+                // git resolves the paths of its arguments relative to that folder.
                 let below: Vec<ReadFile> = (self.files.iter())
                     .filter(|file| !file.text.starts_with(['/', '~']))
                     .map(|file| ReadFile {
@@ -147,24 +150,24 @@ impl ReadOnlyReview {
     }
 }
 
-/// Reads the arguments of one command.
+/// The state while the arguments of one command are read, word by word.
 struct ArgumentReader<'a> {
     command: &'a ReadOnlyCommand,
     subcommand: Option<&'a str>,
     review: ReadOnlyReview,
-    /// What the next word is, if an option takes it.
+    /// What the next word is, if the last option takes a value.
     value_of: Option<Value>,
-    /// `--` was read.
+    /// Whether `--` was read.
     ended: bool,
     operands: usize,
-    /// An option gave what else the first operand is: a pattern, or that the command lists.
+    /// Whether an option already supplied what the first operand would be: a pattern, or the wish to list.
     has_pattern: bool,
     has_list: bool,
     has_lookup: bool,
     recursive: bool,
     hidden: bool,
     urls: bool,
-    /// Within the command of `find -exec`.
+    /// Whether the word belongs to the command of `find -exec`.
     in_action: bool,
 }
 
@@ -191,8 +194,10 @@ impl<'a> ArgumentReader<'a> {
             operands: 0,
             has_pattern: false,
             has_list: false,
+            // Without `-v` or `-V`, `command` runs its operand.
             has_lookup: program != "command",
             recursive: false,
+            // By default `rg` skips hidden files.
             hidden: program != "rg",
             urls: false,
             in_action: false,
@@ -201,6 +206,7 @@ impl<'a> ArgumentReader<'a> {
 
     fn read_word(&mut self, word: &Word) {
         let Some(text) = as_known_literal(word) else {
+            // Fails closed: an unknown word may be an option or a path outside the workspace.
             self.value_of = None;
             self.review.reads = false;
             return;
@@ -217,10 +223,12 @@ impl<'a> ArgumentReader<'a> {
             return self.read_option(word, text);
         }
         if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
+            // A file name may begin with a dash when bash expands the word.
             return self.review.leave_open(word);
         }
         if project {
             let option = text.split_once('=').map_or(text, |(name, _)| name);
+            // Options after `--` go to the project's own program; only known ones are safe.
             if text.starts_with('-') && !table::BEHIND_DASHES.contains(&option) {
                 self.review.leave_open(word);
             }
@@ -239,7 +247,7 @@ impl<'a> ArgumentReader<'a> {
 
     fn value(&mut self, word: &Word, text: &str, value: Value) {
         if is_glob(Some(word)) {
-            // It may become several words.
+            // The glob may expand to several words, and only the first of them would be the value.
             return self.review.leave_open(word);
         }
         self.judge_value(word, text, value);
@@ -256,7 +264,7 @@ impl<'a> ArgumentReader<'a> {
     }
 
     fn read_option(&mut self, word: &Word, text: &str) {
-        // `--include=*.rs` stays that option, whatever files are called.
+        // `--include=*.rs` remains this option, whatever the files are called.
         let only_value = self.command.style == OptionStyle::Getopt
             && text.starts_with("--")
             && text
@@ -283,7 +291,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    /// `find` takes paths only before its expression.
+    /// Records that an expression begins: `find` takes paths only before it. Always returns `true`.
     fn operands_are_over(&mut self) -> bool {
         self.has_pattern = true;
         true
@@ -348,7 +356,7 @@ impl<'a> ArgumentReader<'a> {
         true
     }
 
-    /// Remembers options that change what operands are.
+    /// Records options that change the meaning of operands.
     fn record_option(&mut self, option: &str) {
         let is = |names: &[&str]| names.contains(&option);
         match self.command.operands {
@@ -408,12 +416,12 @@ impl<'a> ArgumentReader<'a> {
         } else if !self.has_pattern {
             self.add_file_operand(text, glob, FileUsage::List);
         } else {
-            // An argument of an action that is not in the table: that one is what a rule has to spell.
+            // An argument of an action that the table does not list: a rule has to spell that action out.
             self.review.reads = false;
         }
     }
 
-    /// bash's `printf` writes a variable for `%n`, so only known conversions pass.
+    /// Judges the operands of `printf`. bash's `printf` writes a variable for `%n`, so only known conversions pass.
     fn print_format(&mut self, word: &Word, text: &str) {
         let mut rest = text;
         while self.operands == 0
@@ -431,7 +439,7 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    /// A revision, a path, or `revision:path`. git itself refuses paths outside its repository, but for `git diff`.
+    /// Adds a revision, a path, or `revision:path`. git refuses paths outside its repository, except in `git diff`.
     fn add_revision(&mut self, text: &str, glob: bool) {
         self.add_file_operand(text, glob, FileUsage::Read);
         if let Some((_, path)) = text.split_once(':') {
@@ -460,6 +468,7 @@ impl<'a> ArgumentReader<'a> {
         if let Some((text, usage)) = implied {
             self.review.add_file(text, false, usage);
         }
+        // Only now is it known whether `-r` or `--hidden` was given: options may follow operands.
         for file in &mut self.review.files {
             file.usage = match (self.command.operands, file.usage) {
                 (Operands::Grep, FileUsage::Search { .. }) if !self.recursive => FileUsage::Read,
@@ -474,9 +483,10 @@ impl<'a> ArgumentReader<'a> {
     }
 }
 
-/// The files that a command line names, for `workspace` to look up; `None` if the line cannot be fully read.
+/// Returns the files that a command line names, for `workspace` to look up; `None` if it cannot be fully parsed.
 pub fn command_files(command: &str) -> Option<CommandFiles> {
     let line = shell::parse(command);
+    // Without all commands, the list of files would be incomplete.
     if line.hidden.is_some() {
         return None;
     }
@@ -501,6 +511,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
             let Some(text) = as_known_literal(word) else {
                 continue;
             };
+            // `--file=x` names a file in the second half.
             let value = text.split_once('=').map(|(_, value)| value);
             files
                 .words
@@ -512,6 +523,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
                 }));
         }
     }
+    // The folder itself must be checked too: it may lie outside the workspace.
     if let Some(folder) = &files.folder {
         files.words.push(FileWord {
             part: 0,
@@ -523,11 +535,12 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
     Some(files)
 }
 
-/// For each simple command, whether it only reads as far as the text tells.
+/// Returns for each simple command whether it only reads, as far as the text shows.
 pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
     let cd = leading_cd(line, command).is_some();
-    // Expansions in these are in no word of a part; `$((PATH=1))` would even assign.
+    // The parser does not keep expansions of these in a word, and `$((PATH=1))` would even assign.
     let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
+    // Once the shell's state may change, the words of later commands prove nothing.
     let changes_state = line.defines
         || line.hidden.is_some()
         || expands_unseen
@@ -543,9 +556,10 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
         .collect()
 }
 
-/// Whether later commands of the line may mean something else because of this one.
+/// Returns whether later commands of the line may mean something else because of this one.
 fn changes_shell(part: &SimpleCommand) -> bool {
     let Some(word) = part.words.first() else {
+        // An assignment alone stays in the shell; before a command it ends with the command.
         return !part.assignments.is_empty();
     };
     match as_known_literal(word) {
@@ -560,7 +574,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
     }
 }
 
-/// The folder of a `cd` that is the line's first command. Elsewhere `cd` may run many times, in a loop.
+/// Returns the folder of a `cd` that is the line's first command. Elsewhere, `cd` may run many times, in a loop.
 fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
     let part = line.parts.first()?;
     if !command.trim_start().starts_with("cd ") || !part.assignments.is_empty() || !part.redirects.is_empty()
@@ -569,7 +583,7 @@ fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
     }
     match part.words.as_slice() {
         [cd, folder] if as_known_literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
-            // bash resolves `..` by name, the disk by links: the two may differ.
+            // bash resolves `..` by name and the disk resolves it by links, so the two may differ.
             let is_plain =
                 |folder: &&str| !folder.starts_with('-') && !folder.is_empty() && !folder.contains("..");
             as_known_literal(folder).filter(is_plain)
@@ -578,24 +592,24 @@ fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
     }
 }
 
-/// The text of a word whose meaning as a file name is known: `~name` is another user's home folder.
+/// Returns a word's text if its meaning as a file name is known: `~name` is another user's home folder.
 fn as_known_literal(word: &Word) -> Option<&str> {
     match word {
         Word::Literal { text, quoted, .. } => {
             let home = *quoted || !text.starts_with('~') || text == "~" || text.starts_with("~/");
-            // A quoted `~` is a plain character, but `workspace` would read it as the home folder.
+            // A quoted `~` is an ordinary character, but `workspace` would take it for the home folder.
             (home && !(*quoted && text.starts_with('~'))).then_some(text)
         }
         Word::Dynamic { .. } => None,
     }
 }
 
-/// Whether bash may expand the word to a file name that begins with `-`.
+/// Returns whether bash may expand the word to a file name that begins with `-`.
 pub(super) fn may_become_option(word: &Word) -> bool {
     matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']))
 }
 
-/// Whether bash may expand the word that decides what the program does: `git st*`.
+/// Returns the word that decides what the program does, if bash may expand it: `git st*`.
 pub(super) fn has_open_subcommand(program: &str, words: &[Word]) -> Option<String> {
     let word = words
         .iter()

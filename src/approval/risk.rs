@@ -1,5 +1,6 @@
-//! How much harm a command could do, for the person who is asked (R-APPR-1). A display only: nothing is allowed or
-//! denied because of it.
+//! How much harm a command could do, for the user who decides (R-APPR-1).
+//!
+//! For display only: nothing is allowed or denied because of it. Knows commands by name and options, and no rules.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use super::shell::{ParsedCommand, SimpleCommand, Word};
 use super::steering::find_steering;
 use crate::domain::Risk;
 
-/// Programs that talk to other machines, or whose purpose is to fetch and run code.
+/// Programs that connect to other machines, or whose purpose is to fetch and run code.
 const NETWORK: &[&str] = &[
     "curl",
     "wget",
@@ -55,7 +56,7 @@ const NETWORK: &[&str] = &[
     "mongosh",
 ];
 
-/// Subcommands that talk to other machines, install, publish or throw work away, by program.
+/// Subcommands that connect to other machines, install, publish, or discard work, by program.
 const SUBCOMMANDS: &[(&str, &[&str])] = &[
     (
         "git",
@@ -107,7 +108,7 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("composer", &["install", "require", "update"]),
 ];
 
-/// Programs that change the machine, its users or other processes, or write to devices.
+/// Programs that change the machine, its users, or other processes, or that write to devices.
 const SYSTEM: &[&str] = &[
     "dd",
     "mkfs",
@@ -147,12 +148,14 @@ const SYSTEM: &[&str] = &[
     "pkill",
 ];
 
-/// Wrappers that give the command other privileges or another machine.
+/// Wrappers that run a command with other privileges, or in another environment of the system.
 const PRIVILEGE: &[&str] = &[
     "sudo", "doas", "su", "runuser", "pkexec", "run0", "chroot", "nsenter", "unshare", "setpriv",
 ];
 
-/// The risk of a line of which every command is understood. `reads`: for each command, whether it only reads.
+/// Returns the risk of a line: that of its riskiest command, or high if a part cannot be parsed.
+///
+/// `reads` says for each command whether it only reads.
 pub(super) fn of_line(line: &ParsedCommand, reads: &[bool]) -> Risk {
     if line.hidden.is_some() || line.defines {
         return Risk::High;
@@ -168,9 +171,10 @@ fn of_part(part: &SimpleCommand) -> Risk {
     let writes_steering = part.find_written_file().is_some_and(|target| {
         target
             .as_literal()
+            // An unknown target counts as one that steers something.
             .is_none_or(|path| find_steering(Path::new(path)).is_some())
     });
-    // The program is not known, or may be told to be another.
+    // The program is unknown, or a variable may turn it into another one.
     let unknown = match part.words.first() {
         Some(word) => word.as_literal().is_none(),
         None => true,
@@ -178,7 +182,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
     if writes_steering || unknown || !part.assignments.is_empty() {
         return Risk::High;
     }
-    // Behind a wrapper any word may be the program.
+    // After a wrapper, any word may be the program.
     let words: Vec<&str> = part.words.iter().filter_map(Word::as_literal).collect();
     let wrapped = words
         .first()
@@ -199,7 +203,7 @@ fn is_grave(words: &[&str]) -> bool {
         (words[1..].iter())
             .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letters))
     };
-    // A shell without a script reads its input; with `-c` the script is a word that is looked at elsewhere.
+    // A shell that takes its script from an argument or from its input may run anything.
     let shell = SHELLS.contains(&name)
         && (words.len() == 1 || letter(&['c', 's']) || words[1..].iter().all(|word| word.starts_with('-')));
     let removes = match name {
@@ -207,7 +211,7 @@ fn is_grave(words: &[&str]) -> bool {
         "find" => has(&["-delete", "-exec", "-execdir", "-ok", "-okdir"]),
         "chmod" => letter(&['R']) || has(&["--recursive"]),
         "git" => has(&["--hard", "-D", "--force", "-f"]),
-        // They show the environment, which may hold keys.
+        // These print the environment, which may contain keys.
         "env" => words.len() == 1,
         "printenv" | "set" | "export" | "declare" => true,
         "eval" | "source" | "." | "kill" => true,
@@ -217,7 +221,7 @@ fn is_grave(words: &[&str]) -> bool {
     let mut rest = words[1..].iter();
     let subcommand = loop {
         match rest.next() {
-            // Options of git that take the next word.
+            // Options of git that take the next word as their value.
             Some(&("-C" | "-c" | "--git-dir" | "--work-tree")) => drop(rest.next()),
             Some(word) if word.starts_with('-') => {}
             word => break word,

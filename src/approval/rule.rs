@@ -3,27 +3,26 @@
 //! ```text
 //! rule    = tool [ "(" pattern ")" ]
 //! tool    = a tool's name; "*" stands for any text: "*", "mcp:server/*"
-//! pattern = what the call is about; in it "\" takes the meaning of the next character away
+//! pattern = the subject of the call; "\" makes the next character literal
 //! ```
 //!
-//! - Without a pattern the rule matches every call of the tool. `bash` allows any command line, also one
-//!   that cannot be taken apart.
-//! - For commands (`bash(git status *)`) the pattern is compared with **one simple command**: its words,
-//!   unquoted, joined by one space; a word with white space or shell characters in it is written in
-//!   single quotes, a prefix `NAME=value` stays in front. A pattern that ends in ` *` matches the bare command
-//!   too. A pattern never reaches over `;`, `|`, `&`, a line's end or into `$(…)`: `policy` judges each part on
-//!   its own. Redirections that write, expansions, assignments and wrappers (`sudo`, `sh -c`, `xargs`) belong to
-//!   `policy` and `command`.
-//! - `*` in a command is read narrowly where a rule allows ([`Rule::allows_command`]) and widely where it denies
-//!   or demands a question ([`Rule::matches_text`]). Widely it is any text. Narrowly a `*` right behind a word ends
-//!   that word (`ls*` is `ls` or `ls …`, never `lsof`), a `*` behind other characters stays inside its word
-//!   (`cat src/*`), and no `*` reaches over a `/` in the first word: `*` alone is the only pattern for any program.
+//! - Without a pattern, the rule matches every call of the tool. `bash` allows any command line, even one that cannot
+//!   be parsed.
+//! - For commands (`bash(git status *)`), the pattern is compared with **one simple command**: its unquoted words,
+//!   joined by one space. A word that contains white space or shell characters is written in single quotes. A prefix
+//!   `NAME=value` stays in front. A pattern that ends in ` *` matches the bare command too.
+//! - A pattern never spans `;`, `|`, `&`, a line end, or `$(…)`: `policy` judges each part separately. Redirections
+//!   that write, expansions, assignments, and wrappers (`sudo`, `sh -c`, `xargs`) are up to `policy` and `command`.
+//! - A `*` in a command is narrow where a rule allows ([`Rule::allows_command`]), and wide where it denies or demands
+//!   a question ([`Rule::matches_text`]). A wide `*` matches any text. A narrow one directly after a word ends that
+//!   word: `ls*` matches `ls` and `ls …`, never `lsof`. After other characters it stays within its word (`cat src/*`).
+//!   In the first word it never crosses a `/`: `*` alone is the only pattern for every program.
 //! - Other agents' `Bash(git status:*)` and `mcp__server__tool` mean `bash(git status *)` and `mcp:server/tool`.
-//! - For files (`edit_file(src/**)`) it is a glob: `*` and `?` stay within one folder, `**` does not. A
-//!   relative pattern is compared with the path relative to its workspace folder, one that begins with
-//!   `/` with the absolute path; a final `/` means all that is below.
-//! - For the network (`web_fetch(https://docs.rs/*)`) `*` in the host stays within the host.
-//! - For MCP tools `*` matches any text of the call's subject.
+//! - For files (`edit_file(src/**)`), the pattern is a glob: `*` and `?` stay within one folder, `**` does not. A
+//!   relative pattern is compared with the path relative to its workspace folder. One that begins with `/` is compared
+//!   with the absolute path. A final `/` means everything below.
+//! - For the network (`web_fetch(https://docs.rs/*)`), a `*` in the host stays within the host.
+//! - For MCP tools, `*` matches any text of the call's subject.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,21 +36,19 @@ mod check;
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Why a text is not a rule.
+/// Why a text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// Nothing there.
     #[error("empty rule: write a tool's name, as in `read_file`, or `bash(git status *)`")]
     Empty,
-    /// Beyond the limit.
     #[error("rule of {0} bytes is too long: at most {MAX_BYTES}")]
     TooLong(usize),
-    /// What stands before the pattern is no tool name.
+    /// The text before the pattern is not a tool's name.
     #[error(
         "`{0}` is not a tool's name: write the tool, then its pattern in parentheses, as in `bash(git status *)`"
     )]
     Tool(String),
-    /// No end of the pattern, or text behind it.
+    /// The pattern has no end, or text follows it.
     #[error(
         "rule `{0}`: parentheses do not match: the pattern ends with the rule; write `\\(` and `\\)` for those that belong to it"
     )]
@@ -59,35 +56,26 @@ pub enum RuleError {
     /// `bash()`.
     #[error("rule `{0}` has an empty pattern: leave the parentheses out to match every call")]
     EmptyPattern(String),
-    /// A line's end or another control character.
+    /// A line end or another control character.
     #[error("rule `{0}` has a control character in it")]
     Control(String),
-    /// Not a glob.
+    /// The pattern is not a valid glob.
     #[error("rule `{rule}`: the pattern is not a valid glob: {reason}")]
-    Glob {
-        /// The rule.
-        rule: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Glob { rule: String, reason: String },
     /// No tool has this name.
     #[error("rule `{rule}`: there is no tool `{tool}`{}", format_suggestion(.instead))]
     UnknownTool {
-        /// The rule.
         rule: String,
-        /// The name.
         tool: String,
-        /// The nearest rule that is right.
+        /// The nearest valid rule, in backquotes.
         instead: Option<String>,
     },
-    /// The pattern fits no call of the tool.
+    /// The pattern can match no call of the tool.
     #[error("rule `{rule}` never matches: {why}{}", format_suggestion(.instead))]
     NeverMatches {
-        /// The rule.
         rule: String,
-        /// Why.
         why: &'static str,
-        /// The nearest rule that is right.
+        /// The nearest rule that can match, in backquotes.
         instead: Option<String>,
     },
 }
@@ -98,7 +86,7 @@ fn format_suggestion(instead: &Option<String>) -> String {
         .map_or_else(String::new, |rule| format!("; write {rule}"))
 }
 
-/// One rule: which calls of which tool.
+/// One rule: which calls of which tools it applies to. Two rules are equal if they are written alike.
 #[derive(Clone)]
 pub struct Rule {
     tool: TextPattern,
@@ -110,13 +98,16 @@ pub struct Rule {
 struct Pattern {
     source: String,
     text: TextPattern,
-    /// What a rule that denies matches, where that is more than `text`.
+    /// What a denying rule matches, if that is more than `text`.
     wide: Option<TextPattern>,
     path: Option<GlobMatcher>,
 }
 
 impl Rule {
-    /// The rule that `text` writes.
+    /// Parses one rule.
+    ///
+    /// # Errors
+    /// Fails if the text is empty, longer than 4096 bytes, or not a tool's name with an optional pattern.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
         if text.is_empty() {
@@ -148,7 +139,10 @@ impl Rule {
         })
     }
 
-    /// Rules that are written in one text, separated by commas, as "always" stores them.
+    /// Parses rules in one text, separated by commas, as "always" stores them.
+    ///
+    /// # Errors
+    /// Fails if one of the rules is invalid; see [`Rule::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>, RuleError> {
         let mut rules = Vec::new();
         let mut depth = 0_usize;
@@ -162,6 +156,7 @@ impl Rule {
                 '\\' => escaped = true,
                 '(' => depth += 1,
                 ')' => depth = depth.saturating_sub(1),
+                // A comma inside a pattern does not separate rules.
                 ',' if depth == 0 => {
                     rules.push(Self::parse(&text[start..at])?);
                     start = at + 1;
@@ -173,29 +168,29 @@ impl Rule {
         Ok(rules)
     }
 
-    /// The rule for exactly this command, file or address, if it can be written.
+    /// Returns the rule for exactly this command, file, or URL, if it can be written.
     pub(crate) fn with_exact_pattern(tool: &str, subject: &str) -> Option<Self> {
         Self::parse(&format!("{tool}({})", escape_subject(subject))).ok()
     }
 
-    /// Whether it has no pattern: it then matches every call of its tool.
+    /// Returns whether the rule has no pattern, and so matches every call of its tool.
     pub(crate) fn is_bare(&self) -> bool {
         self.pattern.is_none()
     }
 
-    /// Whether it is about this tool.
+    /// Returns whether the rule applies to this tool.
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
         self.tool.is_match(tool)
     }
 
-    /// Whether the pattern has no `*`: it then describes one text.
+    /// Returns whether the pattern has no `*`, and so describes one text.
     pub(crate) fn is_exact(&self) -> bool {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| pattern.text.pieces.len() == 1)
     }
 
-    /// Whether the pattern allows a simple command: `*` is read narrowly.
+    /// Returns whether the pattern allows a simple command; a `*` is narrow.
     pub(crate) fn allows_command(&self, command: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
             pattern.text.matches_words(command)
@@ -206,7 +201,7 @@ impl Rule {
         })
     }
 
-    /// Whether the pattern matches a text as a whole (a simple command, an MCP call's subject): `*` is any text.
+    /// Returns whether the pattern matches a whole text (a simple command, an MCP call's subject); a `*` is wide.
     pub(crate) fn matches_text(&self, subject: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
             pattern.widest_text().is_match(subject)
@@ -217,8 +212,7 @@ impl Rule {
         })
     }
 
-    /// Whether the pattern could match what `subject` becomes: `subject` is known only up to `known`
-    /// bytes, anything may follow.
+    /// Returns whether the pattern could match a text of which only the start is known.
     pub(crate) fn may_match_text(&self, known: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
             let head = pattern.widest_text().literal_prefix();
@@ -226,22 +220,23 @@ impl Rule {
         })
     }
 
-    /// Whether the pattern begins with `/`, and so is compared with absolute paths.
+    /// Returns whether the pattern begins with `/`, and so is compared with absolute paths.
     pub(crate) fn is_absolute(&self) -> bool {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| pattern.source.starts_with('/'))
     }
 
-    /// Whether the glob matches a path: relative or absolute as the pattern is.
+    /// Returns whether the glob matches a path, which must be relative or absolute as the pattern is.
     pub(crate) fn matches_path(&self, path: &std::path::Path) -> bool {
         self.pattern
             .as_ref()
             .is_none_or(|pattern| pattern.path.as_ref().is_some_and(|glob| glob.is_match(path)))
     }
 
-    /// Whether it matches an address. Addresses that people and programs read differently (a user
-    /// name, a backslash, white space) match no pattern.
+    /// Returns whether an allowing rule matches a URL.
+    ///
+    /// A URL that people and programs read differently (a user name, a backslash, white space) matches no pattern.
     pub(crate) fn matches_url(&self, url: &str) -> bool {
         let Some(pattern) = &self.pattern else {
             return true;
@@ -253,11 +248,12 @@ impl Rule {
         };
         !url.contains(odd)
             && !base.contains('@')
+            // Compared separately, so that a `*` in the host cannot reach into the path.
             && TextPattern::parse(&want_base.to_lowercase()).is_match(&base.to_lowercase())
             && TextPattern::parse(want_rest).is_match(rest)
     }
 
-    /// Whether a rule that denies matches an address: any scheme and port of the host, also with a final dot.
+    /// Returns whether a denying rule matches a URL: any scheme and port of the host, with or without a final dot.
     pub(crate) fn denies_url(&self, url: &str) -> bool {
         let host_of = |base: &str| base.split_once("://").map(|(_, host)| host.to_lowercase());
         let without_port = |host: &str| match host.rsplit_once(':') {
@@ -274,33 +270,34 @@ impl Rule {
         let (Some(host), Some(want)) = (host_of(base), host_of(want_base)) else {
             return false;
         };
+        // A denying rule must not be evaded by another spelling of the host.
         let name = without_port(host.rsplit('@').next().unwrap_or(&host));
         TextPattern::parse(&without_port(&want)).is_match(name.trim_end_matches('.'))
             && TextPattern::parse(want_rest).is_match(rest)
     }
 
-    /// Whether the pattern has this very word in it, so that its writer thought of it.
+    /// Returns whether the pattern contains exactly this word, so that its author thought of it.
     pub(crate) fn spells_word(&self, word: &str) -> bool {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| pattern.text.literal_words().any(|spelt| spelt == word))
     }
 
-    /// Whether the pattern's first word is this.
+    /// Returns whether this is the pattern's first word.
     pub(crate) fn spells_first(&self, word: &str) -> bool {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| pattern.text.first_word() == Some(word))
     }
 
-    /// Whether the pattern has this folder's name in it as a component.
+    /// Returns whether the pattern contains this folder's name as a component.
     pub(crate) fn spells_folder(&self, folder: &str) -> bool {
         self.pattern
             .as_ref()
             .is_some_and(|pattern| pattern.source.split('/').any(|part| part == folder))
     }
 
-    /// Whether the pattern itself names a secret-like file: only then does the rule open one.
+    /// Returns whether the pattern itself names a secret-like file. No other rule allows one.
     pub(crate) fn names_secret(&self) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| {
             let plain = pattern.source.replace('\\', "");
@@ -310,7 +307,7 @@ impl Rule {
 }
 
 impl Pattern {
-    /// `rest` begins with the opening parenthesis.
+    /// Parses the pattern of `rule`; `rest` begins with the opening parenthesis.
     fn parse(rule: &str, tool: &str, rest: &str) -> Result<Self, RuleError> {
         let unbalanced = || RuleError::Parentheses(rule.to_owned());
         let mut depth = 0_usize;
@@ -327,6 +324,7 @@ impl Pattern {
                 '\\' => escaped = true,
                 '(' => depth += 1,
                 ')' => {
+                    // `rest` begins with `(`, so the depth is at least 1 here.
                     depth -= 1;
                     if depth == 0 {
                         end = Some(at);
@@ -339,13 +337,13 @@ impl Pattern {
         if source.trim().is_empty() {
             return Err(RuleError::EmptyPattern(rule.to_owned()));
         }
-        // `touch:*` is other agents' way to write `touch *`; a rule that denies matches `touch:x` too.
+        // Other agents write `touch:*` for `touch *`. A denying rule also matches `touch:x`, to be safe.
         let prefix = source.strip_suffix(":*").filter(|_| tool == "bash");
         let mut glob = source.strip_prefix("./").unwrap_or(source).to_owned();
         if glob.ends_with('/') {
             glob.push_str("**");
         }
-        // `bash([ -f x ])` is a fine command, and no path glob.
+        // `bash([ -f x ])` is a valid command, and an invalid glob.
         let path = if tool == "bash" || tool.starts_with("mcp:") {
             None
         } else {
@@ -375,7 +373,7 @@ impl Pattern {
     }
 }
 
-/// The tool that a rule means: other agents' names for it where they mean exactly this.
+/// Returns the tool that a rule means: another agent's name counts if it means exactly the same.
 fn meant_tool(tool: &str) -> String {
     let mcp = tool.strip_prefix("mcp__");
     match (tool, mcp.map(|rest| rest.split_once("__").unwrap_or((rest, "*")))) {
@@ -403,6 +401,7 @@ impl fmt::Debug for Rule {
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
+        // A compiled glob cannot be compared, and the text determines everything else.
         self.to_string() == other.to_string()
     }
 }
@@ -417,7 +416,7 @@ impl FromStr for Rule {
     }
 }
 
-/// `subject` as a pattern that matches it alone.
+/// Escapes `subject` into a pattern that matches nothing else.
 pub(crate) fn escape_subject(subject: &str) -> String {
     let mut pattern = String::with_capacity(subject.len());
     for ch in subject.chars() {
@@ -429,7 +428,7 @@ pub(crate) fn escape_subject(subject: &str) -> String {
     pattern
 }
 
-/// Scheme and host, and the rest from the first `/`, `?` or `#` on.
+/// Splits a URL into scheme and host, and the rest from the first `/`, `?`, or `#` on.
 fn split_url(url: &str) -> Option<(&str, &str)> {
     let host = url.find("://")? + 3;
     let end = url[host..]
@@ -438,7 +437,7 @@ fn split_url(url: &str) -> Option<(&str, &str)> {
     Some(url.split_at(end))
 }
 
-/// A text pattern in which `*` matches anything: literal pieces with a `*` between each two.
+/// A text pattern in which `*` matches anything: the literal pieces between the stars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TextPattern {
     pieces: Vec<String>,
@@ -464,7 +463,9 @@ impl TextPattern {
         Self { pieces }
     }
 
-    /// Linear in practice: each piece is looked for once, from the left.
+    /// Returns whether the pattern matches with wide stars.
+    ///
+    /// The leftmost match of each piece is enough, so each piece is searched for once.
     fn is_match(&self, subject: &str) -> bool {
         let [first, middle @ .., last] = self.pieces.as_slice() else {
             return self.pieces.first().is_some_and(|only| only == subject);
@@ -481,8 +482,7 @@ impl TextPattern {
         rest.ends_with(last.as_str())
     }
 
-    /// Like `matches`, but a `*` right behind a word ends it, one behind other characters stays inside its word, and
-    /// none reaches over a `/` in the first word. `*` alone matches everything.
+    /// Returns whether the pattern matches with narrow stars; see the module's header. `*` alone matches everything.
     fn matches_words(&self, subject: &str) -> bool {
         let text = subject.as_bytes();
         let [first, rest @ ..] = self.pieces.as_slice() else {
@@ -495,7 +495,8 @@ impl TextPattern {
             return false;
         }
         let first_word = first_word_length(subject);
-        // Where the text before the next `*` may end.
+        // The positions where the text matched so far may end.
+        // Positions instead of backtracking: a hostile pattern costs at most text times pattern length.
         let mut ends = vec![false; text.len() + 1];
         ends[first.len()] = true;
         let mut before = first.as_str();
@@ -518,12 +519,12 @@ impl TextPattern {
         ends[text.len()]
     }
 
-    /// The literal text before the first `*`.
+    /// Returns the literal text before the first `*`.
     fn literal_prefix(&self) -> &str {
         self.pieces.first().map_or("", String::as_str)
     }
 
-    /// `git status` for `git status *`.
+    /// Returns `git status` for `git status *`.
     fn without_optional_tail(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [head, tail] if tail.is_empty() => head.strip_suffix(' '),
@@ -531,7 +532,7 @@ impl TextPattern {
         }
     }
 
-    /// The words that have no `*` in or at them.
+    /// Returns the words that neither contain nor touch a `*`.
     fn literal_words(&self) -> impl Iterator<Item = &str> {
         let last = self.pieces.len() - 1;
         self.pieces.iter().enumerate().flat_map(move |(index, piece)| {
@@ -556,7 +557,7 @@ impl TextPattern {
     }
 }
 
-/// How long the first word of a simple command is, as rules see it.
+/// Returns the length of a simple command's first word, as rules see it.
 fn first_word_length(command: &str) -> usize {
     let mut quoted = false;
     command
@@ -567,7 +568,7 @@ fn first_word_length(command: &str) -> usize {
         .unwrap_or(command.len())
 }
 
-/// Where a `*` may end that begins where `from` says, behind the literal text `before`.
+/// Returns where a narrow `*` may end that begins at a position in `from`, directly after the literal text `before`.
 fn star_ends(text: &[u8], from: &[bool], before: &str, in_first_word: bool, first_word: usize) -> Vec<bool> {
     let behind_word = before
         .chars()
@@ -577,7 +578,7 @@ fn star_ends(text: &[u8], from: &[bool], before: &str, in_first_word: bool, firs
     let mut ends = vec![false; text.len() + 1];
     let mut open = false;
     for at in 0..=text.len() {
-        // A `*` that goes on to here takes this byte next.
+        // A `*` that begins here takes this byte next.
         if from[at] {
             open |= !behind_word || text.get(at) == Some(&b' ');
         }
@@ -605,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rules_are_told_apart() {
+    fn each_malformed_rule_has_its_own_error() {
         for (text, error) in [
             ("", "empty rule"),
             ("  ", "empty rule"),
@@ -631,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_commands() {
+    fn patterns_match_whole_commands() {
         for (pattern, command, hit) in [
             ("bash(git status*)", "git status", true),
             ("bash(git status*)", "git status -s", true),
@@ -656,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_behind_a_word_ends_it_where_a_rule_allows() {
+    fn a_star_is_narrow_where_a_rule_allows_and_wide_where_it_denies() {
         for (pattern, command, allows, denies) in [
             ("bash(ls*)", "ls", true, true),
             ("bash(ls*)", "ls -la src", true, true),
@@ -710,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_agents_are_understood_where_they_mean_the_same() {
+    fn tool_names_of_other_agents_count_if_they_mean_the_same() {
         for (pattern, tool) in [
             ("Bash", "bash"),
             ("Bash(x)", "bash"),
@@ -724,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_host_is_denied_in_each_spelling() {
+    fn a_denied_host_is_denied_in_every_spelling() {
         let denied = rule("web_fetch(https://evil.example/*)");
         for url in [
             "https://evil.example/",
@@ -746,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn may_match_what_is_not_known_yet() {
+    fn a_partly_known_command_may_match() {
         for (pattern, known, may) in [
             ("bash(rm -rf*)", "rm ", true),
             ("bash(rm -rf*)", "", true),
@@ -759,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_paths_and_urls() {
+    fn patterns_match_paths_and_urls() {
         for (pattern, path, hit) in [
             ("edit_file(src/**)", "src/a/b.rs", true),
             ("edit_file(src/)", "src/a/b.rs", true),
@@ -799,7 +800,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_tools() {
+    fn stars_in_tool_names_match() {
         for (pattern, tool, hit) in [
             ("*", "bash", true),
             ("*", "mcp:a/b", true),
@@ -814,7 +815,7 @@ mod tests {
     }
 
     #[test]
-    fn spelt_words_are_whole() {
+    fn only_whole_words_count_as_spelled_out() {
         assert!(rule("bash(sudo apt *)").spells_first("sudo"));
         assert!(rule("bash(sudo)").spells_first("sudo"));
         assert!(!rule("bash(su*)").spells_first("su"));
@@ -826,7 +827,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn lists_split_at_commas_outside_parentheses() {
         let rules = Rule::parse_list("bash(a, (b), c), read_file,bash(x\\), y)").unwrap();
         let texts: Vec<String> = rules.iter().map(Rule::to_string).collect();
         assert_eq!(texts, ["bash(a, (b), c)", "read_file", "bash(x\\), y)"]);
@@ -844,7 +845,7 @@ mod tests {
         }
 
         #[test]
-        fn a_list_reads_back(subjects in prop::collection::vec("[^\\pC]{1,20}", 1..4)) {
+        fn a_list_of_exact_rules_round_trips(subjects in prop::collection::vec("[^\\pC]{1,20}", 1..4)) {
             let rules: Vec<Rule> = subjects.iter().filter_map(|s| Rule::with_exact_pattern("bash", s)).collect();
             prop_assume!(!rules.is_empty());
             let list = rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(", ");
@@ -852,7 +853,7 @@ mod tests {
         }
 
         #[test]
-        fn an_exact_rule_matches_its_subject_alone(subject in "[^\\pC]{1,20}", other in "[^\\pC]{1,20}") {
+        fn an_exact_rule_matches_only_its_subject(subject in "[^\\pC]{1,20}", other in "[^\\pC]{1,20}") {
             if let Some(rule) = Rule::with_exact_pattern("bash", &subject) {
                 prop_assert!(rule.matches_text(&subject) && rule.allows_command(&subject));
                 prop_assert_eq!(rule.matches_text(&other), subject == other);
@@ -860,7 +861,7 @@ mod tests {
             }
         }
 
-        /// What a pattern allows it would deny too.
+        /// Whatever a pattern allows, it would also deny.
         #[test]
         fn allowing_is_narrower_than_denying(pattern in "[ab/: *-]{1,10}", command in "[ab/: -]{0,14}") {
             if let Ok(rule) = Rule::parse(&format!("bash({pattern})")) {

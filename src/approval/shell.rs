@@ -1,73 +1,72 @@
-//! A command line taken apart into simple commands. Knows bash's grammar, nothing of rules or of what a
-//! command does. Words are read in `word`.
+//! Parses a command line into simple commands. Knows bash's grammar, and nothing of rules or of what commands do.
+//! `word` reads the words, `test_command` reads `[[ … ]]`.
 //!
-//! The promise is one-sided: a [`ParsedCommand`] without `hidden` lists **every** simple command that bash would
-//! start, wherever it stands (after `;`, `&&`, `|`, `&`, on a further line, in a loop, a subshell, in
-//! `$(…)`, backticks, `<(…)`, a here-document), each word as the program would get it, or
-//! [`Word::Dynamic`] where only bash knows. What we cannot be sure of is `hidden`, and reading stops there.
+//! The promise is one-sided: a [`ParsedCommand`] without `hidden` lists **every** simple command that bash would start,
+//! wherever it is: after `;`, `&&`, `|`, `&`, on another line, in a loop, a subshell, `$(…)`, backquotes, `<(…)`, or a
+//! here-document. Each word is as the program would receive it, or [`Word::Dynamic`] if only bash knows it. Whatever
+//! is uncertain sets `hidden`, and parsing stops there (or goes on, if only an effect is uncertain).
 //!
-//! It is written by hand because of what must hold for hostile input: one pass, linear time, bounded
-//! recursion, no panic. A grammar's tree is not needed: blocks (`if`, `while`, `{`) are not balanced, what
-//! is no valid script may give more commands than bash would run, never fewer.
+//! The parser is written by hand because of what must hold for hostile input: one pass, linear time, bounded recursion,
+//! no panic. It needs no syntax tree: blocks (`if`, `while`, `{`) are not balanced. An invalid script may yield more
+//! commands than bash would run, never fewer.
 
 mod test_command;
 mod word;
 
-/// Longer command lines are not taken apart.
+/// The longest command line, in bytes, that is parsed.
 const MAX_BYTES: usize = 64 * 1024;
-/// More simple commands than this are not judged one by one.
+/// The most simple commands of one line that are judged one by one.
 const MAX_PARTS: usize = 256;
-/// Substitutions within substitutions.
+/// How deeply substitutions may be nested.
 const MAX_DEPTH: usize = 16;
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParsedCommand {
-    /// All simple commands found.
+    /// All simple commands found, in order.
     pub(crate) parts: Vec<SimpleCommand>,
-    /// Why commands may be missing from `parts`, for people: "a … is used".
+    /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
     pub(crate) hidden: Option<&'static str>,
-    /// A function is defined: names may mean something else from there on.
+    /// Whether it defines a function, so that names may mean something else from there on.
     pub(crate) defines: bool,
 }
 
 /// One simple command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimpleCommand {
-    /// `NAME=value` before it, or alone.
+    /// Each `NAME=value` before the command, or alone.
     pub(crate) assignments: Vec<Word>,
     /// The command and its arguments.
     pub(crate) words: Vec<Word>,
-    /// Files its input and output are redirected to; `/dev/null` and numbers are left out.
+    /// The files that its input and output are redirected to, without `/dev/null` and descriptors.
     pub(crate) redirects: Vec<Redirect>,
 }
 
 /// A redirection to or from a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Redirect {
-    /// It creates or changes the file.
+    /// Whether it creates or changes the file.
     pub(crate) writes: bool,
-    /// The file.
     pub(crate) target: Word,
 }
 
-/// A word as the program would get it.
+/// A word as the program would receive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// This text.
+    /// A known text.
     Literal {
-        /// Unquoted.
+        /// The text without quotes.
         text: String,
-        /// Has unquoted `*`, `?` or `[`: may become names of files.
+        /// Whether it contains an unquoted `*`, `?`, or `[`, and so may expand to file names.
         glob: bool,
-        /// Must be shown quoted: begins with a quoted `~`.
+        /// Whether it begins with a quoted `~`, and so must be shown in quotes.
         quoted: bool,
     },
-    /// Only bash knows.
+    /// A text that only bash knows.
     Dynamic {
-        /// What makes it so, for people.
+        /// What makes it dynamic, for users.
         why: &'static str,
-        /// It begins with this, and anything may follow, also further words.
+        /// The known start; anything may follow, even more words.
         known: String,
     },
 }
@@ -88,7 +87,7 @@ impl Word {
         }
     }
 
-    /// Its text, if it is known.
+    /// Returns the text, if it is known.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         match self {
             Self::Literal { text, .. } => Some(text),
@@ -96,7 +95,7 @@ impl Word {
         }
     }
 
-    /// As rules see it: quoted only where it would be mistaken for something else.
+    /// Returns the word as rules see it: in quotes only where it would be mistaken for something else.
     pub(crate) fn to_rule_text(&self) -> Option<String> {
         let Self::Literal { text, quoted, .. } = self else {
             return None;
@@ -112,7 +111,7 @@ impl Word {
 }
 
 impl SimpleCommand {
-    /// What makes a word of it dynamic.
+    /// Returns what makes one of its words dynamic.
     pub(crate) fn find_dynamic_reason(&self) -> Option<&'static str> {
         let redirects = self.redirects.iter().map(|redirect| &redirect.target);
         self.assignments
@@ -125,7 +124,7 @@ impl SimpleCommand {
             })
     }
 
-    /// The command as rules see it, if all of it is known.
+    /// Returns the command as rules see it, if all of it is known.
     pub(crate) fn text(&self) -> Option<String> {
         let words: Option<Vec<String>> = self
             .assignments
@@ -136,7 +135,7 @@ impl SimpleCommand {
         words.map(|words| words.join(" "))
     }
 
-    /// The file that it writes by redirection.
+    /// Returns the file that it writes by a redirection.
     pub(crate) fn find_written_file(&self) -> Option<&Word> {
         self.redirects
             .iter()
@@ -145,10 +144,10 @@ impl SimpleCommand {
     }
 }
 
-/// Takes a command line apart. Never fails: see [`ParsedCommand::hidden`].
+/// Parses a command line. Never fails: see [`ParsedCommand::hidden`].
 pub(crate) fn parse(command: &str) -> ParsedCommand {
     let mut line = ParsedCommand::default();
-    // bash drops or keeps what we would split at, and the other way round.
+    // bash does not treat these as a separator where we would, or the other way round.
     let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if command.len() > MAX_BYTES {
         line.hidden = Some("it is too long");
@@ -166,14 +165,14 @@ struct ShellReader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    /// The command to come stands behind a `|`.
+    /// Whether the next command follows a `|`.
     piped: bool,
     line: &'a mut ParsedCommand,
-    /// Here-documents whose text begins after this line, of each script that is being read.
+    /// The here-documents whose text begins after this line, for each script that is being read.
     documents: Vec<Vec<HereDocument>>,
 }
 
-/// A here-document that is announced.
+/// A here-document whose text is still to come.
 struct HereDocument {
     end: String,
     strips_tabs: bool,
@@ -183,9 +182,9 @@ struct HereDocument {
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandEnd {
-    /// With the text.
+    /// At the end of the text.
     WithText,
-    /// With the `)` of the substitution that it stands in.
+    /// At the `)` of the substitution that contains it.
     WithParenthesis,
 }
 
@@ -196,20 +195,20 @@ enum OpenQuote {
     Case,
 }
 
-/// What may stand at a place.
+/// What may follow at the current position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WordPlace {
     /// A command.
     Command,
-    /// After `)`, `}`, `fi`: redirections, or what goes on with the block around.
+    /// After `)`, `}`, or `fi`: redirections, or the next part of the enclosing block.
     Closed,
 }
 
-/// What a reserved word does to its reader.
+/// How a reserved word changes what is read next.
 enum Reserved {
     /// A command follows.
     Skip,
-    /// A block ends here.
+    /// A block ends.
     Close,
     For,
     Case,
@@ -231,7 +230,7 @@ fn parse_reserved_word(word: &str) -> Option<Reserved> {
     })
 }
 
-/// Reserved words that may follow a block without a separator: `if (a) then`.
+/// Returns whether a reserved word may follow a block without a separator: `if (a) then`.
 fn can_follow_block(word: &str) -> bool {
     matches!(
         word,
@@ -279,7 +278,7 @@ impl<'a> ShellReader<'a> {
         Some(ch)
     }
 
-    /// Gives up: what follows is not looked at.
+    /// Gives up: the rest of the text is not read.
     fn abort_parse(&mut self, why: &'static str) {
         self.line.hidden.get_or_insert(why);
         self.at = self.text.len();
@@ -289,7 +288,7 @@ impl<'a> ShellReader<'a> {
         self.abort_parse("it cannot be parsed");
     }
 
-    /// Bash does more here than the parts say: reading goes on, so that deny rules still see them.
+    /// Records that bash does more than the parts show. Parsing goes on, so that deny rules still see the rest.
     fn mark_hidden(&mut self, why: &'static str) {
         self.line.hidden.get_or_insert(why);
     }
@@ -307,7 +306,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// Blanks, comments and line ends.
+    /// Skips blanks, comments, and line ends.
     fn skip_trivia(&mut self) {
         loop {
             self.skip_blanks();
@@ -329,13 +328,15 @@ impl<'a> ShellReader<'a> {
 
     // ---- scripts ----
 
-    /// Reads commands up to the end, and over it.
+    /// Reads commands up to the end and past it.
     fn read_commands(&mut self, ends: CommandEnd) {
+        // Bounded recursion: hostile nesting must not overflow the stack.
         if self.depth >= MAX_DEPTH {
             return self.abort_parse("it is nested too deeply");
         }
         self.depth += 1;
         self.documents.push(Vec::new());
+        // A substitution does not continue the pipe that contains it.
         let piped = std::mem::replace(&mut self.piped, false);
         let mut open = Vec::new();
         let mut place = WordPlace::Command;
@@ -389,7 +390,7 @@ impl<'a> ShellReader<'a> {
         self.depth -= 1;
     }
 
-    /// One command, or as much of one as stands before the next separator or block.
+    /// Reads one command, or as much of it as precedes the next separator or block.
     fn read_command(&mut self, place: WordPlace, open: &mut Vec<OpenQuote>) -> WordPlace {
         if place == WordPlace::Command {
             if self.eat_token("((") {
@@ -404,7 +405,7 @@ impl<'a> ShellReader<'a> {
             }
         }
         let word = self.bare_word();
-        // After a pipe `time` is a program.
+        // After a pipe, `time` is a program.
         if let Some(kind) = parse_reserved_word(word).filter(|_| !(self.piped && word == "time"))
             && (place == WordPlace::Command || can_follow_block(word))
         {
@@ -417,10 +418,11 @@ impl<'a> ShellReader<'a> {
         if place == WordPlace::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
             self.abort_unsupported_syntax();
         }
-        // A bare separator gives nothing; a redirection that was left out gives nothing to judge.
+        // A bare separator yields nothing; a redirection that was omitted leaves nothing to judge.
         if !part.words.is_empty() || !part.assignments.is_empty() || !part.redirects.is_empty() {
             self.push(part);
         }
+        // Without progress, the loop of the caller would never end.
         if self.at == start {
             self.abort_unsupported_syntax();
         }
@@ -481,14 +483,14 @@ impl<'a> ShellReader<'a> {
                 WordPlace::Command
             }
             Reserved::Coproc => {
-                // It may have a name, and writes variables.
+                // It may have a name, and it sets variables.
                 self.mark_hidden("it starts a coprocess");
                 WordPlace::Command
             }
         }
     }
 
-    /// The patterns of the next branch of `case`, up to their `)`; or `esac`, which closes it.
+    /// Reads the patterns of the next `case` branch, up to their `)`, or the `esac` that closes it.
     fn read_case_patterns(&mut self, open: &mut Vec<OpenQuote>) {
         self.skip_trivia();
         if self.bare_word() == "esac" {
@@ -510,7 +512,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// `for NAME [in words]`, up to `do`.
+    /// Reads `for NAME [in words]`, up to `do`.
     fn for_clause(&mut self) {
         self.skip_blanks();
         if self.is_at_token("((") {
@@ -538,10 +540,11 @@ impl<'a> ShellReader<'a> {
                 }
             }
         }
-        // Names that steer bash or other programs have a capital or `_`: PATH, npm_config_script_shell.
+        // Names that control bash or other programs have a capital or `_`: PATH, npm_config_script_shell.
         let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
         values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
+            // Listed as an assignment, so that it is judged like one.
             self.push(SimpleCommand {
                 assignments: [Word::from_plain_text(format!("{name}="))]
                     .into_iter()
@@ -552,7 +555,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// `(( … ))`: no program, but names in it are evaluated, so only bash knows.
+    /// Reads `(( … ))`: it runs no program, but evaluates variables, so only bash knows the result.
     fn arithmetic_command(&mut self) -> WordPlace {
         if !self.read_arithmetic() {
             self.abort_parse("it has an expression that cannot be parsed");
@@ -565,6 +568,7 @@ impl<'a> ShellReader<'a> {
     }
 
     fn push(&mut self, part: SimpleCommand) {
+        // Fails closed: the rest becomes `hidden`, so the line cannot be judged by its parts.
         if self.line.parts.len() >= MAX_PARTS {
             self.abort_parse("it has too many commands");
         } else {
@@ -595,7 +599,7 @@ impl<'a> ShellReader<'a> {
         part
     }
 
-    /// `name()`: the word just read is a function's name, its body follows.
+    /// Reads the parentheses of `name()`: the previous word is a function's name, and its body follows.
     fn function_parentheses(&mut self, part: &mut SimpleCommand) {
         self.at += 1;
         self.skip_blanks();
@@ -624,7 +628,7 @@ impl<'a> ShellReader<'a> {
         let raw = &self.text[start..self.at];
         if raw.starts_with('{') && (self.is_at_token("<") || self.is_at_token(">")) {
             if word::is_descriptor_name(raw) {
-                // Bash writes the descriptor's number into the variable: `{PATH}>f`.
+                // bash writes the descriptor's number into the variable: `{PATH}>f`.
                 self.mark_hidden("a redirection sets a variable");
                 return self.read_redirect(part);
             }
@@ -638,6 +642,7 @@ impl<'a> ShellReader<'a> {
             }
             part.assignments.push(word);
         } else if let (true, Word::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
+            // Which program runs depends on the files of the folder.
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             part.words.push(Word::Dynamic {
                 why: "a pattern",
@@ -648,8 +653,9 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// A redirection, from its operator on.
+    /// Reads a redirection, from its operator on.
     fn read_redirect(&mut self, part: &mut SimpleCommand) {
+        // Longer operators come before their own prefixes.
         const OPERATORS: &[&str] = &[
             "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&-", "<&", "<", ">>", ">|", ">&-", ">&", ">",
         ];
@@ -660,7 +666,7 @@ impl<'a> ShellReader<'a> {
         else {
             return self.abort_unsupported_syntax();
         };
-        // Closes a descriptor; what follows at once is a word of its own.
+        // This closes a descriptor; text directly after it is a separate word.
         if matches!(operator, ">&-" | "<&-") {
             return;
         }
@@ -671,7 +677,7 @@ impl<'a> ShellReader<'a> {
         };
         let raw = &self.text[start..self.at];
         match operator {
-            // Text for the input, no file.
+            // Text for the input, not a file.
             "<<<" => return,
             "<<" | "<<-" => return self.queue_here_document(&target, raw, operator),
             "<&" | ">&" if target.as_literal().is_some_and(word::is_descriptor) => return,
@@ -710,7 +716,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// The text of a here-document, from its first line on.
+    /// Reads the text of a here-document, from its first line on.
     fn read_here_document(&mut self, document: &HereDocument) {
         let start = self.at;
         loop {
@@ -741,7 +747,7 @@ impl<'a> ShellReader<'a> {
     }
 
     fn expand_document(&mut self, body: &str) {
-        // Joined lines may make or break the end.
+        // bash joins such lines, which may create or destroy the end marker.
         if body.contains("\\\n") {
             return self.abort_parse("a here-document cannot be parsed");
         }

@@ -1,13 +1,14 @@
-//! Files that make programs run, or that agents obey: one table. Writing them always asks, unless a rule names them.
+//! Files that make programs run, or that agents obey, in one table. Writing them always asks, unless a rule names them.
 //!
-//! The names are compared without regard to case: macOS and Windows open `.git/config` as `.GIT/config`.
+//! Names are compared without regard to case: macOS and Windows open `.git/config` as `.GIT/config`. Pure; knows no
+//! rules and no disk.
 //!
-//! Not in the table, on purpose: `Makefile`, `package.json`, `build.rs`, `conftest.py` and the like. They run with the
-//! next build or test, as all code of the project does, and edits of them are ordinary work.
+//! Not in the table, on purpose: `Makefile`, `package.json`, `build.rs`, `conftest.py`, and the like. They run with the
+//! next build or test, as all code of the project does, and editing them is ordinary work.
 
 use std::path::Path;
 
-/// A path that steers something: components that follow each other, and what obeys the file. A component that ends in `*` is a prefix.
+/// Consecutive components of a path that steers something, and what obeys it. A `*` in a component matches any text.
 struct SteeringEntry(&'static str, &'static str);
 
 const TABLE: &[SteeringEntry] = &[
@@ -119,21 +120,22 @@ const TABLE: &[SteeringEntry] = &[
     SteeringEntry(".tmux.conf", "tmux"),
 ];
 
-/// A file that steers something.
+/// A file that steers a program or an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Steering {
-    /// The component of the path that a rule must spell to allow writing it.
+    /// The component of the path that a rule must spell out to allow writing it.
     pub(super) name: String,
-    /// What obeys the file.
+    /// What obeys the file, for users.
     pub(super) obeyed_by: &'static str,
 }
 
-/// Whether a file that is written at this path steers something.
+/// Returns what a file at this path would steer, if anything.
 pub(super) fn find_steering(path: &Path) -> Option<Steering> {
     let names: Vec<String> = path
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
         .collect();
+    // At any depth: a nested folder may be a repository or a project of its own.
     (0..names.len()).find_map(|at| {
         let entry = TABLE
             .iter()
@@ -149,7 +151,7 @@ fn begins_with(names: &[String], pattern: &str) -> bool {
     let mut names = names.iter();
     pattern.split('/').all(|wanted| {
         names.next().is_some_and(|name| {
-            // Both file systems that ignore case also ignore these.
+            // The file systems that ignore case may also ignore a trailing dot or space.
             let name = name.trim_end_matches(['.', ' ']).to_lowercase();
             let wanted = wanted.to_lowercase();
             match wanted.split_once('*') {

@@ -1,28 +1,30 @@
-//! The arithmetic of waiting before a retry (R-PROV-1): pure, no clock, no randomness of its own.
+//! The arithmetic of retry delays (R-PROV-1): pure, no clock, no randomness of its own.
 
 use std::time::Duration;
 
-/// How delays grow: `min(initial × factor^(attempt−1), max)`, then up to `jitter` of that more at random.
+/// How delays grow: `min(initial × factor^(attempt−1), max)`, plus a random share of up to `jitter`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
-    /// Wait before the second try.
+    /// The delay before the second attempt.
     pub initial: Duration,
-    /// Growth from one attempt to the next.
+    /// The growth from one attempt to the next.
     pub factor: f64,
-    /// Cap, applied before the jitter.
+    /// The upper bound, applied before the jitter.
     pub max: Duration,
-    /// The part of a delay, 0 to 1, that is added at most, at random.
+    /// The largest share of a delay, 0 to 1, that is added at random.
     pub jitter: f64,
 }
 
-/// The part of a delay that is added at most where nothing is configured (R-PROV-1).
+/// The default [`Backoff::jitter`] (R-PROV-1).
 pub const JITTER: f64 = 0.25;
 
 impl Backoff {
-    /// The wait after failed attempt number `attempt` (from 1). `unit` in `0.0..1.0` is the jitter's draw.
+    /// Returns the delay after failed attempt number `attempt` (from 1). `unit` in `0.0..1.0` scales the jitter.
     pub fn delay_after(&self, attempt: u32, unit: f64) -> Duration {
+        // A large exponent makes `powi` infinite; the cap below turns that into `max`.
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
+        // `from_secs_f64` panics on a negative number.
         let capped = grown.min(self.max.as_secs_f64()).max(0.0);
         Duration::from_secs_f64(capped * (1.0 + self.jitter * unit.clamp(0.0, 1.0)))
     }

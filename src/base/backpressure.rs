@@ -1,14 +1,14 @@
-//! Back pressure: a producer asks for room before it emits, the pipe's writer gives room back.
+//! Back pressure: a producer reserves bytes before it emits, and the pipe's writer releases them.
 //!
-//! One [`ByteBudget`] bounds what all accounts together have in flight, one [`SessionBudget`] bounds a single
-//! producer, so that a flood of one session cannot starve another (R-WIRE-3).
+//! One [`ByteBudget`] bounds the bytes in flight of all sessions together, and one [`SessionBudget`] bounds a single
+//! session. So a flood in one session cannot starve another (R-WIRE-3). Knows nothing of what the bytes are.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-/// What all accounts share.
+/// The bytes that all sessions together may have in flight.
 #[derive(Debug)]
 pub struct ByteBudget {
     limit: usize,
@@ -17,7 +17,7 @@ pub struct ByteBudget {
 }
 
 impl ByteBudget {
-    /// A pool of `limit` bytes.
+    /// Returns a budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -26,7 +26,7 @@ impl ByteBudget {
         })
     }
 
-    /// A new account of at most `limit` bytes in flight.
+    /// Returns the budget of a new session, which may have up to `limit` bytes in flight.
     pub fn open_session(self: &Arc<Self>, limit: usize) -> Arc<SessionBudget> {
         Arc::new(SessionBudget {
             pool: self.clone(),
@@ -35,13 +35,13 @@ impl ByteBudget {
         })
     }
 
-    /// Bytes in flight now.
+    /// Returns the number of bytes in flight now.
     pub fn bytes_in_flight(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 }
 
-/// One producer's share of a [`ByteBudget`].
+/// One session's share of a [`ByteBudget`].
 #[derive(Debug)]
 pub struct SessionBudget {
     pool: Arc<ByteBudget>,
@@ -49,20 +49,23 @@ pub struct SessionBudget {
     used: AtomicUsize,
 }
 
-/// Bytes in flight; dropping it gives the room back.
+/// A reservation of bytes in flight. Dropping it releases them.
 #[derive(Debug)]
 pub struct Permit {
+    // Weak: a session may be gone before its last frames are written.
     account: Weak<SessionBudget>,
     pool: Arc<ByteBudget>,
     bytes: usize,
 }
 
 impl SessionBudget {
-    /// Waits until the account and the pool are below their limits, then takes `bytes`.
+    /// Waits until the session and the shared budget are below their limits, then reserves `bytes`.
     ///
-    /// The last taker may overshoot by its own size: a single large item must not wait for ever.
+    /// The last reservation may exceed the limit by its own size: a single large item must not wait forever.
     pub async fn acquire_bytes(self: &Arc<Self>, bytes: usize) -> Permit {
         loop {
+            // `notify_waiters` wakes only those that already wait. Register before the check, or a release between the
+            // check and the await is lost.
             let mut freed = std::pin::pin!(self.pool.freed.notified());
             freed.as_mut().enable();
             if self.has_room() {
@@ -72,7 +75,7 @@ impl SessionBudget {
         }
     }
 
-    /// Takes `bytes` whether there is room or not: for what must never wait (the end of a turn).
+    /// Reserves `bytes` even without room, for what must never wait (such as the end of a turn).
     pub fn take(self: &Arc<Self>, bytes: usize) -> Permit {
         self.used.fetch_add(bytes, Ordering::AcqRel);
         self.pool.used.fetch_add(bytes, Ordering::AcqRel);
@@ -89,14 +92,15 @@ impl SessionBudget {
 }
 
 impl Permit {
-    /// Joins another permit to this one (merged deltas).
+    /// Merges another permit of the same session into this one, as its delta merges. Releases any other permit.
     pub fn merge(&mut self, mut other: Permit) {
         if Weak::ptr_eq(&self.account, &other.account) {
+            // Takes the bytes away from `other`, so that its drop does not release them as well.
             self.bytes += std::mem::take(&mut other.bytes);
         }
     }
 
-    /// How many bytes it stands for.
+    /// Returns the number of reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -107,10 +111,12 @@ impl Drop for Permit {
         if self.bytes == 0 {
             return;
         }
+        // Release before the wake-up; otherwise a waiter finds no room and sleeps again.
         if let Some(account) = self.account.upgrade() {
             account.used.fetch_sub(self.bytes, Ordering::AcqRel);
         }
         self.pool.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        // Wake all: which waiter fits depends on its own session's budget too.
         self.pool.freed.notify_waiters();
     }
 }
@@ -120,7 +126,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn waits_until_room_is_given_back() {
+    async fn waits_until_bytes_are_released() {
         let pool = ByteBudget::new(100);
         let account = pool.open_session(10);
         let first = account.acquire_bytes(10).await;
@@ -131,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pool_bounds_all_accounts() {
+    async fn the_shared_budget_bounds_all_sessions() {
         let pool = ByteBudget::new(10);
         let (a, b) = (pool.open_session(100), pool.open_session(100));
         let held = a.acquire_bytes(10).await;
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn merged_permits_free_once() {
+    async fn merged_permits_release_their_bytes_once() {
         let pool = ByteBudget::new(10);
         let account = pool.open_session(10);
         let mut a = account.take(3);

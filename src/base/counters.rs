@@ -1,9 +1,11 @@
-//! Counters and histograms (R-OBS): atomics only, so that everyone may count at any time.
+//! Counters and histograms (R-OBS): atomics only, so that any thread may count at any time without a lock.
+//!
+//! Values are independent of each other, so relaxed ordering is enough. `agent/metrics` reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A number that only grows.
+/// A number that only grows. Wraps at 2^64.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -13,13 +15,13 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Upper bounds of a histogram's buckets, in microseconds; the last bucket is open.
+/// Upper bounds of a histogram's buckets, in microseconds. One more bucket holds everything above the last bound.
 pub const BUCKETS_US: [u64; 16] = [
     100,
     250,
@@ -39,19 +41,19 @@ pub const BUCKETS_US: [u64; 16] = [
     120_000_000,
 ];
 
-/// Latencies in fixed buckets.
+/// Latencies, counted in the buckets of [`BUCKETS_US`].
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS_US.len() + 1],
     sum_us: AtomicU64,
 }
 
-/// A histogram read at one moment.
+/// The values of a histogram at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// Counts, one more than [`BUCKETS_US`].
+    /// Counts by bucket, one more than [`BUCKETS_US`] has bounds.
     pub buckets: Vec<u64>,
-    /// Sum of all observations in microseconds.
+    /// Sum of all observations, in microseconds.
     pub sum_us: u64,
     /// Number of observations.
     pub count: u64,
@@ -61,14 +63,16 @@ impl Histogram {
     /// Records one latency.
     pub fn record(&self, latency: Duration) {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        // Bounds are inclusive: exactly 100 µs belongs to the first bucket.
         let bucket = BUCKETS_US.partition_point(|bound| *bound < us);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// Reads it.
+    /// Reads all values. An observation that is being recorded may be in the buckets, but not yet in the sum.
     pub fn take_snapshot(&self) -> HistogramSnapshot {
         let buckets: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        // The count comes from the buckets, so that both agree even while others record.
         let count = buckets.iter().sum();
         HistogramSnapshot {
             buckets,
@@ -78,36 +82,31 @@ impl Histogram {
     }
 }
 
-/// What the server as a whole has done since it started.
+/// The totals of the whole server since it started.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Tokens sent to models.
     pub input_tokens: Counter,
-    /// Tokens received from models.
     pub output_tokens: Counter,
-    /// Provider calls made.
+    /// Provider calls made, retries included.
     pub requests: Counter,
     /// Errors of any kind that reached a turn.
     pub errors: Counter,
-    /// Tool calls run.
     pub tool_calls: Counter,
-    /// Provider calls made again.
+    /// Provider calls made again after a failure.
     pub retries: Counter,
-    /// Compactions done.
     pub compactions: Counter,
-    /// Turns cancelled.
     pub cancels: Counter,
-    /// Prompts that were to wait for a turn's end.
+    /// Prompts that were queued to wait for a turn's end.
     pub queued_prompts: Counter,
-    /// Times that files of turns were taken back, or made again.
+    /// Times that files of turns were reverted, or that a revert was undone.
     pub reverts: Counter,
-    /// Call made → first content.
+    /// Time from the call to its first content.
     pub first_token: Histogram,
-    /// One step of the loop.
+    /// Duration of one step of the loop.
     pub step: Histogram,
-    /// One tool call, without the wait for a person.
+    /// Duration of one tool call, without the wait for the user.
     pub tool: Histogram,
-    /// Cancel asked → turn ended.
+    /// Time from the cancel request to the turn's end.
     pub cancel: Histogram,
 }
 

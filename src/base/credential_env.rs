@@ -1,6 +1,8 @@
-//! Which environment variables look like credentials, by name and value alone (R-SEC, R-BOX). Pure; knows no settings.
+//! Which environment variables look like credentials, judged by name and value alone (R-SEC, R-BOX).
+//!
+//! Pure; knows no settings. The lists below are the whole definition; the tests pin the borderline cases.
 
-/// Parts of a name, between underscores, that mean a credential.
+/// Parts of a name, separated by punctuation, that mean a credential.
 const PARTS: [&str; 19] = [
     "APIKEY",
     "AUTH",
@@ -22,17 +24,17 @@ const PARTS: [&str; 19] = [
     "TOKEN",
     "WEBHOOK",
 ];
-/// Endings of such parts, for names that are written without underscores: `_authToken`, `MYAPIKEY`.
+/// Endings of such parts, for names written without separators: `_authToken`, `MYAPIKEY`.
 const ENDINGS: [&str; 4] = ["TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY"];
-/// What a name holds anywhere that means one.
+/// Text that means a credential wherever it is in a name.
 const ANYWHERE: [&str; 4] = ["SECRET", "PASSWORD", "CREDENTIAL", "CONNECTION_STRING"];
-/// Last parts of names that say where something is or how it works, while the value is an absolute path or a number.
+/// Last parts of names whose value says where something is or how it works, if it is an absolute path or a number.
 const LOCATORS: [&str; 12] = [
     "COUNT", "DIR", "FILE", "HOME", "LENGTH", "LIMIT", "PATH", "PID", "SIZE", "SOCK", "SOCKET", "TIMEOUT",
 ];
-/// Variables that only look like one.
+/// Names that match the lists above and hold no credential.
 const HARMLESS: [&str; 3] = ["PWD", "OLDPWD", "KEY"];
-/// Starts of values that belong to well-known services.
+/// Starts of values that well-known services issue.
 const VALUE_STARTS: [&str; 20] = [
     "AIza",
     "AKIA",
@@ -55,9 +57,9 @@ const VALUE_STARTS: [&str; 20] = [
     "xoxb-",
     "xoxp-",
 ];
-/// What such a value has at least, in bytes.
+/// The shortest value, in bytes, that [`VALUE_STARTS`] applies to.
 const SHORTEST_VALUE: usize = 16;
-/// What a value holds anywhere, in lower case, that means a credential.
+/// Text in a value, in lower case, that means a credential.
 const VALUE_PIECES: [&str; 6] = [
     "private key-----",
     "password=",
@@ -67,9 +69,10 @@ const VALUE_PIECES: [&str; 6] = [
     "_authtoken=",
 ];
 
-/// Whether a variable looks like a credential: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, an address with a password.
+/// Returns whether a variable looks like a credential: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, or a URL with a
+/// password.
 ///
-/// Switches (`DISABLE_AUTH=1`) and places (`SSH_AUTH_SOCK=/run/…`) are none.
+/// Switches (`DISABLE_AUTH=1`) and locations (`SSH_AUTH_SOCK=/run/…`) do not count.
 pub fn is_credential(name: &str, value: &str) -> bool {
     !value.is_empty()
         && (value_is_credential(value) || (name_is_credential(name) && !is_setting(name, value)))
@@ -77,6 +80,7 @@ pub fn is_credential(name: &str, value: &str) -> bool {
 
 fn name_is_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
+    // `GIT_CONFIG_KEY_<n>` names a setting of git; its value is in `GIT_CONFIG_VALUE_<n>`, which is judged by itself.
     if HARMLESS.contains(&name.as_str()) || name.starts_with("GIT_CONFIG_KEY_") {
         return false;
     }
@@ -86,10 +90,11 @@ fn name_is_credential(name: &str) -> bool {
             .any(|part| PARTS.contains(&part) || ENDINGS.iter().any(|ending| part.ends_with(ending)))
 }
 
-/// Whether the value of a variable with such a name says where or whether, and not what.
+/// Returns whether the variable's value is a location or a switch instead of the credential itself.
 fn is_setting(name: &str, value: &str) -> bool {
     let last = name.rsplit('_').next().unwrap_or_default().to_ascii_uppercase();
     let number = value.bytes().all(|byte| byte.is_ascii_digit());
+    // A path counts only if the name asks for one: a key in base64 may begin with a slash too.
     (LOCATORS.contains(&last.as_str()) && (number || value.starts_with(['/', '~'])))
         || matches!(
             value.to_ascii_lowercase().as_str(),
@@ -104,7 +109,7 @@ fn value_is_credential(value: &str) -> bool {
         || (value.len() >= SHORTEST_VALUE && VALUE_STARTS.iter().any(|start| value.starts_with(start)))
 }
 
-/// Whether an address in `text` holds a password: `scheme://user:password@host`.
+/// Returns whether a URL in `text` contains a password: `scheme://user:password@host`.
 fn has_password(text: &str) -> bool {
     text.match_indices("://").any(|(at, mark)| {
         let rest = &text[at + mark.len()..];
@@ -124,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials() {
+    fn recognizes_credentials_by_name_or_value() {
         for (name, value) in [
             ("GITHUB_TOKEN", "x"),
             ("NPM_TOKEN", "x"),
@@ -145,7 +150,7 @@ mod tests {
             ("MYAPIKEY", "x"),
             ("SECRET_KEY_BASE", "x"),
             ("SLACK_WEBHOOK", "x"),
-            // A path only where the name says so: base64 may begin with a slash.
+            // A path counts only if the name asks for one: base64 may begin with a slash.
             ("SIGNING_KEY", "/abc=="),
             ("DATABASE_URL", "postgres://u:pw@host/db"),
             ("HTTPS_PROXY", "http://u:p%40@proxy:3128"),
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn others() {
+    fn variables_that_only_look_like_credentials_are_not() {
         for (name, value) in [
             ("PATH", "/usr/bin:/bin"),
             ("PWD", "/home/u"),

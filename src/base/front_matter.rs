@@ -1,18 +1,23 @@
-//! The head of a Markdown file: `key: value` lines between two lines of `---`. Pure; a small, strict part of YAML,
-//! which is all that skills and commands use: plain and quoted texts, `>` and `|` blocks, continued lines.
+//! The front matter of a Markdown file: `key: value` lines between two lines of `---`.
+//!
+//! Pure. Parses a small, strict part of YAML, which is all that skills and commands use: plain and quoted texts,
+//! `>` and `|` blocks, and continued lines.
 
 use std::collections::BTreeMap;
 
-/// A Markdown file, taken apart.
+/// A Markdown file, split into its front matter and its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrontMatter<'a> {
-    /// What the head says; empty where there is none.
+    /// The keys and values of the front matter; empty if the file has none.
     pub head: BTreeMap<String, String>,
-    /// What follows it.
+    /// The text after the front matter.
     pub body: &'a str,
 }
 
-/// Takes a file apart. An error says what is wrong with the head.
+/// Splits a file into its front matter and its body. A byte order mark is dropped.
+///
+/// # Errors
+/// The front matter has no closing `---`, or contains a line that is not `key: value`. The text names the line.
 pub fn split_front_matter(text: &str) -> Result<FrontMatter<'_>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(rest) = after_fence(text) else {
@@ -48,11 +53,13 @@ fn parse_head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
         if line.is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
+        // `number` counts from 0, and the opening fence is line 1.
         let wrong = || format!("line {} of its front matter is not `key: value`", number + 2);
         if line.starts_with([' ', '\t']) {
             return Err(wrong());
         }
         let (key, value) = line.split_once(':').ok_or_else(wrong)?;
+        // The value continues in indented lines, and past blank ones.
         let mut more = Vec::new();
         while let Some((_, next)) =
             lines.next_if(|(_, next)| next.is_empty() || next.starts_with([' ', '\t']))
@@ -69,7 +76,7 @@ fn parse_head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
     Ok(head)
 }
 
-/// Lines that make one.
+/// Joins the lines of a folded value with spaces.
 fn fold_lines(first: &str, more: &[&str]) -> String {
     let words = std::iter::once(first).chain(more.iter().copied());
     words
@@ -96,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_heads_apart() {
+    fn splits_and_parses_front_matter() {
         for (text, wanted, body) in [
             ("no head", vec![], "no head"),
             ("", vec![], ""),
@@ -126,7 +133,7 @@ mod tests {
                 vec![("d", "one two"), ("l", "one\ntwo")],
                 "",
             ),
-            // A list is taken as text, not understood.
+            // A list is kept as text instead of being parsed.
             ("---\ntools:\n  - a\n  - b\n---\n", vec![("tools", "- a - b")], ""),
         ] {
             let parted = split_front_matter(text).unwrap();

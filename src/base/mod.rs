@@ -1,4 +1,7 @@
-//! Clock, tasks, randomness, text, counters, TLS. Knows no agents and no protocol.
+//! What every other module builds on: clock, tasks, randomness, text, paths, counters, TLS.
+//!
+//! Imports nothing else of this crate, and knows no agents and no protocol (see `tests/architecture.rs`).
+//! Modules that wrap a system service (`clock`, `random`, `spawn`) exist so that the simulator can replace it.
 
 pub mod backoff;
 pub mod backpressure;

@@ -1,6 +1,6 @@
-//! The names that were probably meant where one is misspelled.
+//! Suggestions for misspelled names, by edit distance. Pure; knows no list of names.
 
-/// The name among `names` that `given` was probably meant to be. Case, `-` and `_` do not count.
+/// Returns the name that `given` was probably meant to be. Case, `-`, and `_` do not count.
 pub fn nearest_name<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = normalize_name(given).len();
     // Letters are swapped more often than left out, so the same length wins a tie.
@@ -10,8 +10,9 @@ pub fn nearest_name<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -
         .map(|(_, name)| name)
 }
 
-/// At most `count` of the names that `given` was perhaps meant to be, the nearest first. Of names that are equally near,
-/// those that come first in `names` do so here too.
+/// Returns at most `count` names that `given` was perhaps meant to be, nearest first.
+///
+/// Names that are equally near keep the order of `names`.
 pub fn nearest_few<'a>(given: &str, names: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     let mut near = near_names(given, names);
     near.sort_by_key(|(distance, _)| *distance);
@@ -22,9 +23,9 @@ fn normalize_name(name: &str) -> String {
     name.to_lowercase().replace(['-', '_'], "")
 }
 
-/// The names that are near enough to be meant, with how far they are.
+/// Returns the names within the allowed distance (a third of the length, at least 1), each with its distance.
 fn near_names<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
-    // A name of a kilobyte is no typing error, and comparing it costs its square.
+    // A name of a kilobyte is not a typing error, and the comparison takes quadratic time.
     if given.len() > 64 {
         return Vec::new();
     }
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_meant() {
+    fn suggests_the_nearest_name_within_a_third_of_its_length() {
         let names = ["max_retries", "mode", "model", "base_url", "delta_frame_ms"];
         for (given, meant) in [
             ("max_retrys", Some("max_retries")),

@@ -1,11 +1,11 @@
 //! The only way to files and folders that a repository can provide: through a resolved absolute path, by descriptor,
 //! never through a symbolic link.
 //!
-//! A path is judged (is it inside the workspace? is it secret?) before it is opened, and another process may swap one
-//! of its names between the two. So the kernel is asked to refuse every link on the way: what opens is what the path
-//! literally names. A pipe, device or socket never blocks the caller, and a length is checked on the descriptor.
+//! A path is judged (is it inside the workspace? is it secret?) before it is opened, and another process may replace
+//! one of its parts in between. So the kernel refuses every link on the way, and what opens is what the path literally
+//! names (I12). A pipe, device, or socket never blocks the caller. Lengths are checked on the descriptor.
 //!
-//! Knows nothing of workspaces; `workspace` decides which paths may be opened, and `config` reads its files here too.
+//! Knows nothing of workspaces; `workspace` decides which paths may be opened. `config` reads its files here too.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// Never waits for a pipe's other end, never becomes the terminal, never reaches a child process.
+/// Never waits for a pipe's other end, never acquires a controlling terminal, and never reaches a child process.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -27,29 +27,25 @@ const READ: OFlags = OFlags::RDONLY
 
 const FOLDER: OFlags = READ.union(OFlags::DIRECTORY);
 
-/// Enough to look names up in a folder that may not be listed.
+/// Enough to look up names in a folder, even without the permission to list it.
 #[cfg(target_os = "linux")]
 const PASS: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
+// Without `O_PATH`, the folder must be listable too.
 #[cfg(not(target_os = "linux"))]
 const PASS: OFlags = FOLDER;
 
-/// What is at a path.
+/// The kind of thing that exists at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     Regular,
-    /// A folder.
     Folder,
-    /// A symbolic link.
     Link,
-    /// A named pipe.
     Pipe,
-    /// A socket.
     Socket,
-    /// A device, or something that this system alone knows.
+    /// A device, or a kind that only this operating system has.
     Device,
 }
 
@@ -79,21 +75,21 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// Why a file was not opened or read. The text continues "`path` cannot be read: …".
+/// Why a file was not opened or read. The text completes "`path` cannot be read: …".
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing is there.
+    /// Nothing exists there.
     #[error("it does not exist")]
     Missing,
-    /// It is not a regular file.
+    /// Something other than a regular file exists there.
     #[error("it is {0}; only regular files are read")]
     NotRegular(FileKind),
-    /// It is longer than the caller takes.
+    /// The file is longer than the caller accepts.
     #[error("it has {bytes} bytes; at most {max} are read")]
     TooLarge {
-        /// Its length, as far as it is known.
+        /// The length, as far as known.
         bytes: u64,
-        /// The caller's bound.
+        /// The caller's limit.
         max: u64,
     },
     /// The system refused.
@@ -106,14 +102,14 @@ impl From<Errno> for OpenError {
         match errno {
             Errno::NOENT => Self::Missing,
             Errno::LOOP => Self::NotRegular(FileKind::Link),
-            // Sockets cannot be opened; nor can devices that have no driver.
+            // A socket cannot be opened, nor can a device without a driver.
             Errno::NXIO | Errno::NODEV => Self::NotRegular(FileKind::Socket),
             errno => Self::Io(errno.into()),
         }
     }
 }
 
-/// An opened regular file.
+/// An open regular file.
 #[derive(Debug)]
 pub struct RegularFile {
     file: File,
@@ -124,13 +120,14 @@ impl RegularFile {
     /// Opens the file at the resolved absolute `path`.
     ///
     /// # Errors
-    /// Nothing or something else is there, or a part of `path` is a symbolic link.
+    /// Fails if nothing or something other than a regular file is there, or if a part of `path` is a symbolic link.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::of_descriptor(open(path, READ)?)
     }
 
     fn of_descriptor(descriptor: OwnedFd) -> Result<Self, OpenError> {
         let file = File::from(descriptor);
+        // Checked on the descriptor: the path may lead to something else by now.
         let meta = file.metadata()?;
         if !meta.is_file() {
             let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
@@ -139,22 +136,22 @@ impl RegularFile {
         Ok(Self { file, meta })
     }
 
-    /// Its metadata when it was opened.
+    /// Returns the metadata as of the opening.
     pub fn metadata(&self) -> &Metadata {
         &self.meta
     }
 
-    /// Its content.
+    /// Reads the whole content.
     ///
     /// # Errors
-    /// It is longer than `max` bytes, or reading fails.
+    /// Fails if the file is longer than `max` bytes, or if reading fails.
     pub fn read(&mut self, max: u64) -> Result<Vec<u8>, OpenError> {
         let bytes = self.meta.len();
         if bytes > max {
             return Err(OpenError::TooLarge { bytes, max });
         }
         let start = self.read_start(max + 1)?;
-        // A file may grow, and some file systems say 0 of all.
+        // The file may have grown since, and some file systems report the length 0 for every file.
         if start.len() as u64 > max {
             Err(OpenError::TooLarge { bytes: max + 1, max })
         } else {
@@ -162,29 +159,30 @@ impl RegularFile {
         }
     }
 
-    /// Its first `most` bytes.
+    /// Reads the first `most` bytes.
     ///
     /// # Errors
-    /// Reading fails.
+    /// Fails if reading fails.
     pub fn read_start(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let known = usize::try_from(self.meta.len().min(most)).unwrap_or(0);
         let mut bytes = Vec::with_capacity(known);
+        // An earlier read may have moved the position.
         self.file.rewind()?;
         (&self.file).take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// The file, for reading in pieces from its start.
+    /// Returns the file, positioned at its start, for reading in pieces.
     ///
     /// # Errors
-    /// It cannot go back to its start.
+    /// Fails if the file cannot seek.
     pub fn into_file(mut self) -> io::Result<File> {
         self.file.rewind()?;
         Ok(self.file)
     }
 }
 
-/// The content of the regular file at the resolved absolute `path`, of at most `max` bytes.
+/// Reads the regular file at the resolved absolute `path`, of at most `max` bytes.
 ///
 /// # Errors
 /// See [`RegularFile::open`] and [`RegularFile::read`].
@@ -192,15 +190,15 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, OpenError> {
     RegularFile::open(path)?.read(max)
 }
 
-/// Whether something was not opened because a part of its path is a symbolic link.
+/// Returns whether an open failed because a part of the path is a symbolic link.
 pub fn is_link_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// What is at the resolved absolute `path`, without its content; a link at its end is not followed.
+/// Returns the metadata of what is at the resolved absolute `path`; a link at its end is not followed.
 ///
 /// # Errors
-/// Nothing is there, or the system refuses.
+/// Fails if nothing is there, or if the system refuses.
 pub fn status_of(path: &Path) -> io::Result<Stat> {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok(fs::statat(open(parent, PASS)?, name, AtFlags::SYMLINK_NOFOLLOW)?),
@@ -208,26 +206,25 @@ pub fn status_of(path: &Path) -> io::Result<Stat> {
     }
 }
 
-/// The kind of what is at the resolved absolute `path`; none where nothing is, or the system refuses.
+/// Returns the kind of what is at the resolved absolute `path`, or `None` if nothing is there or the system refuses.
 pub fn kind(path: &Path) -> Option<FileKind> {
     status_of(path).ok().map(|status| kind_of(&status))
 }
 
-/// The kind of what has this status.
+/// Extracts the file kind from metadata.
 pub fn kind_of(status: &Stat) -> FileKind {
     FileType::from_raw_mode(status.st_mode).into()
 }
 
-/// An opened folder. Names given to its methods are single parts of paths.
+/// An open folder. The names that its methods take are single parts of paths.
 #[derive(Debug)]
 pub struct OpenFolder(OwnedFd);
 
-/// A name in a folder.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// The name.
     pub name: OsString,
-    /// What has it.
+    /// The kind of the entry itself; a link counts as a link.
     pub kind: FileKind,
 }
 
@@ -235,12 +232,12 @@ impl OpenFolder {
     /// Opens the folder at the resolved absolute `path`.
     ///
     /// # Errors
-    /// No folder is there, a part of `path` is a symbolic link, or the folder may not be listed.
+    /// Fails if no folder is there, if a part of `path` is a symbolic link, or if the folder may not be listed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(open(path, FOLDER)?))
     }
 
-    /// Opens the folder at the resolved absolute `path` to reach its names; it need not be listed.
+    /// Opens the folder at the resolved absolute `path` to reach its entries; this needs no permission to list it.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -248,7 +245,7 @@ impl OpenFolder {
         Ok(Self(open(path, PASS)?))
     }
 
-    /// Like [`Self::open_for_traversal`]; the folder and those on the way are created where they are missing.
+    /// Like [`Self::open_for_traversal`], but creates the folder and its ancestors where they are missing.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -257,29 +254,32 @@ impl OpenFolder {
             Ok(descriptor) => return Ok(Self(descriptor)),
             Err(error) => error,
         };
+        // Only a missing folder is created; any other error is the caller's.
         let (Some(parent), Some(name)) = (path.parent().filter(|_| error == Errno::NOENT), path.file_name())
         else {
             return Err(error.into());
         };
         let parent = Self::create_all(parent)?;
         match fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o777)) {
+            // Another process may have created it meanwhile. If that is a link or a file, `openat` below refuses it.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(Self(fs::openat(&parent.0, name, PASS, Mode::empty())?))
     }
 
-    /// Its entries, in no order.
+    /// Iterates over the entries, in no particular order.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the folder cannot be listed. Items fail one by one.
     pub fn read_entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>> + use<>> {
+        // The iterator may outlive `self`, so it looks names up through a descriptor of its own.
         let own = self.0.as_fd().try_clone_to_owned()?;
         let entry = move |entry: rustix::io::Result<fs::DirEntry>| {
             let entry = entry?;
             let name = entry.file_name();
             let kind = match entry.file_type() {
-                // Some file systems do not say.
+                // Some file systems do not report the type.
                 FileType::Unknown => fs::statat(&own, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |status| {
                         FileType::from_raw_mode(status.st_mode)
@@ -299,18 +299,18 @@ impl OpenFolder {
         Ok(Dir::read_from(&self.0)?.filter(real).map(entry))
     }
 
-    /// What is at `name`; a link is not followed.
+    /// Returns the metadata of the entry `name`; a link is not followed.
     ///
     /// # Errors
-    /// Nothing is there, or the system refuses.
+    /// Fails if nothing is there, or if the system refuses.
     pub fn entry_status(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Where the link `name` points.
+    /// Returns the target of the symbolic link `name`, as written in it.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if `name` is not a symbolic link.
     pub fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         let target = fs::readlinkat(&self.0, name, Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()))
@@ -332,17 +332,19 @@ impl OpenFolder {
         Ok(Self(fs::openat(&self.0, name, FOLDER, Mode::empty())?))
     }
 
-    /// Whether the mode of `name` lets us write it.
+    /// Returns whether the permissions of `name` let us write it.
     pub fn is_writable(&self, name: &OsStr) -> bool {
         fs::accessat(&self.0, name, Access::WRITE_OK, AtFlags::empty()).is_ok()
     }
 
-    /// Creates the file `name`, which must not exist, for writing.
+    /// Creates the file `name`, which must not exist yet, for writing.
     ///
     /// # Errors
-    /// Something is there, or the system refuses.
+    /// Fails if something is there, or if the system refuses.
     pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        // EXCL refuses every existing name, even a link that leads nowhere.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Fails closed: a mode that does not fit is for the owner only.
         #[cfg_attr(
             target_os = "linux",
             expect(clippy::useless_conversion, reason = "u16 on macOS")
@@ -351,26 +353,26 @@ impl OpenFolder {
         Ok(fs::openat(&self.0, name, flags, mode)?.into())
     }
 
-    /// Creates the symbolic link `name`, which must not exist.
+    /// Creates the symbolic link `name`, which must not exist yet.
     ///
     /// # Errors
-    /// Something is there, or the system refuses.
+    /// Fails if something is there, or if the system refuses.
     pub fn create_link(&self, target: &str, name: &OsStr) -> io::Result<()> {
         Ok(fs::symlinkat(target, &self.0, name)?)
     }
 
-    /// Renames `from` to `to`, which it replaces.
+    /// Renames `from` to `to`, and atomically replaces what `to` was.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the system refuses.
     pub fn rename_entry(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Removes what is at `name`, unless it is a folder.
+    /// Removes the entry `name`, unless it is a folder.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the system refuses.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -378,7 +380,7 @@ impl OpenFolder {
     /// Removes the empty folder `name`.
     ///
     /// # Errors
-    /// It holds something, or the system refuses.
+    /// Fails if the folder is not empty, or if the system refuses.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
@@ -388,9 +390,9 @@ fn os_string(name: &CStr) -> OsString {
     OsStr::from_bytes(name.to_bytes()).to_owned()
 }
 
-/// Opens `path` where none of its parts is a symbolic link.
+/// Opens `path` if none of its parts is a symbolic link.
 fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    // Somebody resolved the path before it was judged; anything else was not judged.
+    // The caller resolved the path before judging it. Anything that is not resolved was not judged.
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
         return Err(Errno::INVAL);
     }
@@ -399,7 +401,7 @@ fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         use fs::ResolveFlags;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
-            // Old kernels, and filters of system calls that do not know it.
+            // NOSYS: kernels without `openat2`. PERM: seccomp filters that do not know the call.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return opened,
         }
@@ -407,7 +409,7 @@ fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     open_by_parts(path, flags)
 }
 
-/// The same where the system has no call for it: each part from its folder's descriptor.
+/// Does the same without the system call: opens each part relative to its folder's descriptor.
 fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let mut at = PathBuf::new();
     let mut names = Vec::new();
@@ -429,7 +431,7 @@ fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
 
 fn open_part(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     fs::openat(folder, name, flags, Mode::empty()).map_err(|error| {
-        // A link where a folder should be: "not a folder", says the system.
+        // For a link in the place of a folder, the system reports "not a folder".
         let is_link = || {
             fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
@@ -505,13 +507,13 @@ mod tests {
             said(Path::new("/dev/zero")),
             "it is a device; only regular files are read"
         );
-        // Its length is said to be 0; what is read is bounded all the same.
+        // The file system reports the length 0; the read is bounded all the same.
         let long = read(Path::new("/proc/cpuinfo"), 10).unwrap_err();
         assert!(matches!(long, OpenError::TooLarge { .. }), "{long}");
     }
 
     #[test]
-    fn a_path_that_was_not_resolved_is_refused() {
+    fn an_unresolved_path_is_refused() {
         let (_dir, dir) = place();
         std::fs::write(dir.join("file"), "text").unwrap();
         for path in [dir.join("x/../file"), PathBuf::from("Cargo.toml")] {

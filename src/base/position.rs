@@ -1,45 +1,44 @@
-//! Positions of the Language Server Protocol: line and character to byte offset and back, and content
-//! changes applied to a text (R-WIRE-7). Lines end with `\n`, `\r\n` or `\r`; what lies beyond a line's or
-//! the text's end is clamped to it, as the protocol demands.
+//! Positions of the Language Server Protocol: conversion between line and character and byte offset, and content
+//! changes applied to a text (R-WIRE-7).
+//!
+//! Pure; the encoding is negotiated elsewhere. Lines end with `\n`, `\r\n`, or `\r`. As the protocol demands, positions
+//! beyond a line's or the text's end are clamped to it.
 
-/// What a position's `character` counts.
+/// The unit of a position's `character`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PositionEncoding {
-    /// Bytes of UTF-8.
     Utf8,
-    /// Units of UTF-16: the protocol's default.
+    /// UTF-16 code units: the protocol's default.
     #[default]
     Utf16,
 }
 
-/// A place between two characters; both numbers from 0.
+/// A place between two characters; both numbers count from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The line.
     pub line: u32,
     /// The place in the line, in units of the negotiated encoding.
     pub character: u32,
 }
 
-/// From `start` up to `end`.
+/// The text from `start` up to `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Range {
-    /// Where it begins.
     pub start: Position,
-    /// Where it ends, exclusive.
+    /// The end, exclusive.
     pub end: Position,
 }
 
 /// One change of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentChange {
-    /// What is replaced; none for the whole text.
+    /// The replaced range; `None` replaces the whole text.
     pub range: Option<Range>,
-    /// By what.
+    /// The new text.
     pub text: String,
 }
 
-/// The byte offset of a position: clamped, and never inside a character or a `\r\n`.
+/// Returns the byte offset of a position: clamped, and never inside a character or a `\r\n`.
 pub fn offset_of(text: &str, position: Position, encoding: PositionEncoding) -> usize {
     let Some(start) = line_start(text, position.line) else {
         return text.len();
@@ -62,7 +61,7 @@ pub fn offset_of(text: &str, position: Position, encoding: PositionEncoding) -> 
         }
 }
 
-/// The position of a byte offset, clamped to the text and to the character that it lies in.
+/// Returns the position of a byte offset, clamped to the text and to the start of a character.
 pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Position {
     let offset = text.floor_char_boundary(offset);
     let mut line = 0;
@@ -71,7 +70,7 @@ pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Pos
         line += 1;
         start = next;
     }
-    // Between the two bytes of a `\r\n` is still the end of its line.
+    // An offset between the two bytes of a `\r\n` belongs to the end of its line.
     let before = text[start..offset].trim_end_matches('\r');
     let character = match encoding {
         PositionEncoding::Utf8 => before.len(),
@@ -83,7 +82,7 @@ pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Pos
     }
 }
 
-/// Applies changes in order, each to the text that those before it left.
+/// Applies changes in order. Each one's range refers to the text after the changes before it.
 pub fn apply_changes(text: &mut String, changes: &[ContentChange], encoding: PositionEncoding) {
     for change in changes {
         match change.range {
@@ -94,6 +93,7 @@ pub fn apply_changes(text: &mut String, changes: &[ContentChange], encoding: Pos
             Some(range) => {
                 let a = offset_of(text, range.start, encoding);
                 let b = offset_of(text, range.end, encoding);
+                // A careless client may send a range whose start lies after its end.
                 text.replace_range(a.min(b)..a.max(b), &change.text);
             }
         }
@@ -108,7 +108,7 @@ fn line_start(text: &str, line: u32) -> Option<usize> {
     Some(start)
 }
 
-/// Where the line after the one at `start` begins.
+/// Returns where the line after the one at `start` begins.
 fn next_line(text: &str, start: usize) -> Option<usize> {
     let bytes = &text.as_bytes()[start..];
     let end = memchr::memchr2(b'\n', b'\r', bytes)?;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets() {
+    fn offsets_are_clamped_to_lines_and_characters() {
         // Bytes: a0 ü1-2 😀3-6 \r7 \n8 b9 \r10 c11 \n12
         let text = "aü😀\r\nb\rc\n";
         for (position, utf8, utf16) in [
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_line_end_is_its_line() {
+    fn an_offset_inside_a_crlf_is_at_the_end_of_its_line() {
         assert_eq!(position_of("a\r\nb", 2, Utf8), at(0, 1));
     }
 
     proptest! {
         #[test]
-        fn there_and_back(text in "([a-zü😀]|\r\n|\n|\r){0,20}", pick in any::<prop::sample::Index>()) {
+        fn positions_round_trip_except_inside_a_crlf(text in "([a-zü😀]|\r\n|\n|\r){0,20}", pick in any::<prop::sample::Index>()) {
             let offset = text.floor_char_boundary(pick.index(text.len() + 1));
             for encoding in [Utf8, Utf16] {
                 let position = position_of(&text, offset, encoding);
@@ -224,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn any_change_keeps_the_text_whole(
+        fn any_change_inserts_its_text_and_leaves_valid_text(
             text in "([aü😀]|\r\n|\n){0,10}",
             numbers in prop::array::uniform4(0u32..12),
         ) {

@@ -1,4 +1,6 @@
-//! Randomness: ids and jitter. Seeded per thread by the simulator, from the system otherwise.
+//! Randomness for ids and jitter. Seeded per thread by the simulator, from the system otherwise.
+//!
+//! Not cryptographically secure: never use it for secrets.
 
 use std::cell::RefCell;
 
@@ -6,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 thread_local! {
+    // Per thread, so that a seed decides everything on the simulator's thread.
     static RNG: RefCell<SmallRng> = RefCell::new(rand::make_rng());
 }
 
@@ -14,17 +17,17 @@ pub fn seed_thread(seed: u64) {
     RNG.with_borrow_mut(|rng| *rng = SmallRng::seed_from_u64(seed));
 }
 
-/// Uniform in `0.0..1.0`.
+/// Returns a number that is uniform in `0.0..1.0`.
 pub fn random_unit() -> f64 {
     RNG.with_borrow_mut(|rng| rng.random::<f64>())
 }
 
-/// Uniform over all values.
+/// Returns a number that is uniform over all values.
 pub fn next_u64() -> u64 {
     RNG.with_borrow_mut(|rng| rng.random())
 }
 
-/// `len` characters of lower-case base 32 (5 bits each); for ids.
+/// Returns `len` characters of lower-case base 32 (5 random bits each), for ids.
 pub fn random_token(len: usize) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     (0..len)

@@ -1,8 +1,10 @@
-//! Which files look like they hold secrets, by name alone (R-SEC). Pure; no file is looked at.
+//! Which files look like they hold secrets, judged by name alone (R-SEC).
+//!
+//! Pure: touches no disk and resolves no links. `approval` and `workspace` decide what happens to such files.
 
 use std::path::Path;
 
-/// File names that are secrets wherever they lie.
+/// File names that are secret in any folder.
 const NAMES: &[&str] = &[
     ".env",
     ".envrc",
@@ -45,7 +47,7 @@ const NAMES: &[&str] = &[
     "environ",
 ];
 
-/// Stems that are secrets with a data extension: `secrets.yaml`, `credentials.json`.
+/// Stems that are secret with a data extension: `secrets.yaml`, `credentials.json`.
 const STEMS: &[&str] = &[
     "secret",
     "secrets",
@@ -55,7 +57,7 @@ const STEMS: &[&str] = &[
 ];
 const DATA_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "toml", "ini", "env", "txt", "enc"];
 
-/// Extensions of keys and key stores.
+/// Extensions of keys, key stores, and other secret files.
 const EXTENSIONS: &[&str] = &[
     "env",
     "pem",
@@ -76,18 +78,18 @@ const EXTENSIONS: &[&str] = &[
     "tfvars",
 ];
 
-/// Endings of copies: a copy of a secret is one too.
+/// Suffixes of copies: a copy of a secret is a secret too.
 const COPIES: &[&str] = &[
     "~", ".bak", ".backup", ".copy", ".old", ".orig", ".save", ".swo", ".swp", ".tmp",
 ];
 
-/// Endings of names that are meant to be shared.
+/// Extensions of files that are meant to be shared, such as `.env.example`.
 const SHARED_ENDINGS: &[&str] = &["example", "sample", "template", "dist"];
 
-/// Folders whose content is secret.
+/// Folders whose whole content is secret.
 const FOLDERS: &[&str] = &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"];
 
-/// Secret files that are known by the folder they lie in.
+/// Secret files that are recognized together with their parent folder: (folder, file).
 const IN_FOLDER: &[(&str, &str)] = &[
     (".docker", "config.json"),
     (".cargo", "credentials.toml"),
@@ -102,7 +104,7 @@ const IN_FOLDER: &[(&str, &str)] = &[
     ("gcloud", "credentials.db"),
 ];
 
-/// Folders whose content is secret, known by the folder that they lie in.
+/// Folders whose whole content is secret, recognized together with their parent folder: (parent, folder).
 const FOLDERS_IN: &[(&str, &str)] = &[
     (".config", "chromium"),
     (".config", "google-chrome"),
@@ -111,11 +113,12 @@ const FOLDERS_IN: &[(&str, &str)] = &[
     ("share", "keyrings"),
 ];
 
-/// Whether a file of this name is likely to hold a secret: `.env` and its kin (but not
-/// `.env.example`), private keys, credential files of common tools, and copies of them (`key.pem.bak`).
+/// Returns whether a file of this name is likely to hold a secret.
 ///
-/// A name alone decides, case does not matter, and both `/` and links are the caller's business. Public
-/// keys (`*.pub`) and `known_hosts` are not secret.
+/// Secret are `.env` and its variants (but not `.env.example`), private keys, credential files of common tools, and
+/// copies of them (`key.pem.bak`). Public keys (`*.pub`) and `known_hosts` are not.
+///
+/// Only the name decides, and case does not matter. The path must use `/`, and the caller resolves links.
 pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
     let text = path.as_ref().to_string_lossy().to_lowercase();
     let mut components = text.split('/').filter(|part| !matches!(*part, "" | "."));
@@ -128,6 +131,7 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
     }
     let name = strip_backup_suffix(name);
     let parent = folders.last().copied().unwrap_or_default();
+    // `/proc/<pid>/mem` is a process's memory; a `mem` elsewhere is an ordinary file.
     let memory = name == "mem" && folders.first() == Some(&"proc");
     memory
         || is_secret_name(name)
@@ -138,14 +142,16 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
         || IN_FOLDER.contains(&(parent, name))
 }
 
-/// The name of what a file is a copy of: `key.pem` of `key.pem.bak~` and of `#key.pem#`.
+/// Strips what marks a copy: `key.pem.bak~` and `#key.pem#` become `key.pem`.
 fn strip_backup_suffix(name: &str) -> &str {
+    // Emacs names an auto-save `#name#` and a lock `.#name`.
     let mut name = name
         .trim_matches('#')
         .strip_prefix(".#")
         .unwrap_or(name.trim_matches('#'));
     loop {
         let shorter = COPIES.iter().find_map(|copy| name.strip_suffix(copy));
+        // Backups may be numbered, some by a timestamp: `terraform.tfstate.1712.backup`.
         let numbered = || {
             let (before, number) = name.rsplit_once('.')?;
             (number.len() <= 12 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(before)
@@ -171,6 +177,7 @@ fn is_secret_name(name: &str) -> bool {
     if NAMES.contains(&name) || FOLDERS.contains(&name) || name.starts_with(".env.") || is_history {
         return true;
     }
+    // Frameworks and cloud providers keep keys in JSON files with these names.
     if let Some(stem) = name.strip_suffix(".json") {
         let settings = stem.starts_with("appsettings.") || stem.ends_with(".tfvars");
         let key = stem.ends_with("-key") || stem.ends_with("_key") || stem.contains("firebase-adminsdk");
@@ -181,6 +188,7 @@ fn is_secret_name(name: &str) -> bool {
         }
     }
     match name.rsplit_once('.') {
+        // `.key` is a hidden file without a stem, not a key file.
         Some(("", _)) | None => false,
         Some((stem, extension)) => {
             EXTENSIONS.contains(&extension) || (STEMS.contains(&stem) && DATA_EXTENSIONS.contains(&extension))
@@ -188,16 +196,16 @@ fn is_secret_name(name: &str) -> bool {
     }
 }
 
-/// The first piece of `text` that names a secret-like file.
+/// Returns the first piece of `text` that names a secret-like file.
 ///
-/// `text` is a word of a command or a whole script; it is cut wherever a character cannot belong to a
-/// file name, so that `--file=.env`, `@.env`, `HEAD:.env` and `open('.env')` are seen too.
+/// `text` is a word of a command or a whole script. It is split at every character that file names rarely contain, so
+/// that `--file=.env`, `@.env`, `HEAD:.env`, and `open('.env')` are found too.
 pub fn named_in(text: &str) -> Option<&str> {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '+' | '%')))
         .find(|piece| is_secret_like(piece))
 }
 
-/// Names that stand for all secret-like files when a glob is tried: `cat .e*` may read one.
+/// Names that represent all secret-like files when a glob is matched: `cat .e*` may read one.
 const SAMPLES: &[&str] = &[
     ".env",
     ".env.local",
@@ -225,14 +233,16 @@ const SAMPLES: &[&str] = &[
     "shadow",
 ];
 
-/// Whether a shell glob may stand for a secret-like file. A lone `*` in a folder is not counted: it
-/// matches no hidden file, and counting it would make every `rm *.o`-like command a secret. One that leads out of the
-/// working directory may stand for anything.
+/// Returns whether a shell glob may expand to a secret-like file.
+///
+/// A glob that leads out of the working directory may expand to anything. A lone `*` in a folder does not count: it
+/// matches no hidden file, and counting it would make commands such as `rm *.o` ask about secrets.
 pub fn glob_may_name(text: &str) -> bool {
     if named_in(text).is_some() {
         return true;
     }
     let has_glob = text.contains(['*', '?', '[']);
+    // Outside the working directory, nothing is known about the names that may match.
     let leads_out = text.starts_with(['/', '~']) || text.split('/').any(|part| part == "..");
     if has_glob && (leads_out || may_be_in_folder(text)) {
         return true;
@@ -251,7 +261,7 @@ pub fn glob_may_name(text: &str) -> bool {
         })
 }
 
-/// Whether two parts of a glob that follow each other may stand for a secret file and its folder: `.git/conf*`.
+/// Returns whether two consecutive parts of a glob may match a secret file and its folder: `.git/conf*`.
 fn may_be_in_folder(text: &str) -> bool {
     let fits = |part: &str, name: &str| {
         globset::Glob::new(part).is_ok_and(|glob| glob.compile_matcher().is_match(name))
@@ -273,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secret_names() {
+    fn names_of_secrets_are_recognized() {
         for path in [
             ".env",
             "a/.env",
@@ -347,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names() {
+    fn ordinary_names_are_not_secret() {
         for path in [
             "",
             "/",
@@ -395,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn names_inside_words() {
+    fn secret_names_are_found_inside_words() {
         for (word, found) in [
             ("--file=.env", true),
             ("@.env", true),
@@ -410,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn globs() {
+    fn globs_that_may_match_a_secret_are_recognized() {
         for (glob, may) in [
             (".e*", true),
             (".*", true),

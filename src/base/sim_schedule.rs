@@ -1,5 +1,7 @@
-//! The simulator's hand on the scheduler: a seed that makes tasks yield, and so run in another order, and
-//! that can freeze them all at once as a crash does. Per thread; built with the feature `sim` and for unit tests only.
+//! The simulator's control over the scheduler: a seed makes tasks yield, and so run in another order.
+//!
+//! It can also freeze all tasks together, as a crash does. The state is per thread. Compiled only with the feature
+//! `sim` and for unit tests; `spawn` routes every task through here.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -24,20 +26,20 @@ struct SimSchedule {
     waiting: Option<Waker>,
 }
 
-/// How wild it gets.
+/// How much the simulator disturbs the schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct YieldRate {
-    /// Of 1,000 polls of a spawned task, so many are put off.
+    /// Of 1,000 polls of a spawned task, how many are postponed.
     pub yields: u32,
-    /// Of 1,000 batches of the store's writer, so many are smaller than they could be.
+    /// Of 1,000 batches of the store's writer, how many are smaller than they could be.
     pub small_batches: u32,
-    /// How many bytes the store keeps while the disk fails, at most.
+    /// How many bytes the store may keep in memory while the disk fails.
     pub memory: usize,
-    /// After so many polls of spawned tasks everything freezes.
+    /// The number of polls of spawned tasks after which everything freezes.
     pub freeze_at: u64,
 }
 
-/// Begins on this thread.
+/// Starts the seeded schedule on this thread.
 pub fn begin_schedule(seed: u64, wildness: YieldRate) {
     CHAOS.set(Some(SimSchedule {
         rng: SmallRng::seed_from_u64(seed),
@@ -51,17 +53,17 @@ pub fn begin_schedule(seed: u64, wildness: YieldRate) {
     }));
 }
 
-/// Ends on this thread; the polls that were seen.
+/// Ends the seeded schedule on this thread, and returns the number of polls it saw.
 pub fn end_schedule() -> u64 {
     CHAOS.take().map_or(0, |chaos| chaos.polls)
 }
 
-/// Whether it has begun on this thread.
+/// Returns whether a seeded schedule is active on this thread.
 pub(crate) fn is_active() -> bool {
     CHAOS.with_borrow(Option::is_some)
 }
 
-/// No spawned task is polled any more.
+/// Freezes this thread's schedule: no spawned task is polled any more.
 pub fn freeze_tasks() {
     CHAOS.with_borrow_mut(|chaos| {
         if let Some(chaos) = chaos {
@@ -70,12 +72,12 @@ pub fn freeze_tasks() {
     });
 }
 
-/// Whether everything is frozen.
+/// Returns whether the schedule is frozen.
 pub fn is_frozen() -> bool {
     CHAOS.with_borrow(|chaos| chaos.as_ref().is_some_and(|chaos| chaos.frozen))
 }
 
-/// Waits until everything is frozen. One waits at a time.
+/// Waits until the schedule is frozen. Only one task may wait at a time.
 pub async fn wait_until_frozen() {
     std::future::poll_fn(|cx| {
         CHAOS.with_borrow_mut(|chaos| match chaos {
@@ -90,7 +92,7 @@ pub async fn wait_until_frozen() {
     .await;
 }
 
-/// How much of `most` is taken at once.
+/// Returns how many of `most` items the store's writer takes in one batch.
 pub(crate) fn at_most(most: usize) -> usize {
     CHAOS.with_borrow_mut(|chaos| {
         let Some(chaos) = chaos else { return most };
@@ -102,7 +104,7 @@ pub(crate) fn at_most(most: usize) -> usize {
     })
 }
 
-/// How much of `most` bytes is kept.
+/// Returns how many of `most` bytes the store may keep in memory.
 pub(crate) fn retained_bytes(most: usize) -> usize {
     CHAOS.with_borrow(|chaos| chaos.as_ref().map_or(most, |chaos| chaos.memory.min(most)))
 }
@@ -136,7 +138,7 @@ enum ScheduleChoice {
     Freeze,
 }
 
-/// A spawned task under the seed's hand.
+/// A spawned task whose polls the seeded schedule may postpone or freeze.
 pub(crate) struct Jittered<F>(Pin<Box<F>>);
 
 impl<F> Jittered<F> {
@@ -154,9 +156,11 @@ impl<F: Future> Future for Jittered<F> {
         match choice {
             ScheduleChoice::Go => self.0.as_mut().poll(cx),
             ScheduleChoice::Yield => {
+                // Wake at once: the task stays runnable and only loses its place in the queue.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
+            // No wake-up: a crashed process never runs again either.
             ScheduleChoice::Freeze => Poll::Pending,
         }
     }

@@ -1,4 +1,7 @@
-//! Spawning: every task has an owner. Dropping a [`AbortOnDrop`] aborts it; awaiting it tells of a panic.
+//! Spawning: every task has an owner.
+//!
+//! Dropping an [`AbortOnDrop`] aborts its task, so no task outlives its turn by accident (I8). Awaiting it reports a
+//! panic. clippy's `disallowed_methods` keeps other modules from spawning tasks directly.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,25 +9,24 @@ use std::task::{Context, Poll};
 
 use tokio::task::JoinHandle;
 
-/// A running task that its owner awaits or drops; dropping aborts it.
+/// A running task. Its owner awaits or drops it; dropping aborts it.
 #[derive(Debug)]
 pub struct AbortOnDrop<T> {
     handle: JoinHandle<T>,
     owned: bool,
 }
 
-/// Why a task gave no value.
+/// Why a task returned no value.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// The task panicked; the payload's text.
+    /// The task panicked, with this message.
     #[error("task panicked: {0}")]
     Panicked(String),
-    /// The task was aborted.
     #[error("task was aborted")]
     Aborted,
 }
 
-/// Starts `future` on the current runtime.
+/// Starts `future` on the current runtime, as a task that the caller owns.
 #[expect(clippy::disallowed_methods, reason = "this is the one module that may")]
 pub fn spawn<F>(future: F) -> AbortOnDrop<F::Output>
 where
@@ -39,10 +41,12 @@ where
     }
 }
 
-/// Runs `work`, which may wait for the disk, where it holds nobody up; in the simulator at once, so that a seed replays.
+/// Runs `work`, which may wait for the disk, on a thread where it blocks no other task.
+///
+/// In the simulator it runs at once, on the caller's thread, so that a seed replays.
 ///
 /// # Errors
-/// It panicked, or the runtime ends.
+/// Fails if `work` panics, or if the runtime shuts down.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, TaskError> {
@@ -54,6 +58,7 @@ pub async fn run_blocking<T: Send + 'static>(
 }
 
 fn to_task_error(error: tokio::task::JoinError) -> TaskError {
+    // tokio knows no other reason than these two.
     match error.try_into_panic() {
         Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
         Err(_) => TaskError::Aborted,
@@ -61,17 +66,17 @@ fn to_task_error(error: tokio::task::JoinError) -> TaskError {
 }
 
 impl<T> AbortOnDrop<T> {
-    /// Asks the task to stop at its next await.
+    /// Aborts the task at its next await.
     pub fn abort(&self) {
         self.handle.abort();
     }
 
-    /// Lets the task end by itself: for a task that is on its last lines and gives itself up.
+    /// Lets the task run to its own end without an owner. Only for tasks that surely end by themselves.
     pub fn detach(mut self) {
         self.owned = false;
     }
 
-    /// Whether the task has ended, however it did.
+    /// Returns whether the task has ended, in whatever way.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -95,7 +100,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// The text of a panic's payload, where it has one.
+/// Returns a panic's message, or "no message" if its payload is not text.
 pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()

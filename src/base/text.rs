@@ -1,19 +1,23 @@
-//! Cutting and cleaning text: on character boundaries, with the cut stated, safe for terminals.
+//! Cutting and cleaning text: on character boundaries, with every cut stated, and safe for terminals (R-SEC).
+//!
+//! Pure. [`is_hidden`] is the one table of invisible characters; each function here applies it for another reader:
+//! people, people who approve, models, and programs.
 
-/// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
+/// Returns the longest prefix of at most `max` bytes that ends on a character boundary.
 pub fn prefix_within(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// The longest suffix of `text` of at most `max` bytes that starts on a character boundary.
+/// Returns the longest suffix of at most `max` bytes that starts on a character boundary.
 pub fn suffix_within(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }
 
-/// Cuts the middle out of `text` so that about `max` characters remain, and says how many are gone.
+/// Cuts the middle out of `text` so that about `max` characters remain, and states how many are gone.
 ///
-/// `None` when it fits as it is.
+/// Returns `None` if `text` fits uncut.
 pub fn cut_middle(text: &str, max: usize) -> Option<String> {
+    // A character has at least one byte, so this needs no count of characters.
     if text.len() <= max {
         return None;
     }
@@ -39,7 +43,7 @@ pub fn cut_middle(text: &str, max: usize) -> Option<String> {
     ))
 }
 
-/// One line for people: white space folded, at most `max` characters, an ellipsis where it was cut.
+/// Returns one line for users: white space folded, at most `max` characters, with an ellipsis if it was cut.
 pub fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
@@ -64,9 +68,10 @@ pub fn one_line(text: &str, max: usize) -> String {
     line
 }
 
-/// Text that is safe to show: terminal escape sequences, control characters and hidden characters are taken out,
-/// tabs and line feeds stay, a carriage return becomes a line feed unless one follows (R-SEC). What a script or an
-/// emoji needs (one joiner, one variation selector) stays where it has an effect.
+/// Makes text safe to show by removing terminal escape sequences, control characters, and hidden characters (R-SEC).
+///
+/// Tabs and line feeds stay; a carriage return becomes a line feed unless one follows. What a script or an emoji needs
+/// (one joiner, one variation selector) stays where it has an effect.
 pub fn strip_control_characters(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().all(is_plain) {
         return text.into();
@@ -86,9 +91,10 @@ pub fn strip_control_characters(text: &str) -> std::borrow::Cow<'_, str> {
     clean.into()
 }
 
-/// Text that a person is asked about, safe to show: every control character, hidden character and odd space is made
-/// visible and nothing is taken out, so that what is approved is what is read (R-SEC). Tabs and line feeds stay, also
-/// those after a carriage return.
+/// Makes text that a user approves safe to show: every control character, hidden character, and odd space is visible.
+///
+/// Nothing is removed, so that what is approved is what is read (R-SEC). Tabs and line feeds stay as they are; a
+/// carriage return before a line feed is dropped.
 pub fn reveal_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
     let harmless = |c: char| is_plain(c) && !is_odd_space(c);
     if text.chars().all(harmless) {
@@ -100,7 +106,7 @@ pub fn reveal_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
         match ch {
             '\r' if chars.peek() == Some(&'\n') => {}
             _ if harmless(ch) => clear.push(ch),
-            // Unicode has a picture for each of the old controls.
+            // Unicode has a visible symbol for each ASCII control character.
             '\0'..='\u{1f}' => clear.push(char::from_u32(0x2400 + u32::from(ch)).unwrap_or('\u{fffd}')),
             '\u{7f}' => clear.push('\u{2421}'),
             _ => write_out(&mut clear, ch),
@@ -109,8 +115,8 @@ pub fn reveal_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
     clear.into()
 }
 
-/// A file's name or path as one line of a list, quoted and escaped where it holds a line end or another control
-/// character: one entry never looks like two.
+/// Returns a file's name or path as one line of a list. A name with a line end or another control character is quoted
+/// and escaped, so that one entry never looks like two.
 pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
     let breaks = |c: char| c.is_control() || is_hidden(c);
     if name.chars().any(breaks) {
@@ -120,11 +126,12 @@ pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Text for a model in which nothing is written that only a model reads: tag characters, and runs of other hidden
-/// characters, are written out as code points. A hidden character that stands alone stays, so that a file can be edited
-/// as it was read.
+/// Escapes hidden text in what a model reads, so that a model reads nothing that people do not see.
+///
+/// Tag characters and runs of other hidden characters are written as code points. A hidden character that stands alone
+/// stays, so that a file can be edited as it was read.
 pub fn escape_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
-    /// How many characters of a run are written out one by one.
+    /// How many characters of a run are written one by one. Each grows to eight or more, and a run may be long.
     const WRITTEN: usize = 32;
     if text.is_ascii() || !text.chars().any(is_hidden) {
         return text.into();
@@ -151,7 +158,7 @@ pub fn escape_hidden_characters(text: &str) -> std::borrow::Cow<'_, str> {
     clear.into()
 }
 
-/// Text for programs, on a terminal: what is not ASCII and could act on the terminal is escaped as in JSON strings.
+/// Escapes JSON for a terminal: what is not ASCII and could act on the terminal becomes a JSON escape.
 pub fn escape_for_terminal(json: &str) -> std::borrow::Cow<'_, str> {
     use std::fmt::Write;
     let harmless = |ch: char| ch.is_ascii() || !(ch.is_control() || is_hidden(ch));
@@ -172,8 +179,10 @@ pub fn escape_for_terminal(json: &str) -> std::borrow::Cow<'_, str> {
     out.into()
 }
 
-/// Whether a run of hidden characters behind `before` may carry text: it holds tags, or more than emoji and scripts
-/// need, or a variation selector where none has an effect.
+/// Returns whether a run of hidden characters after `before` may carry hidden text.
+///
+/// It may if it contains tags, or is longer than emoji and scripts need. So may a run that starts with a variation
+/// selector without effect.
 fn is_carrier(before: &str, run: &str) -> bool {
     let is_tag = |ch| matches!(ch, '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}');
     let is_selector = |ch| matches!(ch, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
@@ -188,7 +197,7 @@ fn write_out(text: &mut String, ch: char) {
     let _ = write!(text, "<U+{:04X}>", u32::from(ch));
 }
 
-/// Neither a control character nor hidden.
+/// Returns whether a character is neither a control character nor hidden.
 fn is_plain(ch: char) -> bool {
     match ch {
         ' '..='~' | '\n' | '\t' => true,
@@ -196,8 +205,9 @@ fn is_plain(ch: char) -> bool {
     }
 }
 
-/// Characters that show nothing, or that change the order in which others are read: Unicode's default ignorable code
-/// points, and the annotation, separator and filler characters next to them. The one table for all that is shown.
+/// Returns whether a character is invisible, or changes the order in which others are read.
+///
+/// These are Unicode's default ignorable code points, and the annotation, separator, and filler characters around them.
 pub fn is_hidden(ch: char) -> bool {
     matches!(
         ch,
@@ -224,7 +234,7 @@ pub fn is_hidden(ch: char) -> bool {
     )
 }
 
-/// Spaces that look like the usual one, or like nothing, and are another character.
+/// Returns whether a character looks like a space, or like nothing, and is not the usual space.
 fn is_odd_space(ch: char) -> bool {
     matches!(
         ch,
@@ -232,8 +242,9 @@ fn is_odd_space(ch: char) -> bool {
     )
 }
 
-/// Whether a hidden character changes how the text before it looks: one joiner, or one variation selector, behind
-/// something that is not ASCII (or is the base of a keycap).
+/// Returns whether a hidden character changes how the text before it looks.
+///
+/// That is one joiner or one variation selector after a character that is not ASCII (or is the base of a keycap).
 fn has_effect(before: &str, ch: char) -> bool {
     let mut before = before.chars().rev();
     let Some(last) = before.next() else { return false };
@@ -258,8 +269,8 @@ fn has_effect(before: &str, ch: char) -> bool {
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         Some('[') => skip_csi(chars),
-        // Strings (OSC, DCS, APC, PM, SOS) run to BEL or ESC \; one that never ends takes its line with it, not all
-        // that follows.
+        // Strings (OSC, DCS, APC, PM, SOS) run to BEL or ESC \. One that never ends swallows its own line, but not
+        // the text after it.
         Some(']' | 'P' | '_' | '^' | 'X') => {
             while let Some(ch) = chars.next_if(|ch| *ch != '\n') {
                 if ch == '\u{7}' || ch == '\u{9c}' {
@@ -278,6 +289,7 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 }
 
 fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    // Parameter and intermediate bytes, then one final byte.
     for ch in chars.by_ref() {
         if !matches!(ch, ' '..='?') {
             return;
@@ -298,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn neutralises_escapes() {
+    fn escape_sequences_and_hidden_characters_are_removed() {
         for (raw, clean) in [
             ("plain\ttext\n", "plain\ttext\n"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
@@ -314,7 +326,7 @@ mod tests {
             ("a\u{200b}b\u{200d}c\u{feff}\u{ad}\u{3164}", "abc"),
             ("x\u{e0041}\u{e0042}\u{fe0f}\u{fe0e}", "x"),
             ("a\u{2028}b", "a\nb"),
-            // Emoji, keycaps, Persian and Han keep what they need, and no more.
+            // Emoji, keycaps, Persian, and Han keep what they need, and no more.
             (
                 "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥 1\u{fe0f}\u{20e3}",
                 "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥 1\u{fe0f}\u{20e3}",
@@ -329,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hidden_character_is_seen_in_questions_and_none_reaches_the_screen() {
+    fn hidden_characters_are_visible_in_approvals_and_removed_elsewhere() {
         let named = [
             0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x180e, 0x200b, 0x200f, 0x2028, 0x2029, 0x202e, 0x2060,
             0x2064, 0x2065, 0x2069, 0x206f, 0x3164, 0xfe00, 0xfe0f, 0xfeff, 0xffa0, 0xfff9, 0xfffb, 0x1d173,
@@ -374,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hides_from_the_one_who_is_asked() {
+    fn control_characters_are_visible_in_approvals() {
         for (raw, clear) in [
             ("plain\ttext\r\n", "plain\ttext\n"),
             (

@@ -1,4 +1,6 @@
-//! TLS as all of our HTTP speaks it: ring, the system's roots and a file of others, refusals that name the issuer.
+//! The TLS configuration of all our HTTP clients: ring, the system's root certificates, and those of `ca_file`.
+//!
+//! Knows no hosts and no providers. Refused certificates are reported with their issuer; see `tls_verifier`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,26 +11,30 @@ use rustls::pki_types::pem::PemObject;
 
 use super::tls_verifier::NamingVerifier;
 
-/// Why there is no TLS.
+/// Why no TLS configuration could be built.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Nothing that both sides could speak.
+    /// The crypto provider supports no protocol version that rustls accepts.
     #[error("TLS: {0}")]
     Versions(rustls::Error),
-    /// The system's certificate authorities.
+    /// The system's certificate authorities cannot be used.
     #[error("the system's certificates cannot be used: {0}")]
     Roots(rustls::Error),
-    /// The file of further ones.
+    /// The file of additional certificate authorities cannot be used.
     #[error("ca_file {} cannot be used: {why}", .path.display())]
     CaFile {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
 }
 
-/// Trusts the system's certificate authorities and those of `ca_file` (PEM). Reads for some milliseconds.
+/// Builds a configuration that trusts the system's certificate authorities and those of `ca_file` (PEM).
+///
+/// Reads files for some milliseconds.
+///
+/// # Errors
+/// Fails if `ca_file` cannot be read or contains no certificate, or if the system's certificates cannot be used.
 pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let extra = match ca_file {
         Some(path) => read_roots(path)?,
@@ -38,15 +44,20 @@ pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsEr
     let verifier =
         rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(TlsError::Roots)?;
     let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
+    // `dangerous` is how rustls accepts a custom verifier; this one delegates to the platform's.
     let mut config = config_builder()?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
+    // HTTP/1.1 only, so that a call owns its connection and dropping it ends the call (docs/architecture.md).
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
 
-/// Trusts nobody, for where nothing will be encrypted.
+/// Builds a configuration that trusts no one, for connections that are not encrypted.
+///
+/// # Errors
+/// Fails if the crypto provider supports no protocol version that rustls accepts.
 pub fn without_roots() -> Result<ClientConfig, TlsError> {
     let none = rustls::RootCertStore::empty();
     Ok(config_builder()?
@@ -55,7 +66,7 @@ pub fn without_roots() -> Result<ClientConfig, TlsError> {
 }
 
 fn config_builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
-    // Loses against a provider that is already there, which is as good.
+    // Fails if a default provider is installed already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     ClientConfig::builder_with_provider(provider)

@@ -1,5 +1,7 @@
-//! Certificates that are not accepted are named by their issuer (R-PROV-8): "who signs this traffic" is
-//! the first question behind a company's proxy, and rustls does not say.
+//! Adds the issuer to errors about refused certificates (R-PROV-8).
+//!
+//! "Who signs this traffic?" is the first question behind a company's proxy, and rustls does not answer it. The DER
+//! parser here only reads names for the message; it never decides whether a certificate is trusted.
 
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
-/// A verifier that adds the issuer's name to the refusals of another one.
+/// A verifier that delegates to another one, and adds the issuer's name to its refusals.
 #[derive(Debug)]
 pub(crate) struct NamingVerifier {
     inner: Arc<dyn ServerCertVerifier>,
@@ -31,6 +33,7 @@ impl ServerCertVerifier for NamingVerifier {
         let verified =
             self.inner
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        // Only the text changes: a refusal stays a refusal.
         verified.map_err(|error| match issuer_name(end_entity) {
             Some(issuer) => rustls::Error::General(format!("{error} (issued by {issuer})")),
             None => error,
@@ -66,10 +69,11 @@ const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANISATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The common name and organisation of a certificate's issuer.
+/// Returns the common name and organization of a certificate's issuer, or `None` if it cannot be parsed.
 pub(crate) fn issuer_name(certificate: &[u8]) -> Option<String> {
     let (_, certificate, _) = parse_der_element(certificate)?;
     let (_, mut fields, _) = parse_der_element(certificate)?;
+    // Certificates of version 1 have no version field.
     if fields.first() == Some(&VERSION) {
         fields = parse_der_element(fields)?.2;
     }
@@ -98,12 +102,13 @@ pub(crate) fn issuer_name(certificate: &[u8]) -> Option<String> {
     }
 }
 
-/// The tag, content and rest of a DER encoding.
+/// Splits off the first DER element: returns its tag, its content, and the rest.
 fn parse_der_element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
     let mut length = usize::from(first);
     if first & 0x80 != 0 {
+        // Four bytes of length are enough for any certificate and cannot overflow `usize`.
         let count = usize::from(first & 0x7f);
         if count > 4 || count > rest.len() {
             return None;
@@ -155,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_issuer() {
+    fn issuer_is_found_with_and_without_a_version_field() {
         let expected = format!("Proxy Root, {}", "Corp".repeat(40));
         assert_eq!(issuer_name(&certificate(true)), Some(expected.clone()));
         assert_eq!(issuer_name(&certificate(false)), Some(expected));
     }
 
     #[test]
-    fn survives_garbage() {
+    fn damaged_certificates_do_not_panic() {
         let whole = certificate(true);
         for end in 0..whole.len() {
             let _ = issuer_name(&whole[..end]);

@@ -1,55 +1,64 @@
-//! File URIs and paths: the one place that turns the one into the other (R-WIRE-7).
+//! File URIs and paths: the one place that converts between them (R-WIRE-7).
 //!
-//! Knows drive letters (`%3A` or not), UNC hosts, spaces, and names that are not UTF-8 (Unix). Resolves
-//! nothing and touches no disk. Both platforms' rules are pure functions, tested everywhere; [`path_of`]
-//! and [`uri_of`] pick the platform's.
+//! Knows drive letters (`%3A` or not), UNC hosts, spaces, and names that are not UTF-8 (Unix). Resolves nothing and
+//! touches no disk. Both platforms' rules are pure functions and tested everywhere; [`path_of`] and [`uri_of`] choose
+//! the platform's.
 
 use std::path::{Path, PathBuf};
 
-/// Why a URI names no file here.
+/// Why a URI names no file on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// Another scheme, or none.
+    /// The URI has another scheme, or none.
     #[error("`{0}` is not a file URI")]
     NotAFile(String),
-    /// A file of another host.
+    /// The URI names another host.
     #[error("`{0}` names a file on another host")]
     RemoteHost(String),
-    /// `%` without two hexadecimal digits after it.
+    /// A `%` is not followed by two hexadecimal digits.
     #[error("`{0}` contains a broken percent escape")]
     BadEscape(String),
-    /// A NUL, or bytes that cannot be a path here.
+    /// The URI contains a NUL, or bytes that cannot be a path on this platform.
     #[error("`{0}` is not a valid path")]
     Invalid(String),
 }
 
-/// The path that a file URI names. Query and fragment are left out.
+/// Returns the path that a file URI names. Query and fragment are ignored.
+///
+/// # Errors
+/// See [`posix_path`].
 #[cfg(unix)]
 pub fn path_of(uri: &str) -> Result<PathBuf, UriError> {
     use std::os::unix::ffi::OsStringExt;
     Ok(std::ffi::OsString::from_vec(posix_path(uri)?).into())
 }
 
-/// The path that a file URI names. Query and fragment are left out.
+/// Returns the path that a file URI names. Query and fragment are ignored.
+///
+/// # Errors
+/// See [`windows_path`].
 #[cfg(not(unix))]
 pub fn path_of(uri: &str) -> Result<PathBuf, UriError> {
     Ok(windows_path(uri)?.into())
 }
 
-/// The file URI of an absolute path.
+/// Returns the file URI of an absolute path.
 #[cfg(unix)]
 pub fn uri_of(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     posix_uri(path.as_os_str().as_bytes())
 }
 
-/// The file URI of an absolute path.
+/// Returns the file URI of an absolute path.
 #[cfg(not(unix))]
 pub fn uri_of(path: &Path) -> String {
     windows_uri(&path.to_string_lossy())
 }
 
-/// A file URI's path by the rules of Unix: any bytes but NUL.
+/// Returns a file URI's path by the rules of Unix: any bytes but NUL.
+///
+/// # Errors
+/// Fails for another scheme or host, a broken percent escape, a NUL, or a relative path.
 pub fn posix_path(uri: &str) -> Result<Vec<u8>, UriError> {
     let (host, path) = split(uri)?;
     if !is_local(host) {
@@ -58,14 +67,17 @@ pub fn posix_path(uri: &str) -> Result<Vec<u8>, UriError> {
     percent_decode(uri, path)
 }
 
-/// The URI of an absolute Unix path.
+/// Returns the URI of an absolute Unix path.
 pub fn posix_uri(path: &[u8]) -> String {
     let mut uri = String::from("file://");
     percent_encode(path, &mut uri);
     uri
 }
 
-/// A file URI's path by the rules of Windows; drive letters come out in capitals.
+/// Returns a file URI's path by the rules of Windows, with the drive letter in upper case.
+///
+/// # Errors
+/// Fails for another scheme, a broken percent escape, a NUL, a path that is not UTF-8, or one without drive or host.
 pub fn windows_path(uri: &str) -> Result<String, UriError> {
     let (host, path) = split(uri)?;
     let path =
@@ -80,16 +92,17 @@ pub fn windows_path(uri: &str) -> Result<String, UriError> {
     match drive_letter(rest) {
         Some(letter) => {
             let tail = &rest[2..];
+            // `C:` without a root would mean the drive's current folder.
             let root = if tail.is_empty() { "\\" } else { "" };
             Ok(format!("{letter}:{tail}{root}"))
         }
-        // `file:////host/share`, as some clients write UNC paths.
+        // `file:////host/share` is how some clients write UNC paths.
         None if rest.starts_with('\\') => Ok(path),
         None => Err(UriError::Invalid(uri.to_owned())),
     }
 }
 
-/// The URI of an absolute Windows path, verbatim (`\\?\`) or not.
+/// Returns the URI of an absolute Windows path, verbatim (`\\?\`) or not.
 pub fn windows_uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let plain = path.strip_prefix("//?/");
@@ -116,7 +129,7 @@ pub fn windows_uri(path: &str) -> String {
     uri
 }
 
-/// Host and path of a file URI, still encoded.
+/// Splits a file URI into host and path, both still encoded.
 fn split(uri: &str) -> Result<(&str, &str), UriError> {
     let not_a_file = || UriError::NotAFile(uri.to_owned());
     let (scheme, rest) = uri.split_once(':').ok_or_else(not_a_file)?;
@@ -138,7 +151,7 @@ fn is_local(host: &str) -> bool {
     host.is_empty() || host.eq_ignore_ascii_case("localhost")
 }
 
-/// The drive letter, in capitals, of `c:` or `c:/…`.
+/// Returns the drive letter of `c:` or `c:/…`, in upper case.
 fn drive_letter(path: &str) -> Option<char> {
     let bytes = path.as_bytes();
     let letter = *bytes.first()?;
@@ -163,6 +176,7 @@ fn percent_decode(uri: &str, path: &str) -> Result<Vec<u8>, UriError> {
             (b'%', _) => return Err(UriError::BadEscape(uri.to_owned())),
             (byte, _) => byte,
         };
+        // A path cannot contain a NUL: C functions would stop there.
         if byte == 0 {
             return Err(UriError::Invalid(uri.to_owned()));
         }
@@ -237,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_local_file_is_refused() {
+    fn uris_that_name_no_local_file_are_refused() {
         let text = |uri: &str| posix_path(uri).unwrap_err();
         for uri in ["untitled:Untitled-1", "git:/a", "/a/b", "", "http://x/y"] {
             assert!(matches!(text(uri), UriError::NotAFile(_)), "{uri}");
@@ -258,13 +272,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_unix_path_survives(tail in prop::collection::vec(1u8.., 0..40)) {
+        fn every_unix_path_round_trips(tail in prop::collection::vec(1u8.., 0..40)) {
             let path = [b"/".as_slice(), &tail].concat();
             prop_assert_eq!(posix_path(&posix_uri(&path)).unwrap(), path);
         }
 
         #[test]
-        fn every_windows_path_survives(
+        fn every_windows_path_round_trips(
             letter in "[A-Z]",
             names in prop::collection::vec("[^/\\\\\0:?*]{1,8}", 1..4),
         ) {

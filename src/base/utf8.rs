@@ -1,17 +1,20 @@
-//! Bytes that come in pieces, as text: a character cut between two pieces comes out whole.
+//! Incremental UTF-8 decoding: a character that is split between two pieces comes out in one.
+//!
+//! Pure; the caller reads the bytes and decides when they end.
 
 use std::borrow::Cow;
 
-/// Turns pieces of UTF-8 into text; what is not UTF-8 becomes U+FFFD.
+/// Decodes pieces of UTF-8 into text. Invalid bytes become U+FFFD.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The start of a character whose rest has not come yet; at most 3 bytes.
+    /// The start of a character whose rest has not arrived yet; at most 3 bytes.
     rest: Vec<u8>,
 }
 
 impl Decoder {
-    /// The text of the next piece, less an unfinished character at its end.
+    /// Returns the text of the next piece, without an unfinished character at its end.
     pub fn push(&mut self, bytes: &[u8]) -> String {
+        // Complete characters and nothing left over: the usual case needs no second buffer.
         if self.rest.is_empty()
             && let Ok(text) = std::str::from_utf8(bytes)
         {
@@ -30,6 +33,7 @@ impl Decoder {
             text.push_str(chunk.valid());
             let invalid = chunk.invalid();
             left -= chunk.valid().len() + invalid.len();
+            // Only at the very end may the rest of a character still arrive.
             if left == 0 && is_unfinished(invalid) {
                 self.rest = invalid.to_vec();
             } else if !invalid.is_empty() {
@@ -39,7 +43,7 @@ impl Decoder {
         text
     }
 
-    /// What is left at the end: one U+FFFD where the last character never got finished.
+    /// Returns what is left at the end: one U+FFFD if the last character was never finished.
     pub fn finish_text(&mut self) -> &'static str {
         let unfinished = !std::mem::take(&mut self.rest).is_empty();
         if unfinished { "\u{fffd}" } else { "" }
@@ -64,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_in_pieces_comes_out_whole() {
+    fn a_character_split_between_pieces_is_decoded_once() {
         let mut decoder = Decoder::default();
         assert_eq!(decoder.push(b"a\xf0\x9f"), "a");
         assert_eq!(decoder.push(b"\x98"), "");
@@ -75,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_do_not_matter(
+        fn the_split_into_pieces_does_not_change_the_text(
             bytes in prop_oneof![any::<Vec<u8>>(), any::<String>().prop_map(String::into_bytes)],
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {

@@ -1,4 +1,4 @@
-//! What goes at a compaction, and that the history stays valid whatever goes.
+//! Tests of compaction: what goes, and that the history stays valid (I4) whatever goes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn history(events: &[Event]) -> History {
     history
 }
 
-/// A prompt, then `rounds` of a call with its result.
+/// Returns a prompt, followed by `rounds` of a call with its result.
 fn long(rounds: usize) -> Vec<Event> {
     let mut events = vec![says("first", Role::User, "build it")];
     for n in 0..rounds {
@@ -76,7 +76,7 @@ fn compaction(summary: Option<Summary>) -> Compaction {
     }
 }
 
-/// What the messages are, each as a word.
+/// Describes each message by one word.
 fn shape(items: &[Arc<HistoryItem>]) -> Vec<String> {
     items
         .iter()
@@ -132,7 +132,7 @@ fn long_items(rounds: usize) -> Vec<Arc<HistoryItem>> {
 }
 
 #[test]
-fn a_short_history_has_no_middle() {
+fn a_short_history_has_nothing_to_omit() {
     for rounds in 0..4 {
         assert_eq!(find_compaction_range(&long_items(rounds)), None, "{rounds}");
     }
@@ -140,7 +140,7 @@ fn a_short_history_has_no_middle() {
 }
 
 #[test]
-fn a_summary_is_summarised_again() {
+fn a_later_compaction_replaces_the_summary() {
     let mut history = history(&long(10));
     for round in 0..3 {
         let items = history.to_messages();
@@ -160,7 +160,7 @@ fn a_summary_is_summarised_again() {
 }
 
 #[test]
-fn a_summary_of_messages_that_are_not_there_changes_nothing() {
+fn a_summary_of_unknown_messages_changes_nothing() {
     let mut history = history(&long(10));
     let before = shape(&history.to_messages());
     let summary = Summary {
@@ -179,7 +179,7 @@ fn old_large_results_become_stubs_once() {
     let mut history = history(&long(10));
     let items = history.to_messages();
     let stubs = large_results(&items);
-    // Of 21 messages the last six hold three results.
+    // The last six of the 21 messages contain three results.
     assert_eq!(stubs.len(), 7);
     let smaller = Compaction {
         stubs,
@@ -200,7 +200,7 @@ fn old_large_results_become_stubs_once() {
 }
 
 #[test]
-fn refused_pictures_are_taken_out_wherever_they_are() {
+fn refused_pictures_are_removed_from_messages_and_results() {
     let picture = ImageData {
         media_type: "image/png".into(),
         data: "iVBO".into(),
@@ -233,7 +233,7 @@ fn refused_pictures_are_taken_out_wherever_they_are() {
 }
 
 #[test]
-fn the_digest_tells_what_was_said_touched_and_went_wrong() {
+fn the_digest_lists_prompts_files_the_last_error_and_tools() {
     let items = history(&[
         says("u", Role::User, "fix the parser"),
         calls("m1", &["a", "b"]),
@@ -251,7 +251,7 @@ fn the_digest_tells_what_was_said_touched_and_went_wrong() {
 }
 
 #[test]
-fn the_transcript_is_bounded_for_each_result() {
+fn the_transcript_shortens_each_result() {
     let text = build_summary_prompt(&long_items(3), Some("keep the numbers"));
     assert!(text.contains("Person: build it"));
     assert!(text.contains("Agent: calls bash {\"path\":\"c0.rs\"}"));
@@ -260,7 +260,7 @@ fn the_transcript_is_bounded_for_each_result() {
 }
 
 #[test]
-fn what_does_not_fit_loses_its_older_half() {
+fn a_range_that_does_not_fit_loses_its_older_half() {
     let mut events = long(2);
     for n in 0..4 {
         events.push(says(&format!("u{n}"), Role::User, "next"));
@@ -276,7 +276,7 @@ fn what_does_not_fit_loses_its_older_half() {
     assert_eq!(lengths, [6, 2, 1]);
 }
 
-/// I4 on a history as it is sent.
+/// Asserts I4 on a history as it is sent.
 fn assert_valid(items: &[Arc<HistoryItem>]) {
     let mut due: Vec<&ToolCallId> = Vec::new();
     for item in items {

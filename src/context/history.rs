@@ -1,7 +1,8 @@
-//! The history: a fold over events. Live, on load and in tests it is the same fold.
+//! The history: a fold over events. It is the same fold for live events, for loading, and in tests.
 //!
-//! Keeps R-LOOP-4 (I4): in what [`History::to_messages`] gives, every tool use has exactly one result, in
-//! order, directly after the message that asks, and nothing is empty.
+//! Keeps R-LOOP-4 (I4): in what [`History::to_messages`] returns, every tool use has exactly one result, in order,
+//! directly after the message that asks, and nothing is empty. Knows no store and no provider's API: `provider`
+//! translates the messages.
 
 use std::sync::Arc;
 
@@ -13,36 +14,35 @@ use crate::domain::{
 };
 use crate::provider::HistoryItem;
 
-/// The messages of a session as the model shall see them.
+/// The messages of a session as the model should see them.
 #[derive(Debug, Default)]
 pub struct History {
     items: Vec<Arc<HistoryItem>>,
     open: Vec<OpenCall>,
-    /// What the person said while tool calls were open; it follows their results.
+    /// User messages that arrived while tool calls were open; they follow the results.
     waiting: Vec<Arc<HistoryItem>>,
 }
 
 /// A tool call of the last assistant message, with its result once it has one.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
-    /// Its id.
     pub id: ToolCallId,
-    /// The tool.
     pub name: String,
-    /// The arguments, as the model gave them or the person edited them.
+    /// The arguments as the model gave them or as the user edited them.
     pub input: Arc<Value>,
-    /// Its result.
+    /// `None` while the call is open.
     pub result: Option<Arc<ToolResult>>,
 }
 
 impl History {
-    /// Takes in what happened.
+    /// Applies an event. Events that do not concern the history are ignored.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Message(message) => self.apply_message(message),
             Event::MessageRetracted { message, .. } => self.retract_message(message),
             Event::ToolCall(update) => self.tool_call(update),
             Event::Compacted(compaction) => compact::apply(&mut self.items, compaction),
+            // No wildcard: a new event must decide here whether it concerns the history.
             Event::TurnStarted { .. }
             | Event::TurnEnded(_)
             | Event::ApprovalRequested(_)
@@ -66,7 +66,7 @@ impl History {
         }
     }
 
-    /// What a model is sent, valid whatever happened.
+    /// Returns the messages to send to a model: valid at any time, even while calls are open.
     pub fn to_messages(&self) -> Vec<Arc<HistoryItem>> {
         let mut messages = Vec::with_capacity(self.items.len() + 1 + self.waiting.len());
         messages.extend(self.items.iter().cloned());
@@ -77,12 +77,12 @@ impl History {
         messages
     }
 
-    /// Calls of the last assistant message that have no result yet, in order.
+    /// Returns the calls of the last assistant message that have no result yet, in order.
     pub fn open_calls(&self) -> impl Iterator<Item = &OpenCall> {
         self.open.iter().filter(|call| call.result.is_none())
     }
 
-    /// Whether nothing was said yet.
+    /// Returns whether the session has no messages yet.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -94,12 +94,14 @@ impl History {
                 if self.open.is_empty() {
                     self.items.push(item)
                 } else {
+                    // The results must directly follow the message that asks (I4), so the user's words wait.
                     self.waiting.push(item)
                 }
             }
             Role::Assistant => {
-                // A message cannot follow open calls; if one does, what is open is settled first.
+                // A message cannot follow open calls. If one does all the same, the calls are closed first.
                 self.close();
+                // An empty message is not valid for every API (R-LOOP-4), so it is omitted.
                 if !says_something(message) {
                     return;
                 }
@@ -114,13 +116,14 @@ impl History {
                     .collect();
                 self.items.push(HistoryItem::new(Message::clone(message)));
             }
-            // Tool messages are made from tool calls' results, never received.
+            // Tool messages are built from the results of tool calls; none arrives as an event.
             Role::Tool => {}
         }
     }
 
     fn retract_message(&mut self, id: &MessageId) {
         let is_last = self.items.last().is_some_and(|item| item.message.id == *id);
+        // Only the last message can be an attempt that broke; its calls never ran (R-PROV-3).
         if is_last {
             self.open.clear();
             self.items.pop();
@@ -130,7 +133,7 @@ impl History {
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.parent.is_some() {
-            // A sub-agent's: it has a history of its own.
+            // The call belongs to a sub-agent, which has a history of its own.
             return;
         }
         let Some(call) = self.open.iter_mut().find(|call| call.id == update.id) else {
@@ -139,6 +142,7 @@ impl History {
         if let Some(input) = &update.input {
             call.input = input.clone();
         }
+        // The first result wins: each call has exactly one (I4), even if a record is repeated.
         if update.status.is_final() && call.result.is_none() {
             call.result = Some(
                 update
@@ -152,7 +156,7 @@ impl History {
         }
     }
 
-    /// Moves the open calls' results into the history, and what waited for them behind it.
+    /// Moves the results of the open calls into the history, followed by the messages that waited for them.
     fn close(&mut self) {
         if !self.open.is_empty() {
             let open = std::mem::take(&mut self.open);
@@ -162,7 +166,7 @@ impl History {
     }
 }
 
-/// Whether a message holds anything that every API takes: reasoning alone is not enough.
+/// Returns whether a message contains anything that every API accepts: reasoning alone is not enough.
 fn says_something(message: &Message) -> bool {
     message.content.iter().any(|block| match block {
         Block::Text(text) => !text.trim().is_empty(),
@@ -179,6 +183,7 @@ fn build_results_message(calls: &[OpenCall]) -> Message {
             result: call
                 .result
                 .clone()
+                // A call without a result is sent as interrupted, so that the history is valid at any time.
                 .unwrap_or_else(|| Arc::new(synthesize_missing_result(ToolCallStatus::Cancelled))),
         })
         .collect();
@@ -191,7 +196,7 @@ fn build_results_message(calls: &[OpenCall]) -> Message {
     }
 }
 
-/// The result of a call that ended without one.
+/// Returns the result of a call that ended without one.
 fn synthesize_missing_result(status: ToolCallStatus) -> ToolResult {
     match status {
         ToolCallStatus::Denied => ToolResult::error("Denied by user"),
@@ -247,7 +252,7 @@ mod tests {
         history
     }
 
-    /// I4, as the mock LLM checks it on the wire.
+    /// Asserts I4, as the mock LLM checks it on the wire.
     fn assert_valid(messages: &[Arc<HistoryItem>]) {
         let mut expected: Vec<&ToolCallId> = Vec::new();
         for item in messages {
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn results_follow_in_call_order_whatever_order_they_came_in() {
+    fn results_are_sent_in_call_order_before_a_waiting_steer() {
         let history = fold(&[
             user("go"),
             assistant("", &["a", "b"]),
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn open_calls_are_answered_when_sent() {
+    fn open_calls_get_a_result_when_the_history_is_sent() {
         let history = fold(&[user("go"), assistant("", &["a", "b"]), result("a", "1")]);
         assert_valid(&history.to_messages());
         assert_eq!(
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_alone_is_left_out() {
+    fn a_message_of_reasoning_alone_is_omitted() {
         let empty = Message {
             role: Role::Assistant,
             content: vec![Block::Reasoning {
@@ -317,7 +322,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_of_events_gives_a_valid_history(steps in prop::collection::vec(0u8..6, 0..60)) {
+        fn the_history_is_valid_after_any_sequence_of_events(steps in prop::collection::vec(0u8..6, 0..60)) {
             let mut history = History::default();
             let mut calls = Vec::new();
             history.apply(&user("start"));

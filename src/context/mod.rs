@@ -1,6 +1,7 @@
-//! What the model sees: the history as a fold over events, the system prompt, token estimates.
+//! What the model sees: the history as a fold over events, compaction, the system prompt, and token estimates.
 //!
-//! Knows messages, providers' request types and texts that were read; makes no calls and reads no files.
+//! Pure: makes no provider calls and reads no files. Knows messages, request types of `provider`, and instruction texts
+//! that `workspace` read. Start with `history`.
 
 pub mod compact;
 mod history;

@@ -1,11 +1,13 @@
-//! Token estimates (R-CTX-1): about four characters each, one for every character beyond ASCII.
+//! Token estimates (R-CTX-1): one token for about four ASCII characters, one for every other character.
+//!
+//! Pure; `turn` corrects the estimates by the usage that the provider reports.
 
 use crate::domain::{Block, Message};
 
-/// What a picture is counted as.
+/// The estimate for one image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_600;
 
-/// Estimated tokens of a message.
+/// Estimates the tokens of a message, including 4 for its frame.
 pub fn estimate_message_tokens(message: &Message) -> u64 {
     message.content.iter().map(estimate_block_tokens).sum::<u64>() + 4
 }
@@ -33,8 +35,9 @@ fn estimate_block_tokens(block: &Block) -> u64 {
     }
 }
 
-/// Estimated tokens of a text.
+/// Estimates the tokens of a text, rounded up.
 pub fn of_text(text: &str) -> u64 {
+    // Other scripts have far fewer characters in a token than English text.
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let wide = text.chars().count() as u64 - ascii;
     ascii.div_ceil(4) + wide

@@ -1,26 +1,28 @@
-//! The answer of a turn or a sub-agent, put together from the pieces in which the model gave it. Pure; knows nothing of
-//! events or stores.
+//! The final answer of a turn or a sub-agent, assembled from the assistant messages that make it up.
+//!
+//! Pure: knows the loop's decisions ([`Transition`]), and nothing of events or stores.
 
 use super::reason::{ContinueReason, Transition};
 
-/// The final answer: the text of the last assistant message, and of the messages that it continues.
+/// The text of the last assistant message, preceded by the text of the messages that it continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FinalAnswer {
     text: String,
-    /// The next message goes on where this text stops.
+    /// Whether the next message continues this text instead of replacing it.
     continues: bool,
 }
 
 impl FinalAnswer {
-    /// Takes the text of a completed or cut assistant message.
+    /// Appends the text of a completed or cut assistant message, or starts over if the message begins a new answer.
     pub fn push_message(&mut self, text: &str) {
+        // One decision covers one message: taking the flag makes the message after it start a new answer by default.
         if !std::mem::take(&mut self.continues) {
             self.text.clear();
         }
         self.text.push_str(text);
     }
 
-    /// Takes a decision of the loop: whether the next message continues this answer or starts another.
+    /// Records a decision of the loop: whether the next message continues this answer or starts another.
     pub fn record_transition(&mut self, transition: Transition) {
         use ContinueReason as Reason;
         let Transition::Continue(reason) = transition else {
@@ -33,7 +35,8 @@ impl FinalAnswer {
             | Reason::TokenBudgetContinuation
             | Reason::Planning
             | Reason::Reflection => self.continues = false,
-            // The same request is made again: its answer takes the place of the failed one.
+            // The same request is made again, and its answer replaces the failed one. What held for the failed
+            // attempt holds for the next one too, so the flag stays.
             Reason::MaxOutputTokensEscalate
             | Reason::CollapseDrainRetry
             | Reason::ReactiveCompactRetry
@@ -43,12 +46,12 @@ impl FinalAnswer {
         }
     }
 
-    /// The text so far.
+    /// Returns the text so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text.
+    /// Returns the text without a copy.
     pub fn into_text(self) -> String {
         self.text
     }

@@ -1,4 +1,6 @@
-//! Approvals: an effect, a question about it, and its decision.
+//! Approvals: the effect of a tool call, the question about it, and the decision (R-APPR).
+//!
+//! Plain values. What a mode or a rule allows is decided in `approval`; which files exist is found out in `workspace`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,25 +10,25 @@ use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
 
-/// How freely the agent may act (R-APPR-1).
+/// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Read only.
+    /// Reads only: denies writes, network access, and commands that do more than read.
     Plan,
-    /// Reads are free; commands, writes and network ask.
+    /// Reads are free; commands, writes, and network access ask.
     #[default]
     Ask,
-    /// Edits inside the workspace are free too.
+    /// Like `Ask`, and edits inside the workspace are free.
     AutoEdit,
-    /// All is free.
+    /// Everything is free, except what a `deny` or `require_approval` rule catches.
     Full,
 }
 
 impl Mode {
-    /// All modes, from the strictest.
+    /// All modes, strictest first.
     pub const ALL: [Self; 4] = [Self::Plan, Self::Ask, Self::AutoEdit, Self::Full];
 
-    /// Its name in protocol, config and docs.
+    /// Returns the name used in the protocol, the configuration, and the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -36,7 +38,7 @@ impl Mode {
         }
     }
 
-    /// The mode of that name.
+    /// Returns the mode called `name`, case-sensitive.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -48,41 +50,37 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What a tool call would do to the world.
+/// The kind of change that a tool call would make outside the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EffectKind {
-    /// Nothing outside the session (the plan).
+    /// Touches nothing outside the session, such as an update of the plan.
     None,
-    /// Reads files.
     Read,
-    /// Writes files.
     Write,
-    /// Runs a command.
     Execute,
-    /// Talks to the network.
     Network,
 }
 
-/// What a tool call would do, as far as approval needs to know.
+/// What a tool call would do, as far as an approval needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The gravest kind.
+    /// The most serious kind, if the call has several effects.
     pub kind: EffectKind,
-    /// Files it touches, resolved.
+    /// The files it touches, with links resolved.
     pub paths: Vec<PathBuf>,
-    /// What rules are matched against: a path relative to its root, a command line, a URL.
+    /// What rules match against: a path relative to its root, a command line, or a URL.
     pub subject: String,
-    /// Some path lies outside the workspace folders.
+    /// Whether some path lies outside the workspace folders.
     pub outside: bool,
-    /// Some path looks like it holds secrets (R-SEC).
+    /// Whether some path looks like it holds secrets (R-SEC).
     pub secret: bool,
-    /// What was noticed about the files that a command line names. `None`: nobody looked, so nothing in the line is
-    /// known to stay inside the workspace.
+    /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
+    /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
 }
 
 impl Effect {
-    /// An effect on nothing outside the session.
+    /// Returns an effect that touches nothing outside the session.
     pub fn none() -> Self {
         Self {
             kind: EffectKind::None,
@@ -94,7 +92,7 @@ impl Effect {
         }
     }
 
-    /// A command to be run.
+    /// Returns the effect of running a command line whose files have not been checked.
     pub fn from_command(command: impl Into<String>) -> Self {
         Self {
             kind: EffectKind::Execute,
@@ -105,9 +103,13 @@ impl Effect {
 }
 
 impl Effect {
-    /// Whether this touches nothing that `approved` did not: a link may have changed while a person was reading.
+    /// Returns whether this effect touches nothing that `approved` did not.
+    ///
+    /// An effect is computed again after the user decides, because a link may change while the user reads.
     pub fn stays_within(&self, approved: &Self) -> bool {
         let known = approved.findings.as_deref().unwrap_or_default();
+        // `Unchecked` shows no new file, so it cannot prove a change. Where the user approved an `Unchecked` command,
+        // the approval already covers whatever its files turn out to be.
         let is_known = |finding: &FileFinding| {
             finding.kind == FindingKind::Unchecked
                 || known.contains(finding)
@@ -122,24 +124,22 @@ impl Effect {
     }
 }
 
-/// The files that a command line may name: its text alone, before anybody looks at the disk.
+/// The files that a command line may name, judged by its text alone, before a look at the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandFiles {
-    /// The folder of a `cd` that begins the line. Later words may be relative to it, or to the old folder if `cd`
-    /// fails.
+    /// The folder of a leading `cd`. Later words are relative to it, or to the old folder if the `cd` fails.
     pub folder: Option<String>,
-    /// The words.
     pub words: Vec<FileWord>,
 }
 
-/// A word of a command line that may name files.
+/// A word of a command line that may name one or several files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileWord {
-    /// The simple command that has it: an index into the line's commands.
+    /// The simple command that contains the word: an index into the line's commands.
     pub part: usize,
-    /// Its text, unquoted. A leading `~` means the home folder.
+    /// The unquoted text. A leading `~` means the home folder.
     pub text: String,
-    /// Bash expands it to the names of files.
+    /// Whether Bash expands it to file names.
     pub glob: bool,
     /// What the command does with the files.
     pub usage: FileUsage,
@@ -148,126 +148,118 @@ pub struct FileWord {
 /// What a command does with a file that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUsage {
-    /// Unknown: the word may not even be a file.
+    /// Unknown; the word may not even be a file.
     Mention,
-    /// Tells names and sizes.
+    /// Prints names and sizes.
     List,
-    /// Reads its content; a folder is an error.
+    /// Reads the content; a folder is an error.
     Read,
-    /// Reads all files below.
+    /// Reads all files below a folder.
     Search {
-        /// Also files whose names begin with a dot.
+        /// Whether this includes files whose names begin with a dot.
         hidden: bool,
     },
-    /// Reads the git repository that this folder belongs to.
+    /// Reads the git repository that contains this folder.
     Repository {
-        /// And shows the addresses of its remotes.
+        /// Whether the command also prints the URLs of the remotes.
         urls: bool,
     },
 }
 
-/// Something about a file of a command line that the command's text does not tell.
+/// Something about a file of a command line that the command's text does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFinding {
-    /// The simple command, as in [`FileWord::part`].
+    /// The index of the simple command, as in [`FileWord::part`].
     pub part: usize,
-    /// What it is.
     pub kind: FindingKind,
-    /// The file, for people.
+    /// The file, as shown to users.
     pub file: String,
 }
 
 /// What is special about a file that a command names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// It lies outside the workspace folders.
+    /// Lies outside the workspace folders.
     Outside,
-    /// It looks like it holds secrets.
+    /// Looks like it holds secrets.
     Secret,
-    /// The name begins with `-`, so the command takes it for an option.
+    /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,
-    /// It could not be checked.
+    /// Could not be checked, so anything may be true of it.
     Unchecked,
 }
 
-/// How much harm an effect could do, by what it touches.
+/// How much harm an effect could do, judged by what it touches. Ordered from harmless to harmful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Risk {
-    /// Only reads, inside the workspace.
+    /// Only reads, and only inside the workspace.
     Low,
-    /// Changes files inside the workspace, or runs a program that shows no sign of more.
+    /// Changes files inside the workspace, or runs a program that shows no sign of doing more.
     Medium,
-    /// Network, secrets, files outside the workspace or that make programs run, recursive deletion, privileges, or a
-    /// command that cannot be fully read.
+    /// Network, secrets, privileges, or recursive deletion; files outside the workspace, or files that make programs
+    /// run; or a command that cannot be fully parsed.
     High,
 }
 
-/// An open question about an effect.
+/// A pending question about an effect, with everything a client needs to show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
-    /// Its id; stays the same when it is asked again after a restart.
+    /// Stays the same when the question is asked again after a restart.
     pub id: ApprovalId,
-    /// The call that waits.
     pub tool_call: ToolCallId,
-    /// The tool's name.
     pub name: String,
-    /// The call's arguments.
+    /// The arguments of the call.
     pub input: Arc<Value>,
-    /// A line for people.
+    /// A one-line summary for users.
     pub title: String,
-    /// Where it would run.
+    /// The folder in which the call would run.
     pub cwd: String,
-    /// What it would change, as a unified diff.
+    /// The change it would make, as a unified diff.
     pub diff: Option<Arc<str>>,
-    /// How much harm it could do.
     pub risk: Risk,
-    /// Why it is asked.
+    /// Why the call needs approval, for users.
     pub why: String,
-    /// The rule that "always" would store, if one can be stored.
+    /// The rule that "always" would store; `None` if no rule can be stored for this effect.
     pub rule: Option<String>,
 }
 
-/// An open question, and the event that asked it last.
+/// A pending approval with the event that asked for it most recently.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenApproval {
-    /// The question.
     pub approval: Approval,
     /// The event's number in its session.
     pub seq: u64,
-    /// The turn that asks.
     pub turn: Option<TurnId>,
     /// When it was asked, in ms since the epoch.
     pub at_ms: i64,
 }
 
-/// What was decided.
+/// How an approval was decided, and how far the decision reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecisionKind {
-    /// This once.
+    /// Allowed this once.
     Allow,
-    /// For the rest of the session.
+    /// Allowed for the rest of the session.
     AllowSession,
-    /// From now on in this workspace.
+    /// Allowed from now on in this workspace.
     AllowAlways,
-    /// No.
     Deny,
 }
 
-/// A decision with what the person added.
+/// A decision with everything the user added to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What was decided.
     pub kind: DecisionKind,
-    /// What the model is told about a denial.
+    /// The text that the model receives with a denial.
     pub feedback: Option<String>,
-    /// Edited arguments.
+    /// The arguments as edited by the user; `None` if unchanged.
     pub input: Option<Arc<Value>>,
-    /// An edited rule.
+    /// The rule as edited by the user; `None` if unchanged.
     pub rule: Option<String>,
 }
 
 impl Decision {
-    /// A plain decision.
+    /// Returns a decision without feedback or edits.
     pub fn from_kind(kind: DecisionKind) -> Self {
         Self {
             kind,
@@ -278,41 +270,39 @@ impl Decision {
     }
 }
 
-/// By what an approval was settled.
+/// Who or what settled an approval or an inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResolvedBy {
-    /// The person answered.
+    /// The user answered.
     Person,
-    /// A rule or grant that came meanwhile.
+    /// A rule or grant that was added while the question was open.
     Rule,
-    /// A cancel denied it.
+    /// A cancel, which denies an open approval (R-APPR-4).
     Cancel,
-    /// Its time ran out.
+    /// The optional time limit expired.
     Timeout,
-    /// A new prompt was sent instead.
+    /// The user sent a new prompt instead of an answer.
     NewPrompt,
 }
 
 /// How far a grant reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GrantScope {
-    /// This session.
     Session,
     /// Every session in this workspace folder.
     Workspace,
 }
 
-/// Something a person has allowed beyond one call.
+/// A permission that the user gave for more than one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Its id, to revoke it.
+    /// Identifies the grant when the user revokes it.
     pub id: String,
-    /// The rule, as in the config: `bash(git status *)`.
+    /// The rule in the syntax of the configuration: `bash(git status *)`.
     pub rule: String,
-    /// How far it reaches.
     pub scope: GrantScope,
-    /// The workspace folder it was given for.
+    /// The workspace folder for which it was given.
     pub folder: String,
-    /// When, in ms since the epoch.
+    /// When it was given, in ms since the epoch.
     pub at_ms: i64,
 }

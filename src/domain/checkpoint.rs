@@ -1,70 +1,69 @@
-//! What files were before a turn changed them, and what became of that (R-SESS-3).
+//! Checkpoints: what files contained before a turn changed them, and whether those changes still apply (R-SESS-3).
+//!
+//! Plain values. `workspace` reads and restores the files; `store` keeps their contents by hash.
 
 use std::sync::Arc;
 
 use super::ids::TurnId;
 
-/// What is at a path.
+/// What exists at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// Nothing.
+    /// Nothing exists there.
     Absent,
     /// A regular file.
     File {
-        /// The hash of its content, by which that is kept.
+        /// The hash under which the content is stored.
         hash: String,
-        /// Its length.
+        /// The length of the content.
         bytes: u64,
-        /// Its permission bits; 0 where they are not known.
+        /// The permission bits; 0 if unknown.
         mode: u32,
     },
     /// A symbolic link.
     Link {
-        /// What it says.
+        /// The path it points to, as written in the link.
         target: String,
     },
-    /// Something whose content was not known when it was changed.
+    /// Something whose content was not known before it changed, so it cannot be restored.
     Unknown,
 }
 
-/// What a turn made of a file.
+/// How a turn changed one file: the first state before it, and the last state after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
-    /// The file's resolved path.
+    /// The resolved path.
     pub path: String,
-    /// What was there before the turn's first change of it.
+    /// The state before the turn's first change of this file.
     pub before: FileState,
-    /// What is there by its last one.
+    /// The state after the turn's last change of this file.
     pub after: FileState,
 }
 
-/// How a turn's changes stand.
+/// Whether a turn's changes are applied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeState {
-    /// They were made.
+    /// Applied, and never reverted.
     Made,
-    /// They were taken back.
+    /// Reverted.
     Reverted,
-    /// They were taken back, and made again.
+    /// Reverted, then applied again.
     Redone,
 }
 
-/// A turn's changes, file by file.
+/// All changes of a turn, file by file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnDiff {
-    /// The turn.
     pub turn: TurnId,
-    /// How they stand.
     pub standing: ChangeState,
-    /// The files.
     pub files: Vec<FileDiff>,
-    /// So many more are not listed.
+    /// How many more files changed than `files` lists.
     pub unlisted: u64,
-    /// There may be more that a command changed: there were too many files to look at.
+    /// Whether a command may have changed more files: there were too many to look at.
     pub partial: bool,
 }
 
-/// What became of a file.
+/// The kind of change that a turn made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ChangeKind {
@@ -73,27 +72,27 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// A turn's change of one file.
+/// A turn's change of one file, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
-    /// The file, as it is told to the model.
+    /// The path as shown to the model.
     pub path: String,
-    /// What became of it.
     pub kind: ChangeKind,
-    /// Lines that came.
+    /// Number of added lines.
     pub added: u64,
-    /// Lines that went.
+    /// Number of removed lines.
     pub removed: u64,
-    /// A unified diff; none of what is no text, or where the list of diffs grew too long.
+    /// A unified diff; `None` for a binary file, or if the diffs together grew too long.
     pub diff: Option<Arc<str>>,
-    /// Whether it can be taken back: its old content is kept.
+    /// Whether the change can be reverted, because the old content is stored.
     pub restorable: bool,
 }
 
 impl FileChange {
-    /// What became of the file; none when it is as it was.
+    /// Returns the kind of change, or `None` if the file is the same as before.
     pub fn kind(&self) -> Option<ChangeKind> {
         match (&self.before, &self.after) {
+            // Two unknown states are equal as values, but their contents may differ: count them as a change.
             (before, after) if before == after && *before != FileState::Unknown => None,
             (FileState::Absent, _) => Some(ChangeKind::Created),
             (_, FileState::Absent) => Some(ChangeKind::Deleted),

@@ -1,9 +1,11 @@
-//! Errors as people and clients see them (R-ERR-1, R-WIRE-6).
+//! Errors as users and clients see them (R-ERR-1, R-WIRE-6).
+//!
+//! Plain values. Each module converts its own errors into [`AgentError`]; the wire format lives in `protocol`.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// What went wrong, as a stable word.
+/// A stable, machine-readable name for what went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it; the table is R-ERR-1")]
 pub enum ErrorCode {
@@ -26,7 +28,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// All codes.
+    /// All codes, in the order of R-ERR-1.
     pub const ALL: [Self; 16] = [
         Self::MaxIterations,
         Self::ProviderError,
@@ -46,7 +48,7 @@ impl ErrorCode {
         Self::Internal,
     ];
 
-    /// Its name on the wire and in messages.
+    /// Returns the name used on the wire and in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::MaxIterations => "max_iterations",
@@ -68,25 +70,25 @@ impl ErrorCode {
         }
     }
 
-    /// The code of that name.
+    /// Returns the code called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|code| code.name() == name)
     }
 }
 
-/// What can be done about an error (R-ERR-2).
+/// Whether an error can be recovered from (R-ERR-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The same again may succeed.
+    /// The same request may succeed if it is made again.
     Retryable,
-    /// It will not mend by itself.
+    /// Making the request again does not help.
     Terminal,
-    /// The turn went on.
+    /// The turn continued in spite of the error.
     NonFatal,
 }
 
 impl ErrorClass {
-    /// Its name on the wire.
+    /// Returns the name used on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Retryable => "retryable",
@@ -96,7 +98,7 @@ impl ErrorClass {
     }
 }
 
-/// What lies behind an error. It is text, as it is stored and sent: the error that said it may be of another process.
+/// The underlying cause of an error, as text. It is stored and sent, so the original error may be from another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause(String);
 
@@ -128,37 +130,32 @@ impl fmt::Display for Cause {
 
 impl std::error::Error for Cause {}
 
-/// An error with all that a client needs to show it and say what to do. Printed `[code] message: cause`.
+/// An error with all that a client needs to show it and to suggest what to do. Printed as `[code] message: cause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentError {
-    /// What went wrong.
     pub code: ErrorCode,
-    /// What can be done about it.
     pub class: ErrorClass,
-    /// What went wrong, for people.
+    /// What went wrong, for users.
     pub message: String,
-    /// What lies behind it.
     pub cause: Option<Cause>,
-    /// The provider's name.
     pub provider: Option<String>,
-    /// The model's name.
     pub model: Option<String>,
-    /// The HTTP status.
+    /// The HTTP status of the provider's response.
     pub status: Option<u16>,
-    /// The provider's id of the request, for its support.
+    /// The provider's id of the request, for a report to its support.
     pub request_id: Option<String>,
-    /// How long the provider asks to wait.
+    /// How long the provider asks us to wait.
     pub retry_after_ms: Option<u64>,
-    /// When a quota is filled again, in ms since the epoch.
+    /// When an exhausted quota resets, in ms since the epoch.
     pub reset_at: Option<i64>,
-    /// What the person can do; several ways are separate lines.
+    /// What the user can do; alternatives are on separate lines.
     pub user_action: Option<String>,
-    /// How many tries were made.
+    /// How many attempts were made.
     pub attempts: Option<u32>,
 }
 
 impl AgentError {
-    /// A terminal error of `code`.
+    /// Returns a terminal error that has no details yet.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -176,14 +173,14 @@ impl AgentError {
         }
     }
 
-    /// Adds what lies behind it.
+    /// Sets the underlying cause.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(Cause(cause.into()));
         self
     }
 
-    /// Adds what the person can do.
+    /// Sets what the user can do, one alternative a line.
     #[must_use]
     pub fn with_user_action(mut self, action: impl Into<String>) -> Self {
         self.user_action = Some(action.into());

@@ -1,4 +1,7 @@
-//! The one enum that flows outward: from the turn, through the actor and the store, to the clients.
+//! Events: the one enum that flows outward, from the turn through the session actor and the store to the clients.
+//!
+//! Plain values; wire names live in `protocol`, disk shapes in `store`. Every event but a [`Delta`] is durable, so a
+//! client that misses deltas is still right once the completing event arrives (R-WIRE).
 
 use std::sync::Arc;
 
@@ -14,257 +17,243 @@ use super::usage::{Cost, Usage};
 use super::user_request::{Inquiry, InquiryReply};
 use crate::base::backpressure::Permit;
 
-/// By what a turn was asked for.
+/// What started a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnTrigger {
-    /// A prompt.
+    /// A prompt sent by the user.
     Prompt,
-    /// The wish to go on with a turn that was stopped.
+    /// A request to continue a stopped turn.
     Resume,
-    /// The wish to make the history smaller.
+    /// A request to compact the history.
     Compact,
-    /// A prompt that waited for the end of the turn before.
+    /// A queued prompt that waited for the previous turn to end.
     Queue,
 }
 
-/// Something that happened in a session. All but [`Event::Delta`] are durable: numbered, stored before
-/// they are shown, and folded into the session's state.
+/// Something that happened in a session.
+///
+/// All but [`Event::Delta`] are durable: numbered, stored before clients see them, and folded into the session's state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A turn began.
     TurnStarted {
-        /// By what the person asked for it.
+        /// What started it.
         by: TurnTrigger,
-        /// The turn that it goes on with.
+        /// The stopped turn that this one continues.
         resumes: Option<TurnId>,
     },
-    /// A turn ended; the last event of its turn, exactly one.
+    /// A turn ended: the last event of its turn, exactly one (I3).
     TurnEnded(TurnEnd),
     /// A completed (or cut) message.
     Message(Arc<Message>),
-    /// What was shown of a broken attempt is void.
+    /// The streamed output of a broken attempt is void; clients remove it from the display.
     MessageRetracted {
-        /// The message.
         message: MessageId,
-        /// The tool calls it had begun to ask for.
+        /// The tool calls that the attempt had started.
         tool_calls: Vec<ToolCallId>,
     },
     /// A tool call changed.
     ToolCall(ToolCallUpdate),
-    /// A person is asked about an effect.
+    /// The user is asked to approve an effect.
     ApprovalRequested(Approval),
-    /// The question is settled.
+    /// An approval is settled.
     ApprovalResolved {
-        /// Which.
         approval: ApprovalId,
-        /// The call it was about.
+        /// The call that needed the approval.
         tool_call: ToolCallId,
-        /// What was decided.
         decision: Decision,
-        /// By what.
         by: ResolvedBy,
     },
-    /// A person is asked about a limit, or something else than an effect.
+    /// The user is asked about a limit, or asked a question by the agent.
     InquiryRequested(Arc<Inquiry>),
-    /// It is settled.
+    /// An inquiry is settled.
     InquiryResolved {
-        /// What was asked.
+        /// The inquiry, repeated in full.
         inquiry: Arc<Inquiry>,
-        /// What it came to.
         reply: InquiryReply,
-        /// By what.
         by: ResolvedBy,
     },
-    /// The plan, whole.
+    /// The whole plan, which replaces the previous one.
     Plan(Vec<PlanItem>),
     /// A decision of the loop.
     Transition {
-        /// What it decided.
+        /// The decision with its reason.
         transition: Transition,
-        /// More, for people.
+        /// More details, for users.
         detail: Option<String>,
     },
     /// A provider call failed and will be made again.
     Retry {
-        /// The provider's name.
         provider: String,
-        /// The model.
         model: String,
-        /// The attempt that failed, from 1.
+        /// The number of the failed attempt, from 1.
         attempt: u32,
-        /// How many retries there are in all, of failures like this one.
+        /// The maximum number of retries for failures of this kind.
         max_retries: u32,
-        /// The wait before the next.
+        /// The wait before the next attempt.
         delay_ms: u64,
-        /// When it ends, in ms since the epoch.
+        /// When the wait ends, in ms since the epoch.
         resume_at: i64,
-        /// What failed.
+        /// Why the attempt failed.
         error: AgentError,
-        /// What happens if the next fails too.
+        /// What happens if the next attempt fails too.
         next: String,
     },
     /// The turn waits for something that is not an error.
     Wait {
-        /// For what.
+        /// What it waits for.
         why: String,
-        /// Until when, in ms since the epoch, where it is known.
+        /// When the wait ends, in ms since the epoch, if known.
         until: Option<i64>,
     },
-    /// What is sent became smaller; what is kept did not (R-CTX-4).
+    /// The model receives a smaller history from now on; the stored history is unchanged (R-CTX-4).
     Compacted(Arc<Compaction>),
-    /// Another model answers from now on: the next of the route, or the first again.
+    /// Another model answers from now on: the next of the route, or the first one again.
     ModelSwitched {
-        /// As `provider/model`.
+        /// The previous model, as `provider/model`.
         from: String,
-        /// As `provider/model`.
+        /// The new model, as `provider/model`.
         to: String,
-        /// A line for people.
+        /// A one-line reason for users.
         why: String,
     },
-    /// A circuit that the turn met: why a provider or a tool is not called, or is again.
+    /// The turn met a circuit breaker: calls of a provider or a tool are blocked, or allowed again.
     Circuit {
-        /// What it guards.
+        /// Whether the circuit guards a provider or a tool.
         subject: CircuitSubject,
         /// The name of the provider or the tool.
         name: String,
-        /// How it stands.
         state: CircuitState,
-        /// When an open one lets a trial through, in ms since the epoch.
+        /// When an open circuit lets a trial call through, in ms since the epoch.
         until: Option<i64>,
     },
     /// Tokens and cost of a step.
     Usage {
-        /// The step's.
+        /// Tokens of the step.
         step: Usage,
-        /// The turn's so far.
+        /// Tokens of the turn so far.
         turn: Usage,
-        /// The session's so far.
+        /// Tokens of the session so far.
         session: Usage,
-        /// Cost of the step; none when the model's price is unknown.
+        /// Cost of the step; `None` if the model's price is unknown.
         step_cost: Option<Cost>,
-        /// Cost of the turn so far; none when a call's is unknown.
+        /// Cost of the turn so far; `None` if the cost of any call is unknown.
         turn_cost: Option<Cost>,
-        /// Cost of the session so far; none when a call's is unknown.
+        /// Cost of the session so far; `None` if the cost of any call is unknown.
         session_cost: Option<Cost>,
-        /// Tokens of context used.
+        /// Tokens in the model's context now.
         context_used: u64,
-        /// The model's window.
+        /// Tokens that the model's context window holds.
         window: u64,
-        /// The provider that was asked; none in records of the first days.
+        /// The provider that was called; `None` in records of early versions.
         provider: Option<String>,
     },
-    /// Something a person should know; the turn goes on.
+    /// Something the user should know; the turn continues.
     Warning {
-        /// A stable word.
+        /// A stable, machine-readable name.
         code: String,
-        /// For people.
+        /// The text for users.
         message: String,
     },
-    /// The session's own data changed; only what changed is set.
+    /// The session's own data changed; only the changed fields are set.
     SessionUpdated {
-        /// The title.
         title: Option<String>,
-        /// The approval mode.
         mode: Option<Mode>,
         /// The model, as `provider/model`.
         model: Option<String>,
         /// The reasoning effort.
         effort: Option<String>,
     },
-    /// The prompts that wait for the turn's end changed: all of them, and whether they are held.
+    /// The prompt queue changed: all its prompts, and whether it is paused.
     QueueChanged(PromptQueue),
-    /// What a turn has changed: at its end, and when that was taken back or made again.
+    /// All changes of a turn: at its end, and whenever they are reverted or applied again.
     TurnDiff(Arc<TurnDiff>),
-    /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
+    /// All instruction files that make up the system prompt from now on (R-LOOP-5).
     Instructions(Arc<[InstructionFile]>),
-    /// Something of a sub-agent (R-SUB), for people: nothing of the session changes by it. Its tool calls are no such
-    /// events, they are calls with a parent.
+    /// Something that happened in a sub-agent (R-SUB), for display only: it does not change the session's state. The
+    /// tool calls of a sub-agent are [`Event::ToolCall`] events with a parent instead.
     Nested(Box<SubagentEvent>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
 }
 
-/// Something that happened in a sub-agent.
+/// An event of a sub-agent, and the tool call that started the sub-agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubagentEvent {
     /// The call that delegated to it.
     pub parent: ToolCallId,
-    /// What happened; never nested itself.
+    /// The event; never [`Event::Nested`] itself.
     pub event: Event,
 }
 
-/// The prompts that wait for the turn's end.
+/// The prompts that wait for the running turn to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptQueue {
-    /// The last turn did not complete: nothing of it starts by itself (R-CANCEL).
+    /// Whether the queue is paused: the last turn did not complete, so no prompt starts by itself (R-CANCEL).
     pub paused: bool,
-    /// The prompts, the next one first.
+    /// The prompts, next one first.
     pub prompts: Vec<QueuedPrompt>,
 }
 
-/// A prompt that waits, as it is shown in a list.
+/// A waiting prompt, as shown in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedPrompt {
-    /// What it is edited and removed by.
+    /// Identifies the prompt when the user edits or removes it.
     pub id: String,
-    /// The start of its text, on one line.
+    /// The start of the text, on one line.
     pub text: String,
 }
 
-/// How the history became smaller for the model.
+/// How the history that the model receives became smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// Why.
     pub trigger: CompactTrigger,
-    /// Estimated tokens of the whole request before.
+    /// Estimated tokens of the whole request before the compaction.
     pub tokens_before: u64,
-    /// The same after.
+    /// Estimated tokens of the whole request after it.
     pub tokens_after: u64,
-    /// Messages before.
     pub messages_before: u32,
-    /// Messages after.
     pub messages_after: u32,
-    /// What stands in the place of the messages that are left out.
+    /// The summary that replaces the omitted messages; `None` if no message was omitted.
     pub summary: Option<Summary>,
-    /// Tool calls whose results became stubs.
+    /// The tool calls whose results were replaced by stubs.
     pub stubs: Vec<ToolCallId>,
-    /// All pictures so far became stubs.
+    /// Whether all images so far were replaced by stubs.
     pub pictures: bool,
 }
 
-/// A summary of messages that are left out.
+/// A summary that replaces a range of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The message that stands there instead.
+    /// The id of the message that contains the summary.
     pub message: MessageId,
-    /// What it says.
     pub text: String,
-    /// The first message that is left out.
+    /// The first omitted message.
     pub from: MessageId,
-    /// The first message behind it that stays.
+    /// The first message after the range that stays.
     pub until: MessageId,
-    /// No model wrote it: its call failed, and a digest made by rules stands in.
+    /// Whether rules built the text because the model call for the summary failed.
     pub digest: bool,
 }
 
-/// Why a history was made smaller.
+/// Why a history was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompactTrigger {
-    /// The estimate passed the threshold.
+    /// The token estimate exceeded the threshold (R-CTX-1).
     Threshold,
-    /// The provider said that the prompt is too long.
+    /// The provider reported that the prompt is too long.
     Overflow,
-    /// The provider refused a picture.
+    /// The provider refused an image.
     Picture,
-    /// A person asked for it.
+    /// The user asked for it.
     Manual,
 }
 
 impl CompactTrigger {
-    /// All of them.
+    /// All triggers.
     pub const ALL: [Self; 4] = [Self::Threshold, Self::Overflow, Self::Picture, Self::Manual];
 
-    /// Its name on the wire.
+    /// Returns the name used on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Threshold => "threshold",
@@ -274,55 +263,44 @@ impl CompactTrigger {
         }
     }
 
-    /// The trigger of that name.
+    /// Returns the trigger called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|trigger| trigger.name() == name)
     }
 }
 
-/// An increment to a message or an output in progress.
+/// An increment to a message or an output in progress. Offsets let a client detect that it missed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// Text of a message.
     Text {
-        /// The message.
         message: MessageId,
-        /// Bytes of the message's text before this piece.
+        /// Bytes of the message's text before this increment.
         offset: u64,
-        /// The piece.
         text: String,
     },
-    /// Reasoning of a message, counted apart.
+    /// Reasoning of a message, with its own offset count.
     Reasoning {
-        /// The message.
         message: MessageId,
-        /// Bytes of the message's reasoning before this piece.
+        /// Bytes of the message's reasoning before this increment.
         offset: u64,
-        /// The piece.
         text: String,
     },
-    /// A tool call's input as it is written.
+    /// A tool call's input while the model writes it.
     ToolInput {
-        /// The message that asks.
+        /// The message that contains the call.
         message: MessageId,
-        /// The call.
         tool_call: ToolCallId,
-        /// The tool's name.
         name: String,
-        /// A piece of its JSON.
+        /// The next piece of its JSON, incomplete on its own.
         text: String,
     },
     /// Live output of a running tool, already safe to show.
-    ToolOutput {
-        /// The call.
-        tool_call: ToolCallId,
-        /// The piece.
-        text: String,
-    },
+    ToolOutput { tool_call: ToolCallId, text: String },
 }
 
 impl Delta {
-    /// The piece.
+    /// Returns the added text, whatever the kind of increment.
     pub fn text(&self) -> &str {
         match self {
             Self::Text { text, .. }
@@ -333,33 +311,31 @@ impl Delta {
     }
 }
 
-/// How a turn ended.
+/// How a turn ended, with its totals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnEnd {
-    /// Why.
     pub reason: TerminalReason,
-    /// In one word.
+    /// The state that clients show.
     pub state: TurnState,
-    /// The turn's tokens.
+    /// The tokens of the whole turn.
     pub usage: Usage,
-    /// The turn's cost, as far as it is known.
+    /// The cost of the turn, as far as known.
     pub cost: Option<Cost>,
-    /// What went wrong.
+    /// The error, if the turn ended with one.
     pub error: Option<AgentError>,
-    /// Steers that were accepted and not used; given back to the person.
+    /// Accepted steers that the model never saw; returned to the user so that nothing typed is lost (I16).
     pub unused_steers: Vec<Vec<Block>>,
 }
 
-/// One line of the plan.
+/// One item of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanItem {
-    /// What is to be done.
+    /// What to do.
     pub text: String,
-    /// How far it is.
     pub status: PlanStatus,
 }
 
-/// How far a line of the plan is.
+/// The progress of one plan item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum PlanStatus {
@@ -368,7 +344,7 @@ pub enum PlanStatus {
     Completed,
 }
 
-/// What a circuit guards.
+/// The kind of thing that a circuit breaker guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CircuitSubject {
@@ -376,7 +352,7 @@ pub enum CircuitSubject {
     Tool,
 }
 
-/// How a circuit stands (R-PROV-5).
+/// The state of a circuit breaker (R-PROV-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CircuitState {
     /// Calls pass.
@@ -387,46 +363,46 @@ pub enum CircuitState {
     HalfOpen,
 }
 
-/// An event on its way out.
+/// An event with its address, on its way to the clients.
 #[derive(Debug)]
 pub struct Envelope {
-    /// The session.
     pub session: SessionId,
     /// The turn that caused it.
     pub turn: Option<TurnId>,
-    /// Its number in the session; none for deltas.
+    /// The event's number in the session; `None` for deltas.
     pub seq: Option<u64>,
-    /// When, in ms since the epoch.
+    /// When it happened, in ms since the epoch.
     pub at_ms: i64,
-    /// What happened.
     pub event: Event,
-    /// The room it takes in the pipe; given back when it has been written.
+    /// The reserved bytes in the output pipe; dropping it releases them once the event is written.
     pub permit: Option<Permit>,
-    /// The client reads it in the page it is loading: stored, and not sent as well.
+    /// Whether the client receives the event in the page that it is loading: it is stored, but not also sent.
     pub in_page: bool,
 }
 
-/// Where stored events go next. Called in order, from one thread; must not block.
+/// The consumer of stored events. Called in order, from one thread; must not block.
 pub trait EventSink: Send {
-    /// Takes an event that may now be seen.
+    /// Delivers an event that is stored and may now be seen.
     fn publish_event(&mut self, envelope: Envelope);
 
-    /// A server-wide warning that belongs to no session.
+    /// Delivers a server-wide warning that belongs to no session.
     fn publish_warning(&mut self, code: &str, message: &str);
 }
 
 impl Event {
-    /// Whether it is numbered, stored and folded.
+    /// Returns whether the event is numbered, stored, and folded into the session's state.
     pub fn is_durable(&self) -> bool {
         !matches!(self, Self::Delta(_))
     }
 
-    /// A rough size in bytes, for back pressure. Deltas count by their text: most of them merge, and then
-    /// nothing else of them is left.
+    /// Returns a rough size in bytes, for back pressure. A delta counts mostly by its text: when deltas merge, only
+    /// their text remains.
     pub fn estimate_size(&self) -> usize {
         const FRAME: usize = 256;
         const MERGED: usize = 16;
+        // Only the fields that usually grow large count: a rough size is enough.
         match self {
+            // The wire cuts long fields (R-WIRE-3), so larger contents take no more room in the pipe than these caps.
             Self::Delta(delta) => MERGED + delta.text().len(),
             Self::TurnDiff(diff) => {
                 let text = |file: &super::FileDiff| {

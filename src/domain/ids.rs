@@ -1,4 +1,6 @@
-//! Ids as newtypes: opaque strings with a prefix that tells people what they look at.
+//! Ids as newtypes: opaque strings whose prefix tells a reader what they identify.
+//!
+//! The store and the wire use the same strings. The prefix is for people; no code depends on it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +14,12 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// A new id, never given out before.
+            /// Returns a new id: 100 random bits, so two are never equal in practice.
             pub fn new_random() -> Self {
                 Self(format!(concat!($prefix, "_{}"), random::random_token(20)).into())
             }
 
-            /// The id as text.
+            /// Returns the id as stored and sent.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -50,26 +52,26 @@ macro_rules! id {
 }
 
 id!(
-    /// A durable conversation.
+    /// Identifies a durable conversation.
     SessionId, "ses"
 );
 id!(
-    /// One prompt and all that follows until the agent rests.
+    /// Identifies a turn: one prompt and all that follows until the agent rests.
     TurnId, "turn"
 );
 id!(
-    /// A unit of history.
+    /// Identifies a unit of history.
     MessageId, "msg"
 );
 id!(
-    /// A call of a tool. Ours, not the provider's: unique, and valid for every API.
+    /// Identifies a tool call. Ours, not the provider's: unique, and valid for every API.
     ToolCallId, "call"
 );
 id!(
-    /// A question about an effect.
+    /// Identifies a question about an effect.
     ApprovalId, "appr"
 );
 id!(
-    /// A question about a limit, or one of the agent's own.
+    /// Identifies a question about a limit, or one that the agent asks.
     InquiryId, "ask"
 );

@@ -1,25 +1,27 @@
-//! Files that tell an agent how to work (R-LOOP-5): what was loaded of them.
+//! Instruction files (R-LOOP-5): a record of which ones the system prompt contains, and why others are missing.
+//!
+//! Plain values; `workspace` finds and reads the files.
 
-/// What a file of instructions is for.
+/// The role of an instruction file in the system prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstructionKind {
-    /// The `prompt_file` of a named agent: in the place of the built-in instructions.
+    /// The `prompt_file` of a named agent, which replaces the built-in instructions.
     Prompt,
     /// `SOUL.md`: who the agent is.
     Soul,
-    /// `AGENTS.md`: how to work here.
+    /// `AGENTS.md`: how to work in this folder.
     Agents,
     /// `TOOLS.md`: how to use the tools.
     Tools,
-    /// The `SKILL.md` of a skill: its name and description; the rest on demand.
+    /// The `SKILL.md` of a skill: the prompt lists its name and description; the body loads on demand.
     Skill,
 }
 
 impl InstructionKind {
-    /// All of them, in the order of the system prompt.
+    /// All kinds, in the order of the system prompt.
     pub const ALL: [Self; 5] = [Self::Prompt, Self::Soul, Self::Agents, Self::Tools, Self::Skill];
 
-    /// Its name on the wire and in the store.
+    /// Returns the name used on the wire and in the store.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -30,26 +32,24 @@ impl InstructionKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A file of instructions, as it was read.
+/// An instruction file as the server read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionFile {
-    /// Where it is.
     pub path: String,
-    /// What it is for.
     pub kind: InstructionKind,
-    /// The name of a skill.
+    /// The skill's name; `None` for other kinds.
     pub name: Option<String>,
-    /// Bytes of it that the system prompt holds, or a skill's body has; 0 where it was left out.
+    /// How many bytes of it the system prompt contains, or the length of a skill's body; 0 if it was left out.
     pub bytes: u64,
-    /// Changes when its content does.
+    /// Changes whenever the content does.
     pub fingerprint: String,
-    /// It is the person's own, or lies in a folder that the person trusts.
+    /// Whether it belongs to the user or lies in a folder that the user trusts.
     pub trusted: bool,
     /// Why it was cut or left out.
     pub problem: Option<String>,

@@ -1,4 +1,6 @@
-//! Messages: the units of history, independent of any provider's shape.
+//! Messages: the units of history, independent of any provider's format.
+//!
+//! Plain values. `provider` translates them for each API, and leaves out what an API cannot carry (R-PROV-4).
 
 use std::sync::Arc;
 
@@ -7,87 +9,82 @@ use serde_json::Value;
 use super::ids::{MessageId, ToolCallId};
 use super::tool_call::ToolResult;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The person.
     User,
-    /// The model.
     Assistant,
-    /// Results of the tool calls that the message before asked for.
+    /// The results of the tool calls in the previous message.
     Tool,
 }
 
-/// A message of the history. Never empty.
+/// A message of the history. Its content is never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Its id, unique in the store.
+    /// Unique in the store.
     pub id: MessageId,
-    /// Who speaks.
     pub role: Role,
-    /// What is said, in order.
+    /// The blocks, in the order they were written.
     pub content: Vec<Block>,
-    /// Cut by a cancel, a crash or an error.
+    /// Whether a cancel, a crash, or an error cut it.
     pub incomplete: bool,
-    /// Meant for the model only (continuation prompts, nudges); clients do not show it in the chat.
+    /// Whether only the model sees it (continuation prompts, nudges); clients do not show it in the chat.
     pub hidden: bool,
 }
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// Text.
+    /// Plain or Markdown text.
     Text(String),
-    /// The model's reasoning, as far as its provider shows it.
+    /// The model's reasoning, as far as its provider reveals it.
     Reasoning {
-        /// The text; may be empty where only the signature was given.
+        /// The text; empty if the provider sent only the signature.
         text: String,
-        /// The provider's proof, without which it takes no reasoning back; of opaque reasoning all there is.
+        /// The provider's proof of authenticity, without which it rejects reasoning that is sent back.
         signature: Option<Signature>,
-        /// Opaque reasoning, sent back as it came: the signature's value is its data.
+        /// Whether the reasoning is opaque: it is sent back unchanged, and the signature's value is its data.
         redacted: bool,
     },
-    /// The model asks for a tool.
+    /// A tool call that the model requests.
     ToolUse {
-        /// Our id of the call.
+        /// Our id of the call, not the provider's.
         id: ToolCallId,
-        /// The tool's name.
         name: String,
-        /// Its arguments.
+        /// The arguments.
         input: Arc<Value>,
-        /// What its provider attached to the call.
+        /// What the provider attached to the call.
         attached: Option<Arc<ProviderCall>>,
     },
-    /// What a tool call gave, for the model.
+    /// The result of a tool call, for the model.
     ToolResult {
         /// The call that this answers.
         id: ToolCallId,
-        /// The result.
         result: Arc<ToolResult>,
     },
-    /// A picture.
     Image(ImageData),
-    /// Something in a file that the person points at.
+    /// Something in a file that the user points at.
     Reference(Reference),
 }
 
-/// What a provider gave with its reasoning. No other provider or model takes it (R-LOOP-4).
+/// The proof or the opaque data that a provider sends with its reasoning. No other provider or model accepts it
+/// (R-LOOP-4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// The proof, or opaque reasoning itself.
+    /// The proof, or the opaque reasoning itself.
     pub value: String,
-    /// Who gave it, as the provider names itself and the model; none when that is not known.
+    /// The provider and model that sent it; `None` if unknown.
     pub origin: Option<Arc<str>>,
 }
 
 impl Signature {
-    /// Whether `origin` takes it back.
+    /// Returns whether `origin` accepts the signature back.
     pub fn is_of(&self, origin: &str) -> bool {
         !self.value.is_empty() && self.origin.as_deref() == Some(origin)
     }
 }
 
-/// What a provider attached to a tool call. Only its origin gets it back; every other provider sees our id (R-LOOP-4).
+/// What a provider attached to a tool call. Only its origin gets it back; all others receive our id (R-LOOP-4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderCall {
     /// The provider's id of the call, unique in the history that led to it.
@@ -98,41 +95,40 @@ pub struct ProviderCall {
     pub origin: Arc<str>,
 }
 
-/// A picture's bytes, in the form that every provider takes.
+/// An image in a form that every provider accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageData {
-    /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    /// `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
     pub media_type: String,
-    /// Base64.
+    /// The bytes in base64.
     pub data: Arc<str>,
 }
 
-/// What kind of thing a [`Reference`] points at.
+/// The kind of thing that a [`Reference`] points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReferenceKind {
-    /// A whole file or a range of it.
+    /// A whole file or a range of lines.
     File,
-    /// What the person has selected.
+    /// The text that the user selected in the editor.
     Selection,
     /// A diagnostic of the editor.
     Diagnostic,
 }
 
-/// Something in a file that the person points at, with the text it had then.
+/// Something in a file that the user points at, with its text at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// What it is.
     pub kind: ReferenceKind,
-    /// The file's path as the tools tell it: from the session's folder, or with the name of another root.
+    /// The path as tools print it: relative to the session's folder, or with the name of another root.
     pub path: String,
-    /// First and last line, from 1.
+    /// The first and last line, from 1, if it is a range of lines.
     pub lines: Option<(u32, u32)>,
-    /// The text, or the diagnostic's message.
+    /// The referenced text, or the diagnostic's message.
     pub text: String,
 }
 
 impl Message {
-    /// A user's message of plain text.
+    /// Returns a visible user message of plain text, with a new id.
     pub fn user_text(text: impl Into<String>) -> Self {
         Self {
             id: MessageId::new_random(),
@@ -143,7 +139,7 @@ impl Message {
         }
     }
 
-    /// All text of the message, joined by nothing.
+    /// Returns all text blocks, joined without a separator.
     pub fn text(&self) -> String {
         self.content
             .iter()
@@ -154,7 +150,7 @@ impl Message {
             .collect()
     }
 
-    /// The tool calls that the message asks for, in order.
+    /// Returns the tool calls of the message, in order.
     pub fn tool_uses(&self) -> impl Iterator<Item = (&ToolCallId, &str, &Arc<Value>)> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolUse { id, name, input, .. } => Some((id, name.as_str(), input)),
@@ -164,7 +160,7 @@ impl Message {
 }
 
 impl Reference {
-    /// How the reference reads to the model.
+    /// Formats the reference as the model receives it.
     pub fn to_prompt_text(&self) -> String {
         let what = match self.kind {
             ReferenceKind::File => "file",

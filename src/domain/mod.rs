@@ -1,5 +1,7 @@
-//! The vocabulary: plain values that every module shares. No I/O, and no serde: wire shapes live in
-//! `protocol`, disk shapes in `store`, and converters between them are exhaustive matches.
+//! The vocabulary: plain values that every module shares.
+//!
+//! No I/O and no serde: wire formats live in `protocol`, disk formats in `store`. The converters between them are
+//! exhaustive matches, so that a new variant cannot be forgotten. Read `event` first; it ties the others together.
 
 pub mod answer;
 pub mod approval;

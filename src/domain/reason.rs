@@ -1,4 +1,6 @@
-//! Why a turn goes on or ends (R-LOOP-1), and what state and error code an end has.
+//! Why a turn continues or ends (R-LOOP-1), and which state and error code each end has.
+//!
+//! Plain values and total functions; `turn::transition` makes the decisions.
 
 use super::error::ErrorCode;
 
@@ -9,15 +11,15 @@ macro_rules! reasons {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
-            /// All of them, in the order of R-LOOP-1's table.
+            /// All reasons, in the order of R-LOOP-1's table.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its name on the wire.
+            /// Returns the name used on the wire.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// The reason of that name.
+            /// Returns the reason called `name`.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($text => Some(Self::$variant),)* _ => None }
             }
@@ -28,19 +30,19 @@ macro_rules! reasons {
 reasons! {
     /// Why the loop calls the model again.
     ContinueReason {
-        /// Tool calls were run, or a steer waits.
+        /// Tool calls ran, or a steer waits.
         NextTurn = "next_turn",
         /// Output was cut for the first time: the same request with a larger limit.
         MaxOutputTokensEscalate = "max_output_tokens_escalate",
-        /// Output was cut again: keep what came and ask to go on.
+        /// Output was cut again: keep what arrived and ask the model to continue.
         MaxOutputTokensRecovery = "max_output_tokens_recovery",
-        /// The prompt was too long: old tool results became stubs.
+        /// The prompt was too long: stubs replaced old tool results.
         CollapseDrainRetry = "collapse_drain_retry",
-        /// Still too long: the history was summarised.
+        /// The prompt was still too long: a summary replaced part of the history.
         ReactiveCompactRetry = "reactive_compact_retry",
-        /// The API refused an image: it was shrunk or taken out.
+        /// The API refused an image: it was shrunk or removed.
         ImageRetry = "image_retry",
-        /// Nothing came: asked again.
+        /// The answer was empty: the same request again.
         EmptyResponseRetry = "empty_response_retry",
         /// The provider paused a long turn.
         PauseTurn = "pause_turn",
@@ -48,11 +50,11 @@ reasons! {
         ModelFallback = "model_fallback",
         /// A stop hook objected.
         StopHookBlocking = "stop_hook_blocking",
-        /// The token target is not reached.
+        /// The token target is not reached yet.
         TokenBudgetContinuation = "token_budget_continuation",
         /// The session's first prompt: the model is asked for a plan (R-LOOP-2).
         Planning = "planning",
-        /// Tool calls were run, and the model is asked to judge its progress (R-LOOP-3).
+        /// Tool calls ran, and the model is asked to judge its progress (R-LOOP-3).
         Reflection = "reflection",
     }
 }
@@ -60,23 +62,23 @@ reasons! {
 reasons! {
     /// Why a turn has ended.
     TerminalReason {
-        /// Nothing more to do.
+        /// There is nothing more to do.
         Completed = "completed",
-        /// The prompt does not fit the window, even compacted.
+        /// The prompt does not fit the window, even after compaction.
         PromptTooLong = "prompt_too_long",
-        /// The answer was cut at the output limit; what came is kept.
+        /// The answer was cut at the output limit; what arrived is kept.
         MaxOutputTokens = "max_output_tokens",
         /// The provider failed for good.
         ModelError = "model_error",
-        /// The model said nothing.
+        /// The model sent nothing.
         EmptyResponse = "empty_response",
         /// The image is still refused.
         ImageError = "image_error",
         /// The model or a filter declined.
         Refused = "refused",
-        /// The person cancelled while the model streamed, or before.
+        /// The user canceled while the model streamed, or before.
         AbortedStreaming = "aborted_streaming",
-        /// The person cancelled while tools ran.
+        /// The user canceled while tools ran.
         AbortedTools = "aborted_tools",
         /// A stop hook ended the turn.
         StopHookPrevented = "stop_hook_prevented",
@@ -90,39 +92,39 @@ reasons! {
         JoinViolated = "join_violated",
         /// The window is full and automatic compaction is off.
         BlockingLimit = "blocking_limit",
-        /// The step limit.
+        /// The turn reached its step limit.
         MaxTurns = "max_turns",
-        /// A money limit.
+        /// A spending limit was reached.
         BudgetExceeded = "budget_exceeded",
-        /// The limit of tool calls.
+        /// The limit of tool calls was reached.
         MaxToolCalls = "max_tool_calls",
-        /// The time limit.
+        /// The time limit was reached.
         WallTime = "wall_time",
-        /// The person chose to stop at a question.
+        /// The user chose to stop when asked.
         StoppedByUser = "stopped_by_user",
-        /// There is no provider to ask.
+        /// No provider is configured.
         NotConfigured = "not_configured",
-        /// The store is gone.
+        /// The store can no longer be written.
         StoreFailed = "store_failed",
-        /// The server ended or crashed.
+        /// The server stopped or crashed.
         ServerStopped = "server_stopped",
-        /// A bug of ours.
+        /// A bug in agentls.
         InternalError = "internal_error",
     }
 }
 
-/// How a turn has ended, in one word for clients.
+/// How a turn ended, in one word for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnState {
-    /// As asked.
+    /// Did what the user asked for.
     Completed,
-    /// It could not.
+    /// Ended with an error.
     Failed,
-    /// An answer, but less than was asked for.
+    /// Answered, but with less than the user asked for.
     Degraded,
-    /// Stopped by a limit, a person's choice at a question, or the server's end.
+    /// Stopped by a limit, by the user's choice when asked, or by the end of the server.
     Interrupted,
-    /// Stopped by the person.
+    /// Canceled by the user.
     Cancelled,
 }
 
@@ -136,7 +138,7 @@ impl TurnState {
         Self::Cancelled,
     ];
 
-    /// Its name on the wire.
+    /// Returns the name used on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -147,14 +149,14 @@ impl TurnState {
         }
     }
 
-    /// The state of that name.
+    /// Returns the state called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
 impl TurnState {
-    /// The state of a turn in which something failed under policy `degrade`: no better than `degraded` (R-ERR-3).
+    /// Returns the state after something failed under policy `degrade`: at best `Degraded` (R-ERR-3).
     #[must_use]
     pub fn after_failure(self) -> Self {
         match self {
@@ -165,16 +167,19 @@ impl TurnState {
 }
 
 impl TerminalReason {
-    /// The turn's state for this reason. `degraded`: something failed under policy `degrade` on the way,
-    /// or the reached limit has that policy.
+    /// Returns the turn's state for this reason.
+    ///
+    /// `degraded` means that something failed under policy `degrade`, or that the reached limit has that policy.
     pub fn to_turn_state(self, degraded: bool) -> TurnState {
         match self {
             Self::Completed if degraded => TurnState::Degraded,
             Self::Completed | Self::StopHookPrevented | Self::HookStopped => TurnState::Completed,
+            // The answer is incomplete, so the turn never counts as completed (R-LOOP-1).
             Self::MaxOutputTokens => TurnState::Degraded,
             Self::MaxTurns | Self::MaxToolCalls if degraded => TurnState::Degraded,
             Self::AbortedStreaming | Self::AbortedTools => TurnState::Cancelled,
             Self::WallTime | Self::StoppedByUser | Self::ServerStopped => TurnState::Interrupted,
+            // No wildcard: a new reason must choose its state here.
             Self::PromptTooLong
             | Self::ModelError
             | Self::EmptyResponse
@@ -193,10 +198,12 @@ impl TerminalReason {
         }
     }
 
-    /// The error code that such an end carries, where it carries one. `model_error` may carry a more
-    /// precise one (`quota_exhausted`, `circuit_open`).
+    /// Returns the error code of a turn that ends for this reason, or `None` if the end is not an error.
+    ///
+    /// A `model_error` may carry a more precise code (`quota_exhausted`, `circuit_open`), which its error holds.
     pub fn to_error_code(self) -> Option<ErrorCode> {
         match self {
+            // A choice of the user, a hook's decision, or the end of the server is not an error.
             Self::Completed
             | Self::MaxOutputTokens
             | Self::StopHookPrevented
@@ -219,17 +226,17 @@ impl TerminalReason {
     }
 }
 
-/// What a step's outcome does to the turn.
+/// The effect of a step's outcome on the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transition {
     /// Call the model again.
     Continue(ContinueReason),
-    /// The turn ends.
+    /// End the turn.
     Terminal(TerminalReason),
 }
 
 impl Transition {
-    /// The reason's name.
+    /// Returns the name of the reason, continue or terminal.
     pub fn reason_name(self) -> &'static str {
         match self {
             Self::Continue(reason) => reason.name(),
@@ -243,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_found_again() {
+    fn every_reason_is_found_by_its_name() {
         for reason in ContinueReason::ALL {
             assert_eq!(ContinueReason::from_name(reason.name()), Some(*reason));
         }
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_limits_soften_to_degraded() {
+    fn only_completed_and_degradable_limits_can_end_degraded() {
         let softened: Vec<_> = TerminalReason::ALL
             .iter()
             .filter(|reason| reason.to_turn_state(false) != reason.to_turn_state(true))

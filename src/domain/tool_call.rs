@@ -1,4 +1,6 @@
 //! Tool calls as clients see them, and their results as the model sees them.
+//!
+//! Plain values; `tool` runs the calls, and `turn` decides in which order.
 
 use std::sync::Arc;
 
@@ -7,27 +9,26 @@ use serde_json::Value;
 use super::ids::ToolCallId;
 use super::message::ImageData;
 
-/// Where a tool call stands. The last four are final.
+/// The progress of a tool call. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolCallStatus {
-    /// Its input is complete.
+    /// The input is complete, and nothing has started.
     Pending,
-    /// A person is asked.
+    /// The user is asked for approval.
     AwaitingApproval,
-    /// It runs.
     Running,
-    /// It gave a result.
+    /// Returned a result.
     Completed,
-    /// It gave an error result.
+    /// Returned an error result.
     Failed,
-    /// A person or a policy said no.
+    /// Rejected by the user or by a policy.
     Denied,
-    /// A cancel, a crash or the end of the server came first.
+    /// Ended by a cancel, a crash, or the end of the server.
     Cancelled,
 }
 
 impl ToolCallStatus {
-    /// Whether nothing follows.
+    /// Returns whether no other status can follow.
     pub fn is_final(self) -> bool {
         match self {
             Self::Pending | Self::AwaitingApproval | Self::Running => false,
@@ -36,66 +37,62 @@ impl ToolCallStatus {
     }
 }
 
-/// A change of a tool call: the status and whatever else changed since the last one.
+/// A change of a tool call: its status, and whatever else changed since the last update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCallUpdate {
-    /// Which call.
     pub id: ToolCallId,
-    /// The tool's name.
     pub name: String,
-    /// A line for people.
+    /// A one-line summary for users.
     pub title: String,
-    /// The status now.
     pub status: ToolCallStatus,
-    /// The input, when it is new or was edited by the person.
+    /// The input, if it is new or was edited by the user.
     pub input: Option<Arc<Value>>,
     /// The result; present exactly when the status is final.
     pub result: Option<Arc<ToolResult>>,
-    /// A unified diff of what it would change or has changed.
+    /// A unified diff of the change that it would make or has made.
     pub diff: Option<Arc<str>>,
-    /// Files it concerns.
+    /// The files that it concerns.
     pub locations: Vec<Location>,
-    /// How long it ran, without the wait for a person.
+    /// How long it ran, without the wait for the user.
     pub duration_ms: Option<u64>,
-    /// How the command ended that the call ran: its exit code, or 128 plus the number of the signal that killed it.
+    /// The exit code of the command that the call ran, or 128 plus the number of the signal that killed it.
     pub exit_code: Option<i32>,
-    /// The tool call of the parent that delegated to the sub-agent which made this one.
+    /// For a call made by a sub-agent: the parent's tool call that started the sub-agent.
     pub parent: Option<ToolCallId>,
 }
 
-/// A place in a file.
+/// A place in a file that a client can open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The file's URI.
     pub uri: String,
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: Option<u32>,
 }
 
-/// What a tool call gave.
+/// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolResult {
     /// What the model reads; cut in the middle beyond 30,000 characters (R-TOOL-1).
     pub text: String,
-    /// Pictures for the model.
+    /// Images for the model.
     pub images: Vec<ImageData>,
-    /// Whether it is an error to the model.
+    /// Whether the model receives it as an error.
     pub is_error: bool,
-    /// Where the whole output is kept when `text` was cut.
+    /// The complete output, if `text` was cut.
     pub full: Option<ContentRef>,
 }
 
-/// Content kept aside, to be read back in pieces with `agent/readContent`.
+/// A reference to stored content that clients read in pieces with `agent/readContent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentRef {
-    /// Its name within the session.
+    /// The name, unique within the session.
     pub name: String,
-    /// Its whole length.
+    /// The length of the complete content.
     pub bytes: u64,
 }
 
 impl ToolResult {
-    /// A good result.
+    /// Returns a successful result of plain text.
     pub fn ok(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -103,7 +100,7 @@ impl ToolResult {
         }
     }
 
-    /// An error result.
+    /// Returns an error result of plain text.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -113,13 +110,12 @@ impl ToolResult {
     }
 }
 
-/// A tool as the model is told of it.
+/// The description of a tool that the model receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
     pub name: String,
-    /// What it does and when to use it.
+    /// What the tool does and when to use it.
     pub description: String,
-    /// JSON Schema of its input.
+    /// The JSON Schema of the input.
     pub schema: Value,
 }

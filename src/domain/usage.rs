@@ -1,24 +1,26 @@
-//! Tokens and money. Money is counted in whole nano-dollars, so that sums are exact.
+//! Tokens and money.
+//!
+//! Money is counted in whole nano-dollars, so sums are exact. Sums saturate, because providers may report any number.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
-/// Tokens of one or several model calls. What providers tell is not ours to trust: sums stop at the top.
+/// Tokens of one or several model calls. Sums saturate, because a provider may report any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Input tokens that were neither read from nor written to a prompt cache.
     pub input: u64,
-    /// Output tokens, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
     /// Input tokens read from the provider's prompt cache.
     pub cache_read: u64,
-    /// Input tokens written to it.
+    /// Input tokens written to the provider's prompt cache.
     pub cache_write: u64,
 }
 
 impl Usage {
-    /// All tokens that the model read.
+    /// Returns all tokens that the model read, cached or not.
     pub fn total_input_tokens(&self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
@@ -45,17 +47,18 @@ impl AddAssign for Usage {
     }
 }
 
-/// An amount of money in billionths of a US dollar.
+/// An amount of money in nano-dollars (billionths of a US dollar).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// From dollars; negative or absurd amounts become nothing.
+    /// Converts from dollars. Negative amounts become 0; amounts beyond the range saturate.
     pub fn from_usd(usd: f64) -> Self {
+        // The cast saturates. `max` also turns NaN into 0.
         Self((usd.max(0.0) * 1e9).round() as u64)
     }
 
-    /// In dollars.
+    /// Converts to dollars; amounts above 2^53 nano-dollars (about 9 million dollars) lose precision.
     pub fn to_usd(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -87,28 +90,28 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What a model's tokens cost, in US dollars per million (R-PROV-7).
+/// The price of a model's tokens, in US dollars per million (R-PROV-7).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Plain input.
+    /// Input that no prompt cache is involved in.
     pub input: f64,
-    /// Output.
     pub output: f64,
-    /// Input read from the cache.
+    /// Input read from the prompt cache.
     pub cache_read: f64,
-    /// Input written to the cache.
+    /// Input written to the prompt cache.
     pub cache_write: f64,
 }
 
 impl Price {
-    /// What `usage` costs.
+    /// Returns the price of `usage`, rounded to whole nano-dollars.
     pub fn calculate_cost(&self, usage: &Usage) -> Cost {
-        // One dollar per million tokens is a thousand nano-dollars a token.
+        // One dollar per million tokens is 1,000 nano-dollars per token.
         let nanos = |tokens: u64, price: f64| tokens as f64 * price * 1_000.0;
         let sum = nanos(usage.input, self.input)
             + nanos(usage.output, self.output)
             + nanos(usage.cache_read, self.cache_read)
             + nanos(usage.cache_write, self.cache_write);
+        // A negative price from a user's table must not reduce the sum below 0.
         Cost(sum.max(0.0).round() as u64)
     }
 }

@@ -1,5 +1,7 @@
-//! Inquiries: what a person is asked that is not about one effect. A limit that was reached, or a question of the
-//! agent. Asked only where the client announced `questions` (R-BUDGET).
+//! Inquiries: questions to the user that are not about one effect, such as a reached limit or a question by the agent.
+//!
+//! Plain values and the checks that an answer must pass. The server asks only clients that announced `questions`
+//! (R-BUDGET). Questions about effects are in `approval`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,29 +10,29 @@ use std::sync::Arc;
 use super::ids::{InquiryId, ToolCallId, TurnId};
 use super::usage::Cost;
 
-/// The limits of R-BUDGET.
+/// The limits of R-BUDGET that a user may be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LimitName {
     /// Steps of a turn.
     Steps,
     /// Tool calls of a turn.
     ToolCalls,
-    /// Money of a turn.
+    /// Cost of a turn.
     TurnCost,
-    /// Money of a session.
+    /// Cost of a session.
     SessionCost,
-    /// Money of a day, over all sessions.
+    /// Cost of a day, over all sessions.
     DayCost,
-    /// Money of a day at one provider.
+    /// Cost of a day at one provider.
     ProviderDayCost,
     /// Seconds of a turn.
     WallTime,
-    /// A limit in money meets a model whose price nobody knows.
+    /// A spending limit applies to a model whose price is unknown.
     UnknownPrice,
 }
 
 impl LimitName {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 8] = [
         Self::Steps,
         Self::ToolCalls,
@@ -42,7 +44,7 @@ impl LimitName {
         Self::UnknownPrice,
     ];
 
-    /// Its name in protocol and configuration.
+    /// Returns the name used in the protocol and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steps => "max_steps",
@@ -56,12 +58,12 @@ impl LimitName {
         }
     }
 
-    /// The limit of that name.
+    /// Returns the limit called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
-    /// Whether its amounts are money.
+    /// Returns whether amounts of this limit are money.
     pub fn is_money(self) -> bool {
         match self {
             Self::TurnCost | Self::SessionCost | Self::DayCost | Self::ProviderDayCost => true,
@@ -69,8 +71,9 @@ impl LimitName {
         }
     }
 
-    /// What a person means by a number: US dollars where it is money, else steps, calls or seconds.
+    /// Converts a number that a user enters: US dollars become nano-dollars; steps, calls, and seconds stay the same.
     pub fn convert_to_amount(self, number: f64) -> u64 {
+        // A negative number becomes 0, which `find_reply_problem` refuses for a raise.
         if self.is_money() {
             Cost::from_usd(number).0
         } else {
@@ -78,7 +81,7 @@ impl LimitName {
         }
     }
 
-    /// By so much it can be raised at once: as much as the configuration takes.
+    /// Returns by how much an answer may raise the limit: no more than the configuration accepts.
     pub fn largest_raise(self) -> u64 {
         match self {
             Self::Steps => 100_000,
@@ -91,7 +94,7 @@ impl LimitName {
         }
     }
 
-    /// What is limited, for people.
+    /// Returns the name shown to users.
     pub fn display_name(self) -> &'static str {
         match self {
             Self::Steps => "steps",
@@ -105,7 +108,7 @@ impl LimitName {
         }
     }
 
-    /// An amount of it, for people.
+    /// Formats an amount for users, with its unit.
     pub fn format_amount(self, amount: u64) -> String {
         match self {
             Self::TurnCost | Self::SessionCost | Self::DayCost | Self::ProviderDayCost => {
@@ -123,33 +126,31 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// A limit that stands in the way. Amounts are nano-dollars where the limit is money, else steps, calls, seconds.
+/// A limit that blocks the turn. Amounts are nano-dollars if the limit is money, else steps, calls, or seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitReached {
-    /// Which.
     pub limit: LimitName,
-    /// What is used, with the estimate of a call that was not made.
+    /// The amount used, including the estimate of a call that was not made.
     pub used: u64,
-    /// What may be used.
+    /// The limit's current value.
     pub most: u64,
-    /// The provider that it concerns.
+    /// The provider that it concerns, if it concerns one.
     pub provider: Option<String>,
-    /// The model that it concerns.
+    /// The model that it concerns, if it concerns one.
     pub model: Option<String>,
-    /// A line for people.
+    /// A one-line description for users.
     pub message: String,
 }
 
-/// A question of the agent.
+/// A question that the agent asks the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentQuestion {
-    /// The call that waits for the answer, if it is one's own question. Such a call stays open with it.
+    /// The call that waits for the answer, if the question belongs to one. The call stays open as long as the question.
     pub tool_call: Option<ToolCallId>,
-    /// The question.
     pub text: String,
-    /// More about it.
+    /// Further explanation, shown below the question.
     pub detail: Option<String>,
-    /// What is to be filled in; at least one.
+    /// The fields to fill in; at least one.
     pub fields: Vec<QuestionField>,
 }
 
@@ -158,35 +159,35 @@ pub struct AgentQuestion {
 pub struct QuestionField {
     /// The key of its answer.
     pub name: String,
-    /// For people.
+    /// The label shown to users.
     pub label: String,
-    /// What can be chosen; none: free text.
+    /// The choices on offer; empty means free text.
     pub choices: Vec<Choice>,
-    /// Several may be chosen.
+    /// Whether several choices may be selected.
     pub several: bool,
-    /// Free text may be given instead of a choice.
+    /// Whether free text is accepted instead of a choice.
     pub free: bool,
-    /// It must be answered.
+    /// Whether the field must be answered.
     pub required: bool,
 }
 
-/// One thing that can be chosen.
+/// One choice of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What the answer says.
+    /// The value that the answer contains.
     pub value: String,
-    /// For people.
+    /// The label shown to users.
     pub label: String,
 }
 
-/// The field of a question that offers one choice of several.
+/// The name of the only field of a single-choice question.
 pub const CHOICE: &str = "choice";
 
 /// The choice that ends the turn with `stopped_by_user`.
 pub const STOP: &str = "stop";
 
 impl AgentQuestion {
-    /// A question that is answered by one of `choices` (value and label).
+    /// Returns a question with one required field, answered by one of `choices` (value and label).
     pub fn with_choices(text: impl Into<String>, detail: Option<String>, choices: &[(&str, &str)]) -> Self {
         let choice = |(value, label): &(&str, &str)| Choice {
             value: (*value).to_owned(),
@@ -207,7 +208,7 @@ impl AgentQuestion {
         }
     }
 
-    /// What is wrong with `answers`; for whoever answered.
+    /// Returns what is wrong with `answers`, in words for whoever answered, or `None` if they fit.
     pub fn find_answer_problem(&self, answers: &Answers) -> Option<String> {
         let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
         if let Some(name) = answers.keys().find(|name| !known(name)) {
@@ -242,59 +243,56 @@ impl QuestionField {
     }
 }
 
-/// The answers to a question's fields, by their names.
+/// The answers to a question, keyed by field name.
 pub type Answers = BTreeMap<String, Vec<String>>;
 
-/// What is asked.
+/// What an inquiry is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestSubject {
-    /// A limit stands in the way: raise it, or stop?
+    /// A limit blocks the turn: raise it, or stop?
     Limit(LimitReached),
-    /// A question of the agent.
+    /// A question that the agent asks.
     Question(AgentQuestion),
 }
 
-/// Something that a person is asked.
+/// A pending question about a limit, or one that the agent asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquiry {
-    /// Its id; stays the same when it is asked again after a restart.
+    /// Stays the same when the question is asked again after a restart.
     pub id: InquiryId,
-    /// What is asked.
     pub subject: RequestSubject,
-    /// The call that delegated to the sub-agent which asks; none: the turn itself asks.
+    /// The call that started the sub-agent that asks; `None` if the turn itself asks.
     pub parent: Option<ToolCallId>,
 }
 
-/// An open inquiry, and the event that asked it last.
+/// A pending inquiry with the event that asked it most recently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenInquiry {
-    /// The inquiry.
     pub inquiry: Arc<Inquiry>,
     /// The event's number in its session.
     pub seq: u64,
-    /// The turn that asks.
     pub turn: Option<TurnId>,
     /// When it was asked, in ms since the epoch.
     pub at_ms: i64,
 }
 
-/// What a person said to it.
+/// How the user replied to an inquiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InquiryReply {
-    /// Raise the limit by this much: nano-dollars, steps, calls, seconds.
+    /// Raise the limit by this amount: nano-dollars, steps, calls, or seconds.
     Raise(u64),
-    /// Go on without the limit: only where a price is not known.
+    /// Continue without the limit; valid only for an unknown price.
     Accept,
-    /// The limit holds: stop.
+    /// Keep the limit and stop.
     Stop,
     /// The answers to the fields.
     Answers(Answers),
-    /// No answer.
+    /// The user declined to answer.
     Dismissed,
 }
 
 impl Inquiry {
-    /// What an inquiry that nobody answers comes to.
+    /// Returns the reply for an inquiry that no one answers.
     pub fn default_reply(&self) -> InquiryReply {
         match self.subject {
             RequestSubject::Limit(_) => InquiryReply::Stop,
@@ -302,7 +300,7 @@ impl Inquiry {
         }
     }
 
-    /// The call whose own question it is.
+    /// Returns the tool call that asked the question itself, if one did.
     pub fn tool_call(&self) -> Option<&ToolCallId> {
         match &self.subject {
             RequestSubject::Limit(_) => None,
@@ -310,7 +308,7 @@ impl Inquiry {
         }
     }
 
-    /// What is wrong with an answer; for whoever gave it.
+    /// Returns what is wrong with a reply, in words for whoever sent it, or `None` if it fits.
     pub fn find_reply_problem(&self, reply: &InquiryReply) -> Option<String> {
         match (&self.subject, reply) {
             (RequestSubject::Limit(limit), InquiryReply::Raise(_))

@@ -1,5 +1,7 @@
-//! The verdict over a command line: each simple command in it must be allowed, and nothing may be hidden. Knows modes
-//! and rules through the parent module; what commands are is known to `command`, `known` and `read_only`.
+//! The verdict on a command line: each simple command must be allowed, and no part may be unparsed.
+//!
+//! Knows modes and rules through the parent module; `command`, `known`, and `read_only` know the commands. Fails
+//! closed: a line that cannot be parsed, or whose files were not checked, is never free.
 
 use super::super::command::{self, VisitedCommand};
 use super::super::rule::Rule;
@@ -9,7 +11,7 @@ use super::{JudgedCall, MAX_OFFERED_TEXT, RUNS, RuleMatch, Verdict, allowed_by_m
 use crate::base::text::one_line;
 use crate::domain::{FileFinding, FindingKind, Mode, Risk};
 
-/// The most rules that one "always" stores.
+/// The maximum number of rules that one "always" stores.
 const MAX_OFFERED: usize = 5;
 
 impl<'a> JudgedCall<'a> {
@@ -20,6 +22,7 @@ impl<'a> JudgedCall<'a> {
         for rule in self.filter_rules(&self.policy.deny) {
             match hits_command(rule, &seen) {
                 RuleMatch::Yes => return Self::deny_by_rule(rule),
+                // It cannot deny for certain, but it must not be ignored either: the user decides.
                 RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
                 RuleMatch::No => {}
             }
@@ -31,8 +34,10 @@ impl<'a> JudgedCall<'a> {
             .find(|rule| hits_command(rule, &seen) != RuleMatch::No);
         let reads = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.explain_line_uncertainty(&line);
+        // Once a rule watches the line, no part of it is free on its own.
         let asks = doubt.or(forced).is_some() || unsure.is_some();
         let free = self.free_parts(&line, &reads, asks);
+        // In `plan`, rules do not count: only parts that read pass.
         if self.plan_denies() {
             return match self.cover_line(&line, &seen, &[], &free) {
                 Ok(by) => Verdict::Allow { by },
@@ -65,6 +70,7 @@ impl<'a> JudgedCall<'a> {
             }
             (None, None, Ok(_)) => RUNS.to_owned(),
         };
+        // A stored rule could not settle the doubt: it would come back with the next call.
         let rule = if doubt.is_some() {
             None
         } else {
@@ -77,8 +83,9 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// Why a rule that denies or asks may be about what the line runs although nothing of it shows: a part may run
-    /// other programs, and no rule allows this very part.
+    /// Returns why a `deny` or `require_approval` rule may apply although nothing in the line matches it.
+    ///
+    /// The reason is a part that may run other programs, unless a rule allows this very part.
     fn explain_line_uncertainty(&self, line: &ParsedCommand) -> Option<String> {
         let watching = self
             .filter_rules(&self.policy.deny)
@@ -96,7 +103,7 @@ impl<'a> JudgedCall<'a> {
         ))
     }
 
-    /// Why a part may run something else than its text says.
+    /// Returns why a part may run something other than its text says.
     fn explain_part_uncertainty(&self, part: &SimpleCommand) -> Option<String> {
         let settled = self
             .rules_that_count(None)
@@ -110,15 +117,17 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// What was found out about the files of the command.
+    /// Returns what the check of the command's files found, of one kind.
     fn findings_of(&self, kind: FindingKind) -> impl Iterator<Item = &'a FileFinding> + use<'a> {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         findings.iter().filter(move |finding| finding.kind == kind)
     }
 
-    /// For each part, whether it needs no rule: it only reads, and nothing about its files speaks against it.
+    /// Returns for each part whether it needs no rule: it only reads, and nothing about its files speaks against it.
+    ///
+    /// Nothing is free if its files were not checked.
     fn free_parts(&self, line: &ParsedCommand, reads: &[bool], asks: bool) -> Vec<bool> {
-        // A command of the configuration gets the model's arguments in a way that the line does not show.
+        // A configured command receives the model's arguments in a way that the line does not show.
         let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
             return vec![false; line.parts.len()];
         };
@@ -137,7 +146,7 @@ impl<'a> JudgedCall<'a> {
         risk::of_line(line, reads)
     }
 
-    /// Grants, and the config's rules unless it must be asked.
+    /// Returns the grants, and the configured `allow` rules unless `forced` demands a question.
     pub(super) fn rules_that_count(&self, forced: Option<&Rule>) -> impl Iterator<Item = &'a Rule> + use<'a> {
         let allow: &[Rule] = if forced.is_some() { &[] } else { &self.policy.allow };
         let tool = self.tool;
@@ -148,7 +157,7 @@ impl<'a> JudgedCall<'a> {
             .filter(move |rule| rule.matches_tool(tool))
     }
 
-    /// By what the whole line is allowed, or why it is not.
+    /// Returns what allows the whole line, or why it is not allowed.
     fn cover_line(
         &self,
         line: &ParsedCommand,
@@ -160,6 +169,7 @@ impl<'a> JudgedCall<'a> {
         if self.effect.outside {
             return special("it runs outside the workspace".to_owned());
         }
+        // Secrets come before rules without a pattern: even the grant `bash` does not cover them.
         for (index, secret) in &seen.secrets {
             let named = index.and_then(|index| line.parts.get(index)).is_some_and(|part| {
                 rules
@@ -179,9 +189,11 @@ impl<'a> JudgedCall<'a> {
         if let Some(why) = line.hidden {
             return special(format!("cannot be judged by its parts: {why}"));
         }
+        // From the definition on, names may mean something else.
         if line.defines {
             return special("defines a function".to_owned());
         }
+        // bash expands the name only when the line runs, so the text does not show the option.
         if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
             let file = one_line(&finding.file, 60);
             return special(format!("would treat a file name as an option: {file}"));
@@ -202,7 +214,7 @@ impl<'a> JudgedCall<'a> {
         }
     }
 
-    /// Why no rule with a pattern allows this part.
+    /// Returns why no rule with a pattern allows this part.
     fn why_not(&self, part: &SimpleCommand, index: usize) -> NotCovered {
         if let Some(target) = part.find_written_file() {
             let target = target.to_rule_text().unwrap_or_else(|| "…".to_owned());
@@ -254,6 +266,7 @@ impl<'a> JudgedCall<'a> {
             }
             let special = findings.iter().any(|finding| finding.part == index);
             let rule = command::offer_command_rule(self.tool, part, special)?;
+            // A rule that would not allow this very part must not be offered.
             if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
                 return None;
             }
@@ -272,11 +285,11 @@ impl<'a> JudgedCall<'a> {
 enum NotCovered {
     /// No rule matches it.
     ByRule(String),
-    /// Something in it needs attention, whatever rules say.
+    /// Something in it needs attention, whatever the rules say.
     Special(String),
 }
 
-/// Whether a rule speaks of anything that a command line runs.
+/// Returns whether a rule applies to anything that a command line runs.
 fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
     if rule.is_bare() {
         return RuleMatch::Yes;
@@ -293,6 +306,7 @@ fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
                     return RuleMatch::Yes;
                 }
                 hit = RuleMatch::Maybe;
+            // The text is unknown from the NUL on, so what is known may still turn out to match.
             } else if let Some(end) = text.find('\0')
                 && rule.may_match_text(&text[..end])
             {
@@ -303,7 +317,7 @@ fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
     hit
 }
 
-/// Whether a rule alone allows a part.
+/// Returns whether a rule on its own allows a part.
 fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_bare() {
         return true;
@@ -320,7 +334,7 @@ fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
     })
 }
 
-/// Nothing but a redirection that reads a file. What lies in `/dev` may be a connection.
+/// Returns whether a part only has redirections that read files. A path in `/dev` may be a network connection.
 fn is_empty(part: &SimpleCommand) -> bool {
     let is_device = |path: &str| path.starts_with("/dev/");
     part.words.is_empty()

@@ -1,36 +1,36 @@
 //! The reviewed commands: for each, the options that are known to be harmless. Data only; `read_only` interprets it.
 //!
-//! To add a command, read its manual for every option that writes a file, runs a program, follows a configuration,
-//! connects to the network or prints secrets. List only the other options. Left out on purpose:
+//! To add a command, read its manual. Leave out every option that writes a file, runs a program, reads a configuration
+//! file, connects to the network, or prints secrets. List only the others. Omitted on purpose:
 //!
-//! - compilers, package managers and runtimes, `--version` included: a repository chooses what `cargo`, `node` or
-//!   `python` is (`rust-toolchain.toml`, `.tool-versions`, `yarnPath`, `go.mod`'s toolchain line);
-//! - `env`, `printenv`, `set`, `ps` and `jq`: they print environment variables, which hold keys;
+//! - compilers, package managers, and runtimes, even with `--version`: a repository chooses what `cargo`, `node`, or
+//!   `python` is (`rust-toolchain.toml`, `.tool-versions`, `yarnPath`, the toolchain line of `go.mod`);
+//! - `env`, `printenv`, `set`, `ps`, and `jq`: they print environment variables, which contain keys;
 //! - `test` and `[`: bash evaluates the operand of `-v`;
 //! - pagers and `man`: they run programs.
 
 /// One reviewed command.
 #[derive(Debug)]
 pub(super) struct ReadOnlyCommand {
-    /// The programs that share the entry; `git log` is a program with its subcommand.
+    /// The programs that share the entry; `git log` means a program with its subcommand.
     pub(super) names: &'static [&'static str],
-    /// Short options. A letter with `:` takes a value; with `<` the value is a file that is read; with `?` it may have
-    /// a value in the same word.
+    /// Short options. A letter before `:` takes a value; before `<`, the value is a file that is read; before `?`, a
+    /// value may follow in the same word.
     pub(super) short: &'static str,
-    /// Lists of long options without dashes, separated by blanks; never shortened. The same marks at the end.
+    /// Lists of long options without dashes, separated by spaces, with the same marks. Abbreviations do not match.
     pub(super) long: &'static [&'static str],
-    /// What its other words are.
+    /// The meaning of the words that are not options.
     pub(super) operands: Operands,
-    /// How its options are written.
+    /// The syntax of its options.
     pub(super) style: OptionStyle,
-    /// None of its options, listed or not, does more than choose what is shown. A file name that bash expands to an
-    /// option is then harmless.
+    /// Whether every option, listed or not, only changes what is shown. If so, a file name that bash expands to an
+    /// option is harmless.
     pub(super) harmless: bool,
-    /// It only reads. Otherwise the entry says which options a prefix rule covers.
+    /// Whether it only reads. If not, the entry says which options a prefix rule covers.
     pub(super) reads: bool,
 }
 
-/// How options are written.
+/// The syntax of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionStyle {
     /// `-l`, `-la`, `--all`.
@@ -41,28 +41,28 @@ pub(super) enum OptionStyle {
     Find,
 }
 
-/// What the words are that are not options.
+/// The meaning of the words that are not options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
-    /// Files that are listed.
+    /// Files to list.
     List,
-    /// Files that are read.
+    /// Files to read.
     Read,
-    /// Files that are read, or folders whose files are.
+    /// Files to read, or folders whose files are read.
     Compare,
-    /// A pattern, unless `-e` or `-f` gave one; then files that are read, or searched when `-r` is given.
+    /// A pattern, unless `-e` or `-f` gave one; then files to read, or to search if `-r` is given.
     Grep,
-    /// A pattern, unless `-e` or `-f` gave one; then files and folders that are searched.
+    /// A pattern, unless `-e` or `-f` gave one; then files and folders to search.
     Ripgrep,
-    /// Text.
+    /// Text that names no file.
     Text,
-    /// Files, at most so many: a further one would be written.
+    /// Files to read, at most this many: the command would write one more.
     AtMost(usize),
-    /// A format that begins with `+`: anything else sets the clock.
+    /// A format that begins with `+`: anything else would set the clock.
     DateFormat,
     /// A format, then text.
     PrintFormat,
-    /// None; git creates or deletes something by that name. `-l` makes them patterns.
+    /// None: git would create or delete something by that name. With `-l` they are patterns.
     OnlyWithList,
     /// None, or one of these words first.
     Verbs(&'static [&'static str]),
@@ -70,7 +70,7 @@ pub(super) enum Operands {
     NeedsVerb(&'static [&'static str]),
     /// Revisions and paths of a git repository.
     Revisions,
-    /// Anything: the program is the project's own.
+    /// Anything: the program runs the project's own code.
     Any,
 }
 
@@ -106,7 +106,7 @@ const RG: &str = "after-context: auto-hybrid-regex before-context: byte-offset c
     smart-case sort: sortr: stats text threads: trim type-list type-not: type: unicode unrestricted \
     vimgrep with-filename word-regexp";
 
-/// Options of `git log`, `git show` and other commands that walk through commits.
+/// Options of `git log`, `git show`, and other commands that walk through commits.
 const GIT_LOG: &str = "abbrev-commit after: all all-match ancestry-path? author-date-order author: basic-regexp before: \
     bisect boundary branches? cherry cherry-mark cherry-pick children clear-decorations committer: \
     count date-order date: decorate? decorate-refs: decorate-refs-exclude: dense do-walk encoding: \
@@ -156,7 +156,7 @@ const FIND: &str = "a amin: and anewer< atime: cmin: cnewer< ctime: d daystart d
     print print0 printf: prune quit readable regex: regextype: samefile< size: true type: uid: used: \
     user: wholename: writable xdev xtype:";
 
-/// Words before the subcommand of git that change nothing about what runs.
+/// Options before git's subcommand that do not change what runs.
 pub(super) const GIT_GLOBAL: &[&str] = &["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"];
 
 /// Programs whose second word decides what they do.
@@ -638,7 +638,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
         operands: Operands::OnlyWithList,
         ..GETOPT
     },
-    // ---- runs the project's code: only a prefix rule may cover these ----
+    // ---- These run the project's code, so they never count as reading; a prefix rule may cover them. ----
     ReadOnlyCommand {
         names: &[
             "cargo test",
@@ -672,7 +672,7 @@ pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
     },
 ];
 
-/// Options behind `--` of `cargo test` and its kin that libtest, clippy and rustfmt take without naming a file.
+/// Options after the `--` of `cargo test` and similar that libtest, clippy, and rustfmt accept, and that name no file.
 pub(super) const BEHIND_DASHES: &[&str] = &[
     "--nocapture",
     "--no-capture",

@@ -1,4 +1,4 @@
-//! Tables of what is free and what is not, and what holds of every reviewed command.
+//! Tables of what is free and what is not, and properties of every reviewed command.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -7,7 +7,7 @@ use super::*;
 use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
 use crate::domain::{Effect, FileFinding, FindingKind, Mode};
 
-/// Whether the command runs without a question in mode `ask`, if its files lie inside the workspace.
+/// Returns whether the command runs without a question in mode `ask`, if its files are inside the workspace.
 fn is_free(command: &str) -> bool {
     is_free_with(&Policy::default(), command)
 }
@@ -236,7 +236,7 @@ const NOT_FREE: &[&str] = &[
     "git config user.name",
     "git help log",
     "git rev-parse --parseopt",
-    // The repository chooses what these are.
+    // The repository chooses which program these run.
     "cargo --version",
     "cargo metadata",
     "cargo test",
@@ -246,14 +246,14 @@ const NOT_FREE: &[&str] = &[
     "python3 --version",
     "go version",
     "go test ./...",
-    // The environment, or an assignment, in a place that is no word.
+    // The environment, or an assignment, in a place that is not a word.
     "cat <<E\n$KEY\nE",
     "cat <<< $KEY",
     "true <<E\n$((PATH=1))\nE\nls",
     "case $((PATH=1)) in *) ls;; esac",
     "ls; </dev/tcp/example.org/80",
     "git -C a -C .. status",
-    // The shell may be in another folder.
+    // The shell may be in another folder by then.
     "cd a/../b && ls",
     "cd ..; ls",
     "ls; cd ..; cat x",
@@ -264,7 +264,7 @@ const NOT_FREE: &[&str] = &[
     "cd $x && ls",
     "cd -P a; ls",
     "pushd a; ls",
-    // A file may be called like an option.
+    // A file name may look like an option.
     "sort *",
     "sort ?x",
     "sort [-]oPWN",
@@ -291,13 +291,13 @@ fn commands_that_only_read_are_free() {
 }
 
 #[test]
-fn all_others_are_not() {
+fn other_commands_are_not_free() {
     let wrong: Vec<_> = NOT_FREE.iter().filter(|command| is_free(command)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn modes_and_rules_stay_above() {
+fn reading_is_free_in_every_mode_unless_a_rule_watches() {
     let rules = |texts: &[&str]| {
         texts
             .iter()
@@ -326,13 +326,13 @@ fn modes_and_rules_stay_above() {
             assert!(!is_free_with(&policy, "git status"), "{rule}");
         }
     }
-    // A part of a line may be free, another covered by a rule.
+    // One part of a line may be free, and a rule may cover another.
     let policy = Policy {
         allow: rules(&["bash(make *)"]),
         ..Policy::default()
     };
     assert!(is_free_with(&policy, "git status && make test | tail -5"));
-    // But a rule for `cd` does not say where the rest of the line reads.
+    // A rule for `cd` says nothing about where the rest of the line reads.
     let policy = Policy {
         allow: rules(&["bash(cd *)", "bash(printf *)", "bash(export *)"]),
         ..Policy::default()
@@ -361,7 +361,7 @@ fn a_command_whose_files_are_special_is_not_free() {
         };
         let verdict = judge_tool_call(&Policy::default(), "bash", &effect("ls; cat x"));
         assert!(matches!(verdict, Verdict::Ask { .. }), "{kind:?}: {verdict:?}");
-        // Links and searches may reach a secret under a rule too.
+        // Links and searches may lead to a secret even if a rule allows the command.
         let policy = Policy {
             allow: vec![Rule::parse("bash(cat *)").unwrap()],
             ..Policy::default()
@@ -373,7 +373,7 @@ fn a_command_whose_files_are_special_is_not_free() {
         let special = matches!(kind, FindingKind::Secret | FindingKind::OptionName);
         assert_eq!(allowed, !special, "{kind:?}");
     }
-    // Nobody looked.
+    // The files were not checked.
     let verdict = judge_tool_call(&Policy::default(), "bash", &Effect::from_command("ls"));
     assert!(matches!(verdict, Verdict::Ask { .. }));
 }
@@ -510,7 +510,7 @@ fn the_files_of_a_line_are_collected() {
     assert!(command_files("echo 'x").is_none());
 }
 
-/// Every spelled option that some reviewed command must not get.
+/// Options that some reviewed command must not receive.
 const DANGEROUS: &[&str] = &[
     "-oPWN",
     "--output=PWN",
@@ -525,7 +525,7 @@ const DANGEROUS: &[&str] = &[
     "-fprint",
 ];
 
-/// What bash makes of the line in a folder with these files: each word with a pattern becomes the names that match.
+/// Expands a line as bash would in a folder with these files: each pattern becomes the matching names.
 fn expand(command: &str, names: &[&str]) -> String {
     let words = command.split(' ').flat_map(|word| {
         let glob = globset::Glob::new(word)
@@ -551,7 +551,7 @@ fn expand(command: &str, names: &[&str]) -> String {
 }
 
 proptest! {
-    /// No name of a file changes what a free command does.
+    /// No file name changes what a free command does.
     #[test]
     fn file_names_do_not_make_a_free_command_dangerous(
         command in select(FREE),
@@ -559,7 +559,7 @@ proptest! {
         behind in any::<bool>(),
         names in prop::collection::vec(select(DANGEROUS), 1..4),
     ) {
-        // Simple lines only, so that a word can be added anywhere.
+        // Only simple lines, so that a word can be inserted anywhere.
         prop_assume!(!command.contains(['|', ';', '&', '<', '(', '\n', '\\', '\'', '*']));
         let line = if behind { format!("{command} {word}") } else {
             command.split_once(' ').map_or_else(|| format!("{command} {word}"), |(head, rest)| format!("{head} {word} {rest}"))
@@ -572,7 +572,7 @@ proptest! {
         }
     }
 
-    /// An option that the table does not have is never covered by a `*`, wherever it stands.
+    /// A `*` never covers an option that the table does not list, wherever it is.
     #[test]
     fn unknown_options_are_not_free(command in select(FREE), option in "--[a-z]{3,12}(=[a-z/.]{0,4})?", at in 0_usize..4) {
         prop_assume!(!command.contains(['|', ';', '&', '<', '(', '\n', '\\', '\'']));
@@ -587,7 +587,7 @@ proptest! {
             let name = option[2..].split('=').next().unwrap_or_default();
             entry.trim_end_matches([':', '<', '?']) == name
         });
-        // Behind an option with a value it is that value.
+        // After an option with a value, the word is that value.
         let value = words[at - 1].starts_with('-');
         prop_assert!(known || value || !is_free(&line), "{line}");
     }

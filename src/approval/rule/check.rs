@@ -1,14 +1,15 @@
-//! Finds rules that match no call: of tools that nobody has, with patterns that fit nothing. Such a rule is a mistake,
-//! and a `deny` rule by mistake must not be lost in silence. Knows the built-in tools and how other agents name
-//! theirs; knows nothing of configurations.
+//! Finds rules that match no call: rules for unknown tools, or with patterns that fit nothing.
 //!
-//! A rule is refused only where it surely never matches. Names of other agents that do not mean exactly the same here
-//! (`Read(…)` also covers their searches) are not guessed: the error names the nearest rule.
+//! Such a rule is a mistake, and a mistaken `deny` rule must not be lost in silence. Knows the built-in tools and how
+//! other agents name theirs; knows nothing of configurations.
+//!
+//! A rule is refused only if it surely never matches. Names of other agents that do not mean exactly the same here
+//! (`Read(…)` also covers their searches) are not guessed: the error suggests the nearest rule.
 
 use super::{Rule, RuleError};
 use crate::base::nearest::nearest_name;
 
-/// What calls of a tool are about.
+/// What the calls of a tool are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Command,
@@ -18,7 +19,7 @@ enum Subject {
     Nothing,
 }
 
-/// The built-in tools.
+/// The built-in tools. A test compares the list with the registry.
 const TOOLS: &[(&str, Subject)] = &[
     ("bash", Subject::Command),
     ("read_file", Subject::File),
@@ -37,7 +38,7 @@ const TOOLS: &[(&str, Subject)] = &[
     ("delegate", Subject::Nothing),
 ];
 
-/// Tools of other agents, and ours that come nearest.
+/// Tools of other agents, each with the nearest of ours.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("Shell", &["bash"]),
     ("shell", &["bash"]),
@@ -66,32 +67,30 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("KillBash", &["bash_kill"]),
 ];
 
-/// Words that begin or end blocks: the simple commands of a line never begin with one.
+/// Words that begin or end blocks: no simple command begins with one.
 const BLOCK_WORDS: &[&str] = &[
     "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
     "function", "coproc", "{", "}", "!",
 ];
 
-/// Why a pattern fits nothing, and one that is right.
+/// Why a pattern fits nothing, and a pattern that would.
 type Fault = (&'static str, Option<String>);
 
 impl Rule {
-    /// Reads a rule and checks that it can match a call. `own`: the tools that the configuration sets up.
+    /// Parses a rule and checks that it can match a call. `own` are the tools that the configuration defines.
     ///
     /// # Errors
-    ///
-    /// What is wrong, and the nearest rule that is right.
+    /// Fails if the rule is malformed, names no tool, or can match no call. The error suggests the nearest valid rule.
     pub fn read(text: &str, own: &[impl AsRef<str>]) -> Result<Self, RuleError> {
         let rule = Self::parse(text)?;
         rule.validate_against_tools(own)?;
         Ok(rule)
     }
 
-    /// Like [`Rule::read`] for rules that are written in one text, separated by commas.
+    /// Parses rules in one text, separated by commas, and checks each like [`Rule::read`].
     ///
     /// # Errors
-    ///
-    /// What is wrong with the first wrong rule.
+    /// Fails for the first rule that is malformed, names no tool, or can match no call.
     pub fn read_list(text: &str, own: &[impl AsRef<str>]) -> Result<Vec<Self>, RuleError> {
         let rules = Self::parse_list(text)?;
         for rule in &rules {
@@ -100,7 +99,7 @@ impl Rule {
         Ok(rules)
     }
 
-    /// A clearer way to write a rule that allows less than it seems to.
+    /// Returns a clearer spelling of a rule that allows less than it seems to: `bash(ls *)` for `bash(ls*)`.
     pub fn suggest_rewrite(&self) -> Option<String> {
         let source = &self.pattern.as_ref()?.source;
         if !self.tool.is_match("bash") || source.ends_with(":*") {
@@ -135,6 +134,7 @@ impl Rule {
                 Err(self.unknown_tool_error(Some(format!("`mcp:{}/*`", rest.trim_matches('/')))))
             };
         }
+        // The servers' tools are not known here, so a well-formed name is enough.
         if self.tool_name.starts_with("mcp__") {
             return Ok(());
         }
@@ -158,6 +158,7 @@ impl Rule {
                 Subject::Address => address_fault(&pattern.source),
                 Subject::Nothing => Some(("calls of this tool have nothing to compare a pattern with", None)),
             };
+            // A tool pattern with a `*` may cover several tools: one that the pattern fits is enough.
             match found {
                 None => return Ok(()),
                 Some(found) => fault = fault.or(Some((subject, found))),
@@ -185,7 +186,7 @@ impl Rule {
         }
     }
 
-    /// The same rule for the tool that was probably meant.
+    /// Returns the same rule for the tool that was probably meant.
     fn nearest_rule(&self, own: &[impl AsRef<str>]) -> Option<String> {
         if let Some(rest) = self.pattern.as_ref().filter(|_| self.tool_name == "Mcp") {
             return Some(format!("`mcp:{}`", rest.source.replacen(':', "/", 1)));
@@ -215,7 +216,7 @@ impl Rule {
     }
 }
 
-/// A pattern of another agent in parentheses, as our tool has it; nothing where the tool has no patterns.
+/// Translates another agent's pattern for our tool, with parentheses; empty if the tool takes no patterns.
 fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
     let subject = TOOLS
         .iter()
@@ -224,7 +225,7 @@ fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
     let pattern = match subject {
         Some(Subject::Command) => match source.strip_suffix(":*") {
             Some(head) => format!("{head} *"),
-            // Theirs is a beginning.
+            // A pattern without a star matches the start of a command in other agents.
             None if is_foreign && !source.contains('*') => format!("{source} *"),
             None => source.to_owned(),
         },
@@ -242,7 +243,7 @@ fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
     format!("({pattern})")
 }
 
-/// What a pattern spells: its characters, and whether each is an unescaped `*`.
+/// Returns the characters that a pattern spells, each with whether it is an unescaped `*`.
 fn unescape_pattern(source: &str) -> Vec<(char, bool)> {
     let mut spelled = Vec::new();
     let mut chars = source.chars();
@@ -255,7 +256,9 @@ fn unescape_pattern(source: &str) -> Vec<(char, bool)> {
     spelled
 }
 
-/// Rules see a simple command as `shell::Word::shown` writes it: outside of single quotes there is no operator.
+/// Returns why no command matches a pattern.
+///
+/// Rules see a simple command as `shell::Word::to_rule_text` writes it: outside of single quotes it has no operators.
 fn command_fault(source: &str) -> Option<Fault> {
     let plain: String = unescape_pattern(source).into_iter().map(|(c, _)| c).collect();
     let first = plain.split(' ').next().unwrap_or_default();
@@ -278,7 +281,7 @@ fn command_fault(source: &str) -> Option<Fault> {
                 None
             }
             _ if quoted => None,
-            // `it's` is shown as 'it'\''s'.
+            // `it's` is written as 'it'\''s'.
             '\\' if chars.peek() == Some(&'\'') => {
                 chars.next();
                 None
@@ -300,6 +303,7 @@ fn command_fault(source: &str) -> Option<Fault> {
         }
         before = c;
     }
+    // A `*` may stand for the closing quote.
     if quoted && !source.contains('*') {
         return Some(("a single quote is not closed", None));
     }
@@ -319,7 +323,7 @@ fn command_fault(source: &str) -> Option<Fault> {
     None
 }
 
-/// Files are compared by their real path, below the workspace folder or from `/` on.
+/// Returns why no file matches a pattern. Files are compared by real path, below the workspace folder or from `/`.
 fn file_fault(source: &str) -> Option<Fault> {
     if source.contains("://") {
         return Some(("a file has no address", None));
@@ -367,7 +371,9 @@ fn file_fault(source: &str) -> Option<Fault> {
     None
 }
 
-/// Addresses are compared as `url::Url` writes them: a path at least `/`, no usual port, no fragment, no user.
+/// Returns why no URL matches a pattern.
+///
+/// URLs are compared as `url::Url` writes them: a path of at least `/`, no default port, no fragment, no user.
 fn address_fault(source: &str) -> Option<Fault> {
     const FORM: &str = "it is compared with a whole address, as in `https://docs.rs/*`";
     if let Some(host) = source.strip_prefix("domain:") {

@@ -1,9 +1,11 @@
-//! `[[ … ]]`, token by token. Owns where a test ends: what follows its `]]` are commands again. Tokens that bash
-//! reads by rules of their own (regular expressions with parentheses, extended patterns) are not understood.
+//! `[[ … ]]`, token by token.
+//!
+//! Decides where a test ends: commands follow its `]]` again. Does not understand tokens for which bash has special
+//! rules (regular expressions with parentheses, extended patterns).
 
 use super::{ShellReader, SimpleCommand, Word, WordPlace};
 
-/// Operators whose operands bash evaluates as expressions or subscripts: `x -eq y` runs what `x` holds.
+/// Operators whose operands bash evaluates as expressions or subscripts: `x -eq y` runs what `x` contains.
 const EVALUATING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
 impl ShellReader<'_> {
@@ -11,7 +13,7 @@ impl ShellReader<'_> {
         self.bare_word() == "[["
     }
 
-    /// From `[[` on, over its `]]`.
+    /// Reads a test, from `[[` past its `]]`.
     pub(super) fn read_test_command(&mut self) -> WordPlace {
         self.at += 2;
         let mut words = vec![Word::from_plain_text("[[")];
@@ -20,6 +22,7 @@ impl ShellReader<'_> {
         }
         words.push(Word::from_plain_text("]]"));
         let evaluates = |word: &Word| word.as_literal().is_some_and(|text| EVALUATING.contains(&text));
+        // The value of a variable may be an expression that runs a command.
         if words.iter().any(evaluates) {
             self.mark_hidden("a test evaluates what a variable holds");
         }
@@ -30,9 +33,9 @@ impl ShellReader<'_> {
         WordPlace::Closed
     }
 
-    /// The tokens up to `]]`; `None` where bash may see other ones.
+    /// Reads the tokens up to `]]`; `None` if bash may see other tokens.
     fn test_tokens(&mut self, words: &mut Vec<Word>) -> Option<()> {
-        // `[[(` is a test too, but hardly anybody writes it.
+        // `[[(` is a test too, but too rare to be worth the code.
         self.peek().filter(|c| matches!(c, ' ' | '\t'))?;
         loop {
             self.skip_blanks();
@@ -47,7 +50,7 @@ impl ShellReader<'_> {
                 _ if self.is_at_token("<(") || self.is_at_token(">(") => self.test_word(words)?,
                 Some(operator) => {
                     self.at += operator.len();
-                    // `<<`, `>>`, `((` are other tokens.
+                    // `<<`, `>>`, and `((` are other tokens.
                     if self.is_at_token(operator) && operator != ")" {
                         return None;
                     }
@@ -66,7 +69,7 @@ impl ShellReader<'_> {
         let ends = |c: char| matches!(c, ' ' | '\t') || c == ')' && before != Some("=~");
         self.peek().filter(|c| ends(*c))?;
         words.push(match word {
-            // Nothing in a test becomes names of files.
+            // Nothing in a test expands to file names.
             Word::Literal { text, quoted, .. } => Word::Literal {
                 text,
                 glob: false,
@@ -74,7 +77,7 @@ impl ShellReader<'_> {
             },
             dynamic @ Word::Dynamic { .. } => dynamic,
         });
-        // Bash reads a regular expression as one token, with the operators in it.
+        // bash reads a regular expression as one token, including its operators.
         let expects_regex = words.last().and_then(Word::as_literal) == Some("=~");
         self.skip_blanks();
         let is_operator = |c: char| matches!(c, '(' | ')' | '<' | '>' | '&' | '|');

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The parts as texts; a dynamic word is `…`, a write `>target`, a read `<target`.
+/// Formats the parts: a dynamic word is `…`, a file that is written `>target`, one that is read `<target`.
 fn taken_apart(command: &str) -> Vec<String> {
     let show = |word: &Word| word.to_rule_text().unwrap_or_else(|| "…".to_owned());
     parse(command)
@@ -22,7 +22,7 @@ fn taken_apart(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn parts() {
+fn lines_are_parsed_into_simple_commands() {
     let table: &[(&str, &[&str])] = &[
         ("", &[]),
         ("# nothing", &[]),
@@ -126,7 +126,7 @@ fn parts() {
 }
 
 #[test]
-fn what_is_not_understood_says_so() {
+fn lines_that_are_not_understood_are_marked_hidden() {
     let long = format!("echo {}", "x".repeat(MAX_BYTES));
     let deep = format!("{}a{}", "$(".repeat(100), ")".repeat(100));
     let many = "a;".repeat(MAX_PARTS + 1);
@@ -192,7 +192,7 @@ fn what_is_not_understood_says_so() {
     assert!(parse("f() { a; }").defines);
 }
 
-/// Bash does more than the parts say; the parts that follow are still listed.
+/// bash does more than the parts show; the parts that follow are still listed.
 #[test]
 fn hidden_effects_do_not_hide_other_commands() {
     for (why, commands) in [
@@ -315,7 +315,7 @@ fn hidden_effects_do_not_hide_other_commands() {
     }
 }
 
-/// Pieces that a hostile command line could be made of.
+/// Pieces that a hostile command line could consist of.
 const PIECES: &[&str] = &[
     "a",
     "rm",
@@ -395,7 +395,7 @@ const PIECES: &[&str] = &[
     "[",
 ];
 
-/// The stack of the server's workers: what would overflow there must overflow here.
+/// Parses with the stack size of the server's workers: what would overflow there must overflow here.
 fn on_a_small_stack(command: String) -> ParsedCommand {
     std::thread::Builder::new()
         .stack_size(2 * 1024 * 1024)
@@ -406,7 +406,7 @@ fn on_a_small_stack(command: String) -> ParsedCommand {
 }
 
 #[test]
-fn repeated_pieces_end_soon_and_do_not_overflow() {
+fn repeated_pieces_are_parsed_in_time_without_overflow() {
     for piece in PIECES {
         for tail in ["", " ", "a", " a; "] {
             let unit = format!("{piece}{tail}");
@@ -440,18 +440,18 @@ fn repeated_pieces_end_soon_and_do_not_overflow() {
 
 proptest! {
     #[test]
-    fn any_text_is_taken_apart(text in any::<String>()) {
+    fn any_text_is_parsed(text in any::<String>()) {
         parse(&text);
     }
 
     #[test]
-    fn bash_like_text_is_taken_apart(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+    fn text_that_looks_like_bash_is_parsed(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
         on_a_small_stack(pieces.concat());
     }
 
-    /// What is put in single quotes reaches the program as it is.
+    /// A single-quoted text reaches the program unchanged.
     #[test]
-    fn quoted_words_come_back(words in prop::collection::vec("[ -~]{0,12}", 1..5)) {
+    fn quoted_words_round_trip(words in prop::collection::vec("[ -~]{0,12}", 1..5)) {
         let quoted: Vec<String> = words.iter().map(|w| format!("'{}'", w.replace('\'', "'\\''"))).collect();
         let line = parse(&format!("x {}", quoted.join(" ")));
         prop_assume!(line.hidden.is_none());
@@ -459,7 +459,7 @@ proptest! {
         prop_assert_eq!(back, words);
     }
 
-    /// Parts are found whatever stands between them.
+    /// Both parts are found, whatever separates them.
     #[test]
     fn both_parts_of_a_compound_are_found(
         between in prop::sample::select(&[";", "&&", "||", "|", "&", "\n", " ; ", "|&", " <(x) ;"][..]),

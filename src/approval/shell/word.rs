@@ -1,19 +1,20 @@
-//! One word of a command line: quotes, escapes and expansions, up to the text that the program gets.
-//! Commands inside of expansions are handed back to the reader of commands.
+//! One word of a command line: quotes, escapes, and expansions, up to the text that the program receives.
+//!
+//! Hands commands inside expansions back to the reader of commands. Knows no grammar of commands.
 
 use super::{CommandEnd, ShellReader, Word};
 
 /// Characters that end a word unless they are quoted.
 const ENDS_WORD: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
 
-/// A word while it is read.
+/// A word while it is being read.
 #[derive(Default)]
 struct Built {
     text: String,
-    /// The unquoted text; one NUL for each quoted piece.
+    /// The unquoted text, with a NUL for each quoted piece.
     unquoted: String,
     quoted_tilde: bool,
-    /// Why, and what was read before it.
+    /// What makes it dynamic, and the text before that.
     dynamic: Option<(&'static str, String)>,
 }
 
@@ -36,7 +37,7 @@ impl Built {
         self.unquoted.push('\0');
     }
 
-    /// `{a,b}` and `{1..3}`, generously.
+    /// Returns whether it may contain `{a,b}` or `{1..3}`; when in doubt, yes.
     fn has_braces(&self) -> bool {
         self.unquoted
             .split_once('{')
@@ -59,11 +60,13 @@ impl Built {
         } else if self.has_braces() {
             Some(("brace expansion", self.text.clone()))
         } else if tilde.is_some_and(of_shell) {
+            // `~+`, `~-`, and `~1` are folders that only the shell knows.
             Some(("a folder of the shell", String::new()))
         } else {
             None
         };
         if let Some((why, mut known)) = dynamic {
+            // Only the text before the first expansion is certain.
             known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
             return Word::Dynamic { why, known };
         }
@@ -76,9 +79,10 @@ impl Built {
 }
 
 impl<'a> ShellReader<'a> {
-    /// The text up to the next blank or operator, not moved over: a reserved word if it is one.
+    /// Returns the text up to the next blank or operator without consuming it, to compare it with reserved words.
     pub(super) fn bare_word(&self) -> &'a str {
         let rest = self.remaining_text();
+        // A line continuation ends the word here; `read_word` refuses one that would join two words.
         let end = rest.find(ENDS_WORD).unwrap_or(rest.len());
         let end = rest[..end.saturating_add(1).min(rest.len())]
             .find("\\\n")
@@ -86,7 +90,7 @@ impl<'a> ShellReader<'a> {
         &rest[..end]
     }
 
-    /// Reads a word; `None` where none stands.
+    /// Reads a word; `None` if there is none.
     pub(super) fn read_word(&mut self) -> Option<Word> {
         let start = self.at;
         let mut built = Built::default();
@@ -103,7 +107,7 @@ impl<'a> ShellReader<'a> {
                 }
                 _ if ENDS_WORD.contains(&ch) => break,
                 '\\' if self.is_at_token("\\\n") => {
-                    // Before a blank the word ends; else bash goes on with it, or with an operator: too
+                    // Before a blank, the word ends. Otherwise bash continues the word or an operator, which is too
                     // easily misread.
                     if !self.remaining_text()[2..].starts_with([' ', '\t', '\n']) {
                         self.abort_unsupported_syntax();
@@ -151,13 +155,14 @@ impl<'a> ShellReader<'a> {
             .documents
             .last()
             .is_some_and(|documents| !documents.is_empty());
+        // The here-document begins after this line, but the word goes past its end: too easily misread.
         if waits && raw.contains('\n') {
             self.abort_parse("a here-document cannot be parsed");
         }
         (self.at > start).then(|| built.into_word())
     }
 
-    /// The text up to a quote, and over it.
+    /// Reads the text up to a quote, and past it.
     fn up_to(&mut self, quote: char) -> Option<&str> {
         let start = self.at;
         match self.remaining_text().find(quote) {
@@ -172,7 +177,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// After `"`.
+    /// Reads double-quoted text, after the opening `"`.
     fn double_quotes(&mut self, built: &mut Built) {
         loop {
             match self.peek() {
@@ -186,7 +191,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// What stands in double quotes or a here-document.
+    /// Reads one character inside double quotes or a here-document.
     fn quoted_char(&mut self, ch: char, built: &mut Built) {
         match ch {
             '\\' => {
@@ -213,7 +218,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// A here-document's whole text.
+    /// Reads the whole text of a here-document for its expansions.
     pub(super) fn text_of_document(&mut self) {
         let mut built = Built::default();
         while let Some(ch) = self.peek() {
@@ -221,7 +226,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// `$'…'`.
+    /// Reads `$'…'`.
     fn ansi_quotes(&mut self, built: &mut Built) {
         self.at += 2;
         let start = self.at;
@@ -240,7 +245,7 @@ impl<'a> ShellReader<'a> {
         built.push_quoted(text);
     }
 
-    /// An expansion; says whether there was one. A plain `$` is read over in any case.
+    /// Reads an expansion, and returns whether there was one. Consumes a plain `$` in any case.
     fn read_expansion(&mut self, built: &mut Built) -> bool {
         self.at += 1;
         if self.eat_token("((") {
@@ -287,7 +292,7 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// After `${`, up to `}`. Only what cannot have a command in it.
+    /// Reads a parameter expansion after `${`, up to its `}`. Accepts only forms that cannot contain a command.
     fn read_parameter_expansion(&mut self) {
         let Some(length) = self.remaining_text().find('}') else {
             return self.abort_unsupported_syntax();
@@ -303,7 +308,9 @@ impl<'a> ShellReader<'a> {
         self.at += length + 1;
     }
 
-    /// After `((`, up to `))`. Only what cannot be read as two subshells, and has no command in it.
+    /// Reads an expression after `((`, up to `))`.
+    ///
+    /// Accepts only text that cannot mean two subshells and cannot contain a command.
     pub(super) fn read_arithmetic(&mut self) -> bool {
         let mut depth = 0_usize;
         let bytes = self.remaining_text().as_bytes();
@@ -329,9 +336,10 @@ impl<'a> ShellReader<'a> {
         false
     }
 
-    /// From `(` on, after `NAME=`.
+    /// Reads the array after `NAME=`, from its `(` on.
     fn read_array(&mut self) {
         self.at += 1;
+        // Arrays nest words in words, so they count toward the depth.
         if self.depth >= super::MAX_DEPTH {
             return self.abort_unsupported_syntax();
         }
@@ -360,6 +368,7 @@ impl<'a> ShellReader<'a> {
             return self.abort_unsupported_syntax();
         };
         let script = &self.text[start..start + length];
+        // Inside backquotes, a backslash may escape a nested backquote.
         if script.contains('\\') {
             return self.abort_parse("it has escapes inside backquotes");
         }
@@ -372,17 +381,18 @@ impl<'a> ShellReader<'a> {
 /// What an expansion `${…}` does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ParameterExpansion {
-    /// Gives a text.
+    /// Yields a text.
     Reads,
     /// Assigns: `${x:=y}`.
     Sets,
-    /// Runs what a value says: an expression may hold `a[$(command)]`, `@P` expands a prompt.
+    /// Runs what a value contains: an expression may hold `a[$(command)]`, and `@P` expands a prompt.
     Evaluates,
     Unknown,
 }
 
-/// Only forms that are listed here are understood.
+/// Classifies an expansion. Only the forms listed here are understood.
 fn expansion_kind(inner: &str) -> ParameterExpansion {
+    // Quotes, nested expansions, and substitutions in `${…}` have rules of their own.
     if inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']) || inner.contains("$[") {
         return ParameterExpansion::Unknown;
     }
@@ -430,7 +440,7 @@ fn expansion_kind(inner: &str) -> ParameterExpansion {
     }
 }
 
-/// Whether an expression has a variable in it: bash evaluates its value, which may hold `a[$(command)]`.
+/// Returns whether an expression contains a variable: bash evaluates its value, which may be `a[$(command)]`.
 fn names_variable(expression: &str) -> bool {
     let mut in_number = false;
     expression.chars().any(|c| {
@@ -440,8 +450,9 @@ fn names_variable(expression: &str) -> bool {
     })
 }
 
-/// Whether a redirection to this file is, or may become, one to `/dev/tcp/HOST/PORT` or `/dev/udp/…`, where bash
-/// itself connects. Generous: what is not known before counts as soon as it stands below `/dev`.
+/// Returns whether a redirection to this file is, or may become, one to `/dev/tcp/HOST/PORT` or `/dev/udp/…`.
+///
+/// bash itself connects there. When in doubt, yes: a target that is unknown in advance counts once it is below `/dev`.
 pub(super) fn is_connection(target: &Word) -> bool {
     let (text, whole) = match target {
         Word::Literal { text, .. } => (text.as_str(), true),
@@ -468,7 +479,7 @@ pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// `NAME=…`, `NAME+=…`, `NAME[…]=…`, as it is written.
+/// Returns whether a word, as written, is `NAME=…`, `NAME+=…`, or `NAME[…]=…`.
 pub(super) fn is_assignment(raw: &str) -> bool {
     let name = raw.find(|c| !is_name_char(c)).unwrap_or(raw.len());
     let rest = &raw[name..];
@@ -476,13 +487,13 @@ pub(super) fn is_assignment(raw: &str) -> bool {
     named && (rest.starts_with('=') || rest.starts_with("+=") || rest.starts_with('['))
 }
 
-/// `NAME[…]`.
+/// Returns whether a word begins with `NAME[`.
 pub(super) fn is_element(raw: &str) -> bool {
     raw.find(|c| !is_name_char(c))
         .is_some_and(|at| raw[at..].starts_with('['))
 }
 
-/// `{NAME}` before a redirection: a variable gets the descriptor's number, the command no word.
+/// Returns whether a word is the `{NAME}` of a redirection: a variable receives the descriptor's number.
 pub(super) fn is_descriptor_name(raw: &str) -> bool {
     raw.strip_prefix('{')
         .and_then(|raw| raw.strip_suffix('}'))
@@ -492,7 +503,7 @@ pub(super) fn is_descriptor_name(raw: &str) -> bool {
         })
 }
 
-/// `1`, `-`, `2-` after `>&`.
+/// Returns whether the text after `>&` is a descriptor: `1`, `-`, or `2-`.
 pub(super) fn is_descriptor(text: &str) -> bool {
     let digits = text.strip_suffix('-').unwrap_or(text);
     !text.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())

@@ -1,5 +1,6 @@
-//! The judge against the real bash: generated lines that it allows run in an empty folder, where the only programs are
-//! markers that write down that they ran.
+//! The judge against the real bash: generated lines that it allows run in an empty folder.
+//!
+//! The only programs there are markers, which record that they ran.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Pieces of lines: ordinary words, and all that may hide a command or change what a name means.
+/// Pieces of lines: ordinary words, and everything that may hide a command or change what a name means.
 const PIECES: &[&str] = &[
     "ls ",
     "ls ",
@@ -114,7 +115,7 @@ const PIECES: &[&str] = &[
     ". x ",
 ];
 
-/// A folder of markers, and a workspace where the name of a number, as bash makes them, is a folder of a clone.
+/// A folder of markers, and a workspace with folders named like the numbers that bash assigns (file descriptors).
 struct Ground {
     folder: tempfile::TempDir,
 }
@@ -145,7 +146,7 @@ impl Ground {
         Self { folder }
     }
 
-    /// What ran.
+    /// Runs the line and returns the markers that recorded themselves.
     #[expect(clippy::disallowed_methods, reason = "the real bash, in a folder of its own")]
     fn run(&self, line: &str) -> Vec<String> {
         let ran = self.folder.path().join("ran");
@@ -155,7 +156,7 @@ impl Ground {
             .env_clear()
             .env("PATH", self.folder.path().join("bin"))
             .env("HOME", self.folder.path())
-            // What a variable of the environment may hold.
+            // What a variable of the environment may contain.
             .env("x", "a[$(evil)]")
             .env("p", "$(evil)")
             .env("y", "$(evil)")
@@ -220,9 +221,9 @@ fn check(line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The markers work: what the properties look for would be seen.
+/// The markers work: the properties below would notice a command that runs.
 #[test]
-fn markers_see_what_runs() {
+fn markers_record_what_runs() {
     for line in [
         "evil",
         "{ ls; } {PATH}>/dev/null; ls",
@@ -262,7 +263,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_allowed_runs_nothing_else(pieces in prop::collection::vec(prop::sample::select(PIECES), 1..7)) {
+    fn an_allowed_line_runs_nothing_else(pieces in prop::collection::vec(prop::sample::select(PIECES), 1..7)) {
         let line = pieces.concat();
         prop_assert_eq!(check(&line), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! Shell commands under rules and modes.
+//! Tests of shell commands under rules and modes.
 
 use super::*;
 
@@ -118,7 +118,7 @@ fn commands_that_no_rule_allows() {
 }
 
 #[test]
-fn commands_that_may_be_denied_ask_in_full_too() {
+fn commands_that_may_match_a_deny_rule_ask_even_in_full() {
     check(
         "D???",
         &[
@@ -163,9 +163,9 @@ fn commands_that_may_be_denied_ask_in_full_too() {
     check("D???", &[&long]);
 }
 
-/// Next to a `deny` rule whatever could run another program asks, also in `full`.
+/// While a `deny` rule watches commands, whatever could run another program asks, also in `full`.
 #[test]
-fn commands_that_could_run_what_is_denied_ask_in_full_too() {
+fn commands_that_could_run_other_programs_ask_even_in_full() {
     check(
         "D???",
         &[
@@ -457,7 +457,7 @@ fn a_rule_without_a_pattern_allows_any_command_that_is_not_denied() {
             );
         }
     }
-    // A star is any simple command, no more: wrappers, assignments and writes are not in it.
+    // A star matches any simple command and no more: no wrappers, assignments, or writes.
     let policy = Policy {
         allow: rules(&["bash(*)"]),
         ..Policy::default()
@@ -481,7 +481,7 @@ fn a_rule_without_a_pattern_allows_any_command_that_is_not_denied() {
 }
 
 #[test]
-fn what_a_rule_spells_out_is_allowed() {
+fn a_rule_allows_what_it_spells_out() {
     let policy = Policy {
         allow: rules(&[
             "bash(sudo apt update*)",
@@ -512,7 +512,7 @@ fn what_a_rule_spells_out_is_allowed() {
     }
 }
 
-/// A rule or a grant that names the program says that its person knows it, next to a `deny` rule too.
+/// A rule or a grant that names the program shows that its author knows it, also if a `deny` rule watches.
 #[test]
 fn a_rule_for_an_unknown_program_settles_the_doubt() {
     for (rule, command, expected) in [
@@ -547,7 +547,7 @@ fn a_rule_for_an_unknown_program_settles_the_doubt() {
 }
 
 #[test]
-fn a_star_stands_for_no_variable_that_a_builtin_sets() {
+fn a_star_never_covers_a_variable_that_a_builtin_sets() {
     let policy = Policy {
         allow: rules(&[
             "bash(read *)",

@@ -1,10 +1,10 @@
-//! Files, network, MCP, and what people are asked.
+//! Tests of files, the network, MCP, and the questions that users see.
 
 use super::*;
 use crate::domain::{FileFinding, FindingKind};
 
 #[test]
-fn files() {
+fn files_by_mode_and_rule() {
     for (tool, kind, subject, expected) in [
         ("read_file", EffectKind::Read, "src/lib.rs", "AAAA"),
         ("read_file", EffectKind::Read, ".env", "???A"),
@@ -42,8 +42,8 @@ fn files() {
 }
 
 #[test]
-fn files_that_links_and_paths_hide() {
-    // The subject matches a rule, but it leads elsewhere.
+fn links_and_paths_that_lead_elsewhere_are_judged_by_their_target() {
+    // The subject matches a rule, but its path leads elsewhere.
     let mut effect = on_file(EffectKind::Write, "src/link");
     effect.paths = vec![PathBuf::from("/ws/tests/x.rs")];
     assert_eq!(letters("edit_file", &effect), "D?AA");
@@ -57,18 +57,18 @@ fn files_that_links_and_paths_hide() {
     assert_eq!(letters("edit_file", &effect), "DAAA");
     effect.paths[1] = PathBuf::from("/ws/src/gen/b.rs");
     assert_eq!(letters("edit_file", &effect), "DDDD");
-    // A path that climbs is allowed by no pattern.
+    // No pattern allows a path that climbs.
     let mut effect = on_file(EffectKind::Write, "src/../x");
     effect.paths.clear();
     assert_eq!(letters("edit_file", &effect), "D?AA");
-    // The tool says it is a secret though its name does not.
+    // The tool reports a secret although the name does not look like one.
     let mut effect = on_file(EffectKind::Read, "src/x");
     effect.secret = true;
     assert_eq!(letters("read_file", &effect), "???A");
 }
 
 #[test]
-fn rules_for_files_that_need_care() {
+fn files_that_need_care_are_allowed_only_by_name() {
     for (grant, kind, subject, expected) in [
         ("read_file", EffectKind::Read, ".env", '?'),
         ("read_file(**)", EffectKind::Read, ".env", '?'),
@@ -103,7 +103,7 @@ fn rules_for_files_that_need_care() {
 }
 
 #[test]
-fn network_and_mcp() {
+fn network_and_mcp_by_mode_and_rule() {
     for (tool, kind, subject, expected) in [
         ("web_fetch", EffectKind::Network, "https://docs.rs/tokio", "DAAA"),
         (
@@ -122,7 +122,7 @@ fn network_and_mcp() {
         ("mcp:other/read", EffectKind::Read, "x", "???A"),
         ("mcp:other/x", EffectKind::None, "", "???A"),
         ("update_plan", EffectKind::None, "", "AAAA"),
-        // A command tool of the config: its command line is judged like bash's.
+        // A configured command tool: its command line is judged like one of bash.
         ("deploy", EffectKind::Execute, "make deploy", "D??A"),
     ] {
         assert_eq!(
@@ -172,7 +172,7 @@ fn a_command_outside_the_workspace_asks() {
 }
 
 #[test]
-fn questions_for_people() {
+fn questions_state_the_reason_the_risk_and_the_offered_rule() {
     let ask = |tool: &str, effect: &Effect| match judge_tool_call(&sample(Mode::Ask), tool, effect) {
         Verdict::Ask { why, risk, rule } => (why, risk, rule),
         other => panic!("{other:?}"),
@@ -348,9 +348,9 @@ fn questions_for_people() {
     }
 }
 
-/// A rule that could not be read may have denied anything: only plain reading goes on.
+/// An invalid rule could have denied anything, so only plain reading continues.
 #[test]
-fn while_a_rule_that_denies_is_unreadable_all_but_plain_reading_asks() {
+fn while_a_deny_rule_is_invalid_only_plain_reading_is_free() {
     const WHY: &str = "the deny rule `bsh(touch*)` (config.toml:12) is not valid";
     for (tool, effect, expected) in [
         ("read_file", on_file(EffectKind::Read, "src/lib.rs"), "AAAA"),
@@ -388,7 +388,7 @@ fn while_a_rule_that_denies_is_unreadable_all_but_plain_reading_asks() {
 }
 
 #[test]
-fn a_denied_address_is_denied_in_each_spelling() {
+fn a_denied_url_is_denied_in_every_spelling() {
     for url in [
         "https://evil.example:8443/x",
         "http://evil.example/x",

@@ -1,4 +1,4 @@
-//! Tables and properties of the verdict.
+//! Tables and properties of the verdict, with the policy that they share.
 
 #[cfg(target_os = "linux")]
 mod against_bash;
@@ -61,7 +61,7 @@ fn letter(verdict: &Verdict) -> char {
     }
 }
 
-/// The verdict in each mode: plan, ask, autoEdit, full.
+/// Returns the verdict in each mode: plan, ask, autoEdit, full.
 fn letters(tool: &str, effect: &Effect) -> String {
     Mode::ALL
         .into_iter()

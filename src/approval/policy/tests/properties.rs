@@ -1,4 +1,4 @@
-//! What holds of any policy, call and rule.
+//! Properties that hold for every policy, call, and rule.
 
 use proptest::prelude::*;
 
@@ -126,7 +126,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A rule that denies a call alone denies it whatever else stands in the policy.
+    /// A rule that denies a call on its own denies it in every other policy too.
     #[test]
     fn deny_always_wins(policy in policy(), (tool, effect) in call(), deny in prop::sample::select(RULES)) {
         let alone = Policy { mode: Mode::Full, deny: rules(&[deny]), ..Policy::default() };
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(letter(&judge_tool_call(&policy, tool, &effect)), 'D');
     }
 
-    /// More denials, more questions, a stricter mode: never more freedom. More grants: never less.
+    /// More denials, more questions, or a stricter mode never allow more. More grants never allow less.
     #[test]
     fn strictness_is_monotone(policy in policy(), (tool, effect) in call(), rule in prop::sample::select(RULES)) {
         let before = freedom(&judge_tool_call(&policy, tool, &effect));
@@ -161,7 +161,7 @@ proptest! {
         }
     }
 
-    /// A compound is never freer than its least free part.
+    /// A compound line is never freer than its least free part.
     #[test]
     fn a_compound_is_no_freer_than_its_parts(
         policy in policy(),
@@ -171,12 +171,12 @@ proptest! {
     ) {
         let of = |command: &str| freedom(&judge_tool_call(&policy, "bash", &Effect::from_command(command)));
         let whole = of(&format!("{a}{sep}{b}"));
-        // A quote that is open in one swallows the other.
+        // An open quote in one part swallows the other.
         prop_assume!(a != "'" && b != "'");
         prop_assert!(whole <= of(a).min(of(b)), "{} {} {}", whole, of(a), of(b));
     }
 
-    /// What "always" offers is enough: once granted, the same call is not asked again.
+    /// What "always" offers is enough: once granted, the same call does not ask again.
     #[test]
     fn an_offered_rule_settles_the_question(policy in policy(), (tool, effect) in call()) {
         if let Verdict::Ask { rule: Some(rule), .. } = judge_tool_call(&policy, tool, &effect) {

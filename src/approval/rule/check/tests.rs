@@ -1,4 +1,4 @@
-//! Rules that can match, and those that never do.
+//! Tests of the check: rules that can match, and rules that never do.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn every_built_in_tool_is_known() {
 }
 
 #[test]
-fn rules_that_can_match_are_read() {
+fn rules_that_can_match_are_accepted() {
     for text in [
         "bash",
         "*",
@@ -68,7 +68,7 @@ fn rules_that_can_match_are_read() {
 }
 
 #[test]
-fn rules_that_never_match_are_refused_with_the_nearest_right_one() {
+fn rules_that_never_match_are_refused_with_the_nearest_valid_one() {
     for (text, why) in [
         ("bsh(touch*)", "there is no tool `bsh`; write `bash(touch*)`"),
         ("BASH(touch:*)", "there is no tool `BASH`; write `bash(touch *)`"),
@@ -195,7 +195,7 @@ fn rules_that_never_match_are_refused_with_the_nearest_right_one() {
 }
 
 #[test]
-fn advice_separates_the_star() {
+fn a_star_directly_after_a_word_is_rewritten_with_a_space() {
     for (text, clear) in [
         ("bash(ls*)", Some("bash(ls *)")),
         ("bash(git status* x)", Some("bash(git status * x)")),
@@ -215,7 +215,7 @@ fn advice_separates_the_star() {
     }
 }
 
-/// What the policy matches a command with must pass the check: else "always" could offer what is refused later.
+/// Text that the policy matches must pass the check; otherwise "always" could offer a rule that is refused later.
 #[test]
 fn exact_rules_of_commands_and_files_are_valid() {
     for command in [
