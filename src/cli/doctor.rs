@@ -278,7 +278,11 @@ impl Doctor<'_> {
         match reached {
             Ok(ProbeResult::Models(list)) => {
                 let count = list.names.len();
-                let found = format!("{} answered in {took} ms and lists {count} models", chosen.name);
+                let plural = if count == 1 { "" } else { "s" };
+                let found = format!(
+                    "{} answered in {took} ms and lists {count} model{plural}",
+                    chosen.name
+                );
                 self.report_check(CheckState::Ok, "reachable", &found, None);
                 self.tell_list(chosen, model, Some(&list));
             }

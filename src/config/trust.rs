@@ -139,7 +139,7 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
 
 fn build_refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) -> Diagnostic {
     Diagnostic::new_warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
-        .with_hint("to use it, trust the folder with `agent/setTrust`, or list it under `trusted` in your own config file")
+        .with_hint("to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it under `trusted` in your own config file")
 }
 
 fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {

@@ -65,7 +65,6 @@ pub struct TurnDiff {
 
 /// The kind of change that a turn made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ChangeKind {
     Created,
     Modified,

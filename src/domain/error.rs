@@ -7,7 +7,6 @@ use std::ops::Deref;
 
 /// A stable, machine-readable name for what went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it; the table is R-ERR-1")]
 pub enum ErrorCode {
     MaxIterations,
     ProviderError,

@@ -337,7 +337,6 @@ pub struct PlanItem {
 
 /// The progress of one plan item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum PlanStatus {
     Pending,
     InProgress,
@@ -346,7 +345,6 @@ pub enum PlanStatus {
 
 /// The kind of thing that a circuit breaker guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum CircuitSubject {
     Provider,
     Tool,

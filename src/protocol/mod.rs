@@ -17,6 +17,7 @@ mod config;
 mod content;
 mod editor;
 mod error;
+#[expect(missing_docs, reason = "only the generators and their tests use it")]
 pub mod generate;
 mod initialize;
 mod inquiry;

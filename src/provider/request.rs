@@ -62,7 +62,6 @@ impl ModelRequest {
 
 /// How much a model reasons before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Effort {
     Low,
     Medium,

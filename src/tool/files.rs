@@ -117,8 +117,8 @@ impl Numbered {
             return;
         }
         let _ = write!(self.text, "{number}\t{shown}");
-        // One byte more may be a `\r` or a line feed that was stripped.
-        if shown.len() < line.len() || line.len() + 1 < length {
+        // Two bytes more may be the `\r\n` that was stripped.
+        if shown.len() < line.len() || line.len() + 2 < length {
             let _ = write!(self.text, " [… line cut, {length} bytes long …]");
         }
         self.text.push('\n');

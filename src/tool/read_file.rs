@@ -450,6 +450,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn streamed_lines_that_end_with_a_carriage_return_are_whole() {
+        let bench = ToolHarness::new();
+        // Latin-1 is not UTF-8, so the file is streamed.
+        std::fs::write(bench.path("latin.txt"), b"caf\xe9\r\nplain\r\n").unwrap();
+        let text = bench
+            .call_tool("read_file", json!({"path": "latin.txt"}))
+            .await
+            .unwrap()
+            .text;
+        assert!(text.contains("1\tcaf\u{fffd}\n2\tplain\n"), "{text}");
+    }
+
+    #[tokio::test]
     async fn unsaved_text_is_read() {
         let bench = ToolHarness::new();
         bench.write("a.txt", "disk\n");

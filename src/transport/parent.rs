@@ -84,8 +84,8 @@ impl ParentWatch {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn of(pid: Pid) -> Result<Self, Errno> {
-        Self::looking(pid)
+    fn from_pid(pid: Pid) -> Result<Self, Errno> {
+        Self::new_polling(pid)
     }
 
     fn new_polling(pid: Pid) -> Result<Self, Errno> {

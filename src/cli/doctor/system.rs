@@ -45,7 +45,7 @@ impl Doctor<'_> {
         let is_set = |name: &&str| env.non_empty(name).is_some();
         let set: Vec<&str> = KEY_VARIABLES.into_iter().filter(is_set).collect();
         let found = match set.as_slice() {
-            [] => "none in the environment".to_owned(),
+            [] => "no key variable of a known provider is set".to_owned(),
             set => format!("in the environment: {}", set.join(", ")),
         };
         let empty = KEY_VARIABLES

@@ -111,7 +111,11 @@ fn collect_head_fields(model: &ProtocolModel) -> Vec<&FieldModel> {
     else {
         return Vec::new();
     };
-    fields.iter().filter(|field| field.name != "resumes").collect()
+    let own = ["by", "resumes"];
+    fields
+        .iter()
+        .filter(|field| !own.contains(&field.name.as_str()))
+        .collect()
 }
 
 fn write_body(out: &mut String, of_type: &TypeDef, without: &[&FieldModel]) {

@@ -149,42 +149,6 @@ pub fn read_piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
     }
 }
 
-/// Returns a piece of kept content: `raw` was read from `offset`, out of `bytes` in total.
-///
-/// Bytes that are not UTF-8 are replaced, and control characters that a terminal would obey are removed.
-pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
-    let at_end = offset + raw.len() as u64 >= bytes;
-    let mut used = raw.len();
-    // A character that the end of the piece cuts is left for the next piece.
-    if !at_end && let Some(open) = open_character(raw) {
-        used -= open;
-    }
-    let text = String::from_utf8_lossy(&raw[..used]);
-    ReadContentResult {
-        text: strip_control_characters(&text).into_owned(),
-        next_offset: (!at_end && used > 0).then_some(offset + used as u64),
-        bytes,
-    }
-}
-
-/// Returns the number of bytes at the end that begin an incomplete character.
-fn open_character(raw: &[u8]) -> Option<usize> {
-    let (back, first) = raw
-        .iter()
-        .rev()
-        .take(3)
-        .enumerate()
-        .find(|(_, byte)| !(0x80..0xc0).contains(*byte))?;
-    let length = match first {
-        0xc0..0xe0 => 2,
-        0xe0..0xf0 => 3,
-        0xf0.. => 4,
-        _ => 1,
-    };
-    // If there is nothing but the incomplete character, it counts as broken, so that the reader makes progress.
-    (back + 1 < length && back + 1 < raw.len()).then_some(back + 1)
-}
-
 /// Makes a tool's text safe to show.
 pub(super) fn sanitize_output(text: &str) -> Cow<'_, str> {
     strip_control_characters(text)
@@ -293,22 +257,5 @@ mod tests {
         }
         assert_eq!(read_piece("abc", 99, 5).text, "");
         assert_eq!(read_piece("abc", 99, 5).next_offset, None);
-    }
-
-    #[test]
-    fn kept_pieces_join_to_the_whole_content() {
-        let whole = "aé€😀".repeat(7).into_bytes();
-        for limit in 1..9 {
-            let (mut joined, mut offset) = (String::new(), Some(0));
-            while let Some(at) = offset {
-                let start = at as usize;
-                let end = (start + limit.max(4)).min(whole.len());
-                let piece = kept_piece(&whole[start..end], at, whole.len() as u64);
-                joined += &piece.text;
-                offset = piece.next_offset;
-            }
-            assert_eq!(joined.as_bytes(), whole, "limit {limit}");
-        }
-        assert_eq!(kept_piece(b"\x1b[31mred\xff", 0, 9).text, "red\u{fffd}");
     }
 }

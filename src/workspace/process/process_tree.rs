@@ -66,7 +66,7 @@ impl ProcessTree {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn members(&self) -> Vec<ProcessRow> {
+    fn list_members(&self) -> Vec<ProcessRow> {
         Vec::new()
     }
 }

@@ -376,7 +376,7 @@ fn file_of(bytes: &[u8]) -> io::Result<OwnedFd> {
     )?);
     #[cfg(not(target_os = "linux"))]
     let mut file = {
-        let path = std::env::temp_dir().join(format!("agentls-{}", crate::base::random::token(20)));
+        let path = std::env::temp_dir().join(format!("agentls-{}", crate::base::random::random_token(20)));
         let file = File::options()
             .read(true)
             .write(true)
