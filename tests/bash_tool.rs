@@ -86,10 +86,10 @@ impl Session {
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,
-            news: sender,
-            keep: Arc::new(Files(kept.path().to_owned())),
+            progress: sender,
+            content_sink: Arc::new(Files(kept.path().to_owned())),
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
-            unkept: false,
+            allows_uncheckpointed: false,
             judged: None,
         };
         Self { cx, news, kept, cwd }

@@ -130,7 +130,7 @@ const INTERPRETERS: &[&str] = &[
 ];
 
 /// Shell builtins that change what later commands mean, or that run a text.
-pub(super) const STATE: &[&str] = &[
+pub(super) const STATE_BUILTINS: &[&str] = &[
     "eval",
     "source",
     ".",
@@ -172,7 +172,7 @@ pub(crate) enum Requirement {
 
 impl Requirement {
     /// Returns whether the rule's pattern meets the requirement.
-    pub(crate) fn met_by(&self, rule: &Rule) -> bool {
+    pub(crate) fn is_matched_by(&self, rule: &Rule) -> bool {
         match self {
             Self::First(word) => rule.spells_first(word),
             Self::Anywhere(word) => rule.spells_word(word),
@@ -198,13 +198,13 @@ pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
         return demands;
     };
     // After an assignment, the command is not the pattern's first word.
-    if hands_on(name) && part.assignments.is_empty() {
+    if runs_arguments(name) && part.assignments.is_empty() {
         demands.push(Requirement::First(shown));
-    } else if hands_on(name) {
+    } else if runs_arguments(name) {
         demands.push(Requirement::Anywhere(shown));
     }
     // A variable or a setting in the place of a `*` would change what follows: `read PATH`, `export PATH=x`.
-    let spells_out = STATE.contains(&name);
+    let spells_out = STATE_BUILTINS.contains(&name);
     // The shell evaluates the operand of `-v`: `test -v 'a[$(command)]'`.
     let evaluates = |word: &&Word| {
         matches!(name, "test" | "[" | "[[")
@@ -242,13 +242,16 @@ pub(crate) fn is_explicit_match(rule: &Rule, part: &SimpleCommand) -> bool {
     if SHELLS.contains(&name) || is_interpreter(name) {
         literal(1).is_some_and(is_script)
     } else {
-        !hands_on(name)
+        !runs_arguments(name)
     }
 }
 
 /// Returns whether a command's effect is that of a program in its arguments or input.
-fn hands_on(name: &str) -> bool {
-    WRAPPERS.contains(&name) || SHELLS.contains(&name) || STATE.contains(&name) || is_interpreter(name)
+fn runs_arguments(name: &str) -> bool {
+    WRAPPERS.contains(&name)
+        || SHELLS.contains(&name)
+        || STATE_BUILTINS.contains(&name)
+        || is_interpreter(name)
 }
 
 /// Returns whether this is an interpreter, with or without a version: `python3.12`.
@@ -281,7 +284,7 @@ pub(crate) struct VisitedCommand {
     /// The commands that run, or may run.
     pub(crate) candidates: Vec<RuleCandidate>,
     /// Whether the line runs something that cannot be seen.
-    pub(crate) blind: bool,
+    pub(crate) has_unseen_commands: bool,
     /// Secret-like files, each with the index of the simple command that names it (`None`: text that was not parsed).
     pub(crate) secrets: Vec<(Option<usize>, String)>,
 }
@@ -294,22 +297,22 @@ const MAX_SCRIPTS: usize = 16;
 /// Collects what deny rules and the check for secrets must look at in a line.
 pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedCommand {
     let mut seen = VisitedCommand {
-        blind: line.hidden.is_some(),
+        has_unseen_commands: line.unparsed_reason.is_some(),
         ..VisitedCommand::default()
     };
-    for (index, part) in line.parts.iter().enumerate() {
-        if let Some(secret) = secret_of(part) {
+    for (index, part) in line.commands.iter().enumerate() {
+        if let Some(secret) = find_secret_word(part) {
             seen.secrets.push((Some(index), secret));
         }
     }
     // The parser gave up on a part of the line, so search the whole text for secrets.
-    if line.hidden.is_some()
+    if line.unparsed_reason.is_some()
         && let Some(secret) = secret::named_in(command)
     {
         seen.secrets.push((None, secret.to_owned()));
     }
     // A work list with a budget instead of recursion: hostile nesting must stay cheap.
-    let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.parts.clone(), Certainty::Sure)];
+    let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.commands.clone(), Certainty::Sure)];
     let mut budget = MAX_SCRIPTS;
     while let Some((parts, certainty)) = scripts.pop() {
         for part in &parts {
@@ -320,14 +323,14 @@ pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedComman
             look.visit_command(part, certainty);
             for (script, certainty) in look.scripts {
                 if budget == 0 {
-                    seen.blind = true;
+                    seen.has_unseen_commands = true;
                     break;
                 }
                 budget -= 1;
                 let inner = shell::parse(&script);
                 // A text that only may be a script hides nothing if it does not parse.
-                seen.blind |= inner.hidden.is_some() && certainty == Certainty::Sure;
-                scripts.push((inner.parts, certainty));
+                seen.has_unseen_commands |= inner.unparsed_reason.is_some() && certainty == Certainty::Sure;
+                scripts.push((inner.commands, certainty));
             }
         }
     }
@@ -427,7 +430,7 @@ impl CommandReview<'_> {
         for word in arguments {
             // An unknown word may be `-c` or the script itself.
             let Some(text) = word.as_literal() else {
-                self.seen.blind = true;
+                self.seen.has_unseen_commands = true;
                 return;
             };
             if takes_script && !text.starts_with('-') {
@@ -442,14 +445,14 @@ impl CommandReview<'_> {
             }
         }
         // Without a script or a file, it reads commands from its input.
-        self.seen.blind = true;
+        self.seen.has_unseen_commands = true;
     }
 
     fn visit_eval(&mut self, arguments: &[Word], certainty: Certainty) {
         let texts: Option<Vec<&str>> = arguments.iter().map(Word::as_literal).collect();
         match texts {
             Some(texts) => self.scripts.push((texts.join(" "), certainty)),
-            None => self.seen.blind = true,
+            None => self.seen.has_unseen_commands = true,
         }
     }
 
@@ -506,7 +509,7 @@ fn up_to_glob(word: &Word) -> Option<String> {
 }
 
 /// Returns a secret-like file that the command names in a word, an assignment, or a redirection.
-fn secret_of(part: &SimpleCommand) -> Option<String> {
+fn find_secret_word(part: &SimpleCommand) -> Option<String> {
     let targets = part.redirects.iter().map(|redirect| &redirect.target);
     part.words
         .iter()
@@ -542,7 +545,7 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     let name = base_name(words.first()?);
     // The user must see everything that the rule will allow.
     let is_legible = !text.contains('\n') && reveal_hidden_characters(&text) == text;
-    if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE.contains(&name) {
+    if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE_BUILTINS.contains(&name) {
         return None;
     }
     if SHELLS.contains(&name) || is_interpreter(name) {
@@ -569,7 +572,7 @@ pub(crate) fn offer_command_rule(tool: &str, part: &SimpleCommand, exact: bool) 
     }
     match review.prefix {
         // A prefix would also cover other secrets, and other forms than the special one.
-        Some(prefix) if !exact && review.unreviewed.is_empty() && secret_of(part).is_none() => {
+        Some(prefix) if !exact && review.unreviewed.is_empty() && find_secret_word(part).is_none() => {
             Rule::parse(&format!("{tool}({} *)", super::rule::escape_subject(&prefix))).ok()
         }
         Some(_) | None => Rule::with_exact_pattern(tool, &text),
@@ -659,7 +662,7 @@ mod tests {
             ("go vet -vettool=x ./...", Some("bash(go vet -vettool=x ./...)")),
         ] {
             let line = shell::parse(command);
-            let rule = offer_command_rule("bash", &line.parts[0], false).map(|rule| rule.to_string());
+            let rule = offer_command_rule("bash", &line.commands[0], false).map(|rule| rule.to_string());
             assert_eq!(rule.as_deref(), offered, "{command}");
         }
     }
@@ -692,8 +695,11 @@ mod tests {
             assert!(found, "{command}: {seen:?}");
         }
         for command in ["cat x | sh", "sh -c $x", "eval $x", "bash -s", "sh $x", "echo 'a"] {
-            assert!(look_through(command, &shell::parse(command)).blind, "{command}");
+            assert!(
+                look_through(command, &shell::parse(command)).has_unseen_commands,
+                "{command}"
+            );
         }
-        assert!(!look_through("sh x.sh", &shell::parse("sh x.sh")).blind);
+        assert!(!look_through("sh x.sh", &shell::parse("sh x.sh")).has_unseen_commands);
     }
 }

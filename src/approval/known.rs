@@ -338,7 +338,11 @@ mod tests {
 
     fn doubts(command: &str) -> bool {
         let line = shell::parse(command);
-        line.hidden.is_some() || line.parts.iter().any(|part| explain_uncertainty(part).is_some())
+        line.unparsed_reason.is_some()
+            || line
+                .commands
+                .iter()
+                .any(|part| explain_uncertainty(part).is_some())
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct Policy {
     /// Why rules that deny or ask may be missing, each as a text for users: `the deny rule … is not valid`.
     ///
     /// While there is one, only plain reads inside the workspace happen without a question, whatever else allows them.
-    pub unreadable: Vec<String>,
+    pub invalid_rules: Vec<String>,
     /// The user's grants for the session or the workspace folder.
     pub grants: Vec<Rule>,
     /// Whether foreign content has reached the model (R-TOOL-7). If so, the network and writes outside the workspace
@@ -97,7 +97,7 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
         | EffectKind::Execute
         | EffectKind::Network => call.judge_plain(),
     };
-    match policy.unreadable.first() {
+    match policy.invalid_rules.first() {
         Some(missing) if !call.is_plain_read() => call.ask_for_missing_rule(verdict, missing),
         Some(_) | None => verdict,
     }
@@ -182,7 +182,7 @@ impl<'a> JudgedCall<'a> {
 
     fn judge_plain(&self) -> Verdict {
         for rule in self.filter_rules(&self.policy.deny) {
-            if self.hits_any(rule) {
+            if self.matches_any_target(rule) {
                 return Self::deny_by_rule(rule);
             }
         }
@@ -196,7 +196,7 @@ impl<'a> JudgedCall<'a> {
         }
         let forced = self
             .filter_rules(&self.policy.require_approval)
-            .find(|rule| self.hits_any(rule));
+            .find(|rule| self.matches_any_target(rule));
         // A grant overrides `require_approval` even in `full`, so that case continues below.
         let mode = self.policy.mode;
         if mode == Mode::Full && forced.is_none() {
@@ -211,7 +211,7 @@ impl<'a> JudgedCall<'a> {
         if (full || !self.asks_again())
             && let Some(rule) = self
                 .rules_that_count(forced)
-                .find(|rule| self.hits_all(rule) && (full || self.care_is_met(rule)))
+                .find(|rule| self.matches_all_targets(rule) && (full || self.satisfies_care(rule)))
         {
             return Verdict::Allow {
                 by: format!("rule `{rule}`"),
@@ -333,7 +333,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns whether a rule names what needs care.
-    fn care_is_met(&self, rule: &Rule) -> bool {
+    fn satisfies_care(&self, rule: &Rule) -> bool {
         (self.find_secret_file().is_none() || rule.names_secret())
             && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
             && self
@@ -377,7 +377,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns whether a rule matches any touched file: for `deny` and `require_approval`.
-    fn hits_any(&self, rule: &Rule) -> bool {
+    fn matches_any_target(&self, rule: &Rule) -> bool {
         let subject = self.effect.subject.as_str();
         if rule.is_bare() {
             return true;
@@ -398,7 +398,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns whether a rule matches everything touched: for `allow` and grants.
-    fn hits_all(&self, rule: &Rule) -> bool {
+    fn matches_all_targets(&self, rule: &Rule) -> bool {
         let subject = self.effect.subject.as_str();
         if rule.is_bare() {
             return true;
@@ -495,7 +495,7 @@ impl<'a> JudgedCall<'a> {
         // The user must be able to see everything that the rule will allow.
         let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal_hidden_characters(&text) == text;
         // A rule that would not allow this very call must not be offered.
-        (is_legible && self.hits_all(&rule) && self.care_is_met(&rule)).then_some(text)
+        (is_legible && self.matches_all_targets(&rule) && self.satisfies_care(&rule)).then_some(text)
     }
 
     /// Returns a rule for the file's folder, or for the file itself if care is needed or it is at the top.

@@ -68,7 +68,7 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
         && part.find_written_file().is_none();
     // After the arguments: `-C` also applies to the files they name.
     for global in globals {
-        review.git_global(global);
+        review.review_git_global(global);
     }
     // One more word would make these do something else, so no prefix may leave the rest open.
     let one_form = matches!(
@@ -105,12 +105,12 @@ fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&
 }
 
 impl ReadOnlyReview {
-    fn leave_open(&mut self, word: &Word) {
+    fn mark_unreviewed(&mut self, word: &Word) {
         self.reads = false;
         self.unreviewed.extend(word.to_rule_text());
     }
 
-    fn git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
+    fn review_git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
         let text = as_known_literal(word).unwrap_or_default();
         match value.and_then(as_known_literal) {
             // A second `-C` would be relative to the first.
@@ -128,7 +128,7 @@ impl ReadOnlyReview {
                 self.add_file(folder, false, FileUsage::List);
             }
             _ if table::GIT_GLOBAL.contains(&text) => {}
-            _ => self.leave_open(word),
+            _ => self.mark_unreviewed(word),
         }
     }
 
@@ -156,7 +156,7 @@ struct ArgumentReader<'a> {
     subcommand: Option<&'a str>,
     review: ReadOnlyReview,
     /// What the next word is, if the last option takes a value.
-    value_of: Option<Value>,
+    value_of: Option<OptionValueKind>,
     /// Whether `--` was read.
     ended: bool,
     operands: usize,
@@ -172,7 +172,7 @@ struct ArgumentReader<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
+enum OptionValueKind {
     Text,
     File,
 }
@@ -216,7 +216,7 @@ impl<'a> ArgumentReader<'a> {
             return;
         }
         if let Some(value) = self.value_of.take() {
-            return self.value(word, text, value);
+            return self.read_value(word, text, value);
         }
         let project = self.command.operands == Operands::Any;
         if text.len() > 1 && text.starts_with('-') && !self.ended {
@@ -224,20 +224,20 @@ impl<'a> ArgumentReader<'a> {
         }
         if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
             // A file name may begin with a dash when bash expands the word.
-            return self.review.leave_open(word);
+            return self.review.mark_unreviewed(word);
         }
         if project {
             let option = text.split_once('=').map_or(text, |(name, _)| name);
             // Options after `--` go to the project's own program; only known ones are safe.
             if text.starts_with('-') && !table::BEHIND_DASHES.contains(&option) {
-                self.review.leave_open(word);
+                self.review.mark_unreviewed(word);
             }
             return;
         }
         if matches!(self.command.operands, Operands::Grep | Operands::Ripgrep) && !self.has_pattern {
             self.has_pattern = true;
             if is_glob(Some(word)) {
-                self.review.leave_open(word);
+                self.review.mark_unreviewed(word);
             }
             return;
         }
@@ -245,21 +245,21 @@ impl<'a> ArgumentReader<'a> {
         self.operands += 1;
     }
 
-    fn value(&mut self, word: &Word, text: &str, value: Value) {
+    fn read_value(&mut self, word: &Word, text: &str, value: OptionValueKind) {
         if is_glob(Some(word)) {
             // The glob may expand to several words, and only the first of them would be the value.
-            return self.review.leave_open(word);
+            return self.review.mark_unreviewed(word);
         }
         self.judge_value(word, text, value);
     }
 
-    fn judge_value(&mut self, word: &Word, text: &str, value: Value) {
-        if value == Value::File {
+    fn judge_value(&mut self, word: &Word, text: &str, value: OptionValueKind) {
+        if value == OptionValueKind::File {
             self.review.add_file(text, is_glob(Some(word)), FileUsage::Read);
         }
         // These make git run gpg.
         if text.contains("%G") || text.contains("signature") {
-            self.review.leave_open(word);
+            self.review.mark_unreviewed(word);
         }
     }
 
@@ -271,7 +271,7 @@ impl<'a> ArgumentReader<'a> {
                 .split_once('=')
                 .is_some_and(|(name, _)| !name.contains(['*', '?', '[']));
         if is_glob(Some(word)) && !only_value {
-            return self.review.leave_open(word);
+            return self.review.mark_unreviewed(word);
         }
         if text == "--" && self.command.style != OptionStyle::Find {
             self.ended = true;
@@ -285,7 +285,7 @@ impl<'a> ArgumentReader<'a> {
             (OptionStyle::Find, _) => self.operands_are_over() && self.read_long_option(word, &text[1..]),
         };
         if !known {
-            self.review.leave_open(word);
+            self.review.mark_unreviewed(word);
             self.in_action = self.command.style == OptionStyle::Find
                 && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
         }
@@ -308,8 +308,8 @@ impl<'a> ArgumentReader<'a> {
         };
         self.record_option(name);
         let wants = match entry.as_bytes().last() {
-            Some(b':') => Some(Value::Text),
-            Some(b'<') => Some(Value::File),
+            Some(b':') => Some(OptionValueKind::Text),
+            Some(b'<') => Some(OptionValueKind::File),
             Some(b'?') => return value.is_none_or(|value| self.judge_attached_value(word, value)),
             _ if self.command.style == OptionStyle::OneDash => return true,
             _ => None,
@@ -324,7 +324,7 @@ impl<'a> ArgumentReader<'a> {
     }
 
     fn judge_attached_value(&mut self, word: &Word, value: &str) -> bool {
-        self.judge_value(word, value, Value::Text);
+        self.judge_value(word, value, OptionValueKind::Text);
         true
     }
 
@@ -341,8 +341,8 @@ impl<'a> ArgumentReader<'a> {
             };
             self.record_option(&letters[at..at + letter.len_utf8()]);
             let wants = match self.command.short.as_bytes().get(known + 1) {
-                Some(b':') => Value::Text,
-                Some(b'<') => Value::File,
+                Some(b':') => OptionValueKind::Text,
+                Some(b'<') => OptionValueKind::File,
                 Some(b'?') => return self.judge_attached_value(word, rest),
                 _ => continue,
             };
@@ -389,9 +389,9 @@ impl<'a> ArgumentReader<'a> {
             Operands::AtMost(most) if self.operands < most && !glob => {
                 self.add_file_operand(text, false, FileUsage::Read)
             }
-            Operands::AtMost(_) => self.review.leave_open(word),
+            Operands::AtMost(_) => self.review.mark_unreviewed(word),
             Operands::DateFormat if text.starts_with('+') && self.operands == 0 => {}
-            Operands::DateFormat => self.review.leave_open(word),
+            Operands::DateFormat => self.review.mark_unreviewed(word),
             Operands::PrintFormat => self.print_format(word, text),
             Operands::OnlyWithList => self.review.reads &= self.has_list,
             Operands::Verbs(verbs) | Operands::NeedsVerb(verbs) if self.operands == 0 => {
@@ -431,11 +431,11 @@ impl<'a> ArgumentReader<'a> {
                 .trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.*'hljztL".contains(c));
             match rest.chars().next() {
                 Some(c) if "sdiouxXfFeEgGcb%".contains(c) => rest = &rest[1..],
-                _ => return self.review.leave_open(word),
+                _ => return self.review.mark_unreviewed(word),
             }
         }
         if is_glob(Some(word)) {
-            self.review.leave_open(word);
+            self.review.mark_unreviewed(word);
         }
     }
 
@@ -487,14 +487,14 @@ impl<'a> ArgumentReader<'a> {
 pub fn command_files(command: &str) -> Option<CommandFiles> {
     let line = shell::parse(command);
     // Without all commands, the list of files would be incomplete.
-    if line.hidden.is_some() {
+    if line.unparsed_reason.is_some() {
         return None;
     }
     let mut files = CommandFiles {
         folder: leading_cd(&line, command).map(str::to_owned),
         words: Vec::new(),
     };
-    for (part, simple) in line.parts.iter().enumerate() {
+    for (part, simple) in line.commands.iter().enumerate() {
         let review = review_command(simple);
         let reviewed = review.map_or_else(Vec::new, |review| review.files);
         files.words.extend(reviewed.into_iter().map(|file| FileWord {
@@ -541,15 +541,15 @@ pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
     // The parser does not keep expansions of these in a word, and `$((PATH=1))` would even assign.
     let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
     // Once the shell's state may change, the words of later commands prove nothing.
-    let changes_state = line.defines
-        || line.hidden.is_some()
+    let changes_state = line.defines_function
+        || line.unparsed_reason.is_some()
         || expands_unseen
         || line
-            .parts
+            .commands
             .iter()
             .enumerate()
             .any(|(index, part)| changes_shell(part) && !(cd && index == 0));
-    (line.parts.iter().enumerate())
+    (line.commands.iter().enumerate())
         .map(|(index, part)| {
             !changes_state && (cd && index == 0 || review_command(part).is_some_and(|review| review.reads))
         })
@@ -568,7 +568,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
                 name,
                 "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
             ) && review_command(part).is_none_or(|review| !review.reads)
-                || super::command::STATE.contains(&name)
+                || super::command::STATE_BUILTINS.contains(&name)
         }
         None => true,
     }
@@ -576,7 +576,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
 
 /// Returns the folder of a `cd` that is the line's first command. Elsewhere, `cd` may run many times, in a loop.
 fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
-    let part = line.parts.first()?;
+    let part = line.commands.first()?;
     if !command.trim_start().starts_with("cd ") || !part.assignments.is_empty() || !part.redirects.is_empty()
     {
         return None;

@@ -157,10 +157,10 @@ const PRIVILEGE: &[&str] = &[
 ///
 /// `reads` says for each command whether it only reads.
 pub(super) fn of_line(line: &ParsedCommand, reads: &[bool]) -> Risk {
-    if line.hidden.is_some() || line.defines {
+    if line.unparsed_reason.is_some() || line.defines_function {
         return Risk::High;
     }
-    let risks = line.parts.iter().zip(reads).map(|(part, reads)| match reads {
+    let risks = line.commands.iter().zip(reads).map(|(part, reads)| match reads {
         true => Risk::Low,
         false => of_part(part),
     });
@@ -188,7 +188,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
         .first()
         .is_some_and(|word| WRAPPERS.contains(&name_of(word)));
     let starts = if wrapped { words.len() } else { 1 };
-    let high = (0..starts.min(words.len())).any(|at| is_grave(&words[at..]));
+    let high = (0..starts.min(words.len())).any(|at| is_high_risk(&words[at..]));
     if high || !dangerous_flags::find_dangerous_words(name_of(words[0]), &part.words).is_empty() {
         Risk::High
     } else {
@@ -196,7 +196,7 @@ fn of_part(part: &SimpleCommand) -> Risk {
     }
 }
 
-fn is_grave(words: &[&str]) -> bool {
+fn is_high_risk(words: &[&str]) -> bool {
     let name = name_of(words[0]);
     let has = |wanted: &[&str]| words[1..].iter().any(|word| wanted.contains(word));
     let letter = |letters: &[char]| {

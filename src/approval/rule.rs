@@ -127,7 +127,7 @@ impl Rule {
         if tool.is_empty() || !tool.chars().all(of_name) {
             return Err(RuleError::Tool(tool.to_owned()));
         }
-        let meant = meant_tool(tool);
+        let meant = canonical_tool_name(tool);
         let pattern = match pattern {
             None => None,
             Some(rest) => Some(Pattern::parse(text, &meant, rest)?),
@@ -374,7 +374,7 @@ impl Pattern {
 }
 
 /// Returns the tool that a rule means: another agent's name counts if it means exactly the same.
-fn meant_tool(tool: &str) -> String {
+fn canonical_tool_name(tool: &str) -> String {
     let mcp = tool.strip_prefix("mcp__");
     match (tool, mcp.map(|rest| rest.split_once("__").unwrap_or((rest, "*")))) {
         ("Bash", _) => "bash".to_owned(),

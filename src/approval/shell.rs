@@ -24,11 +24,11 @@ const MAX_DEPTH: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParsedCommand {
     /// All simple commands found, in order.
-    pub(crate) parts: Vec<SimpleCommand>,
+    pub(crate) commands: Vec<SimpleCommand>,
     /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
-    pub(crate) hidden: Option<&'static str>,
+    pub(crate) unparsed_reason: Option<&'static str>,
     /// Whether it defines a function, so that names may mean something else from there on.
-    pub(crate) defines: bool,
+    pub(crate) defines_function: bool,
 }
 
 /// One simple command.
@@ -150,9 +150,9 @@ pub(crate) fn parse(command: &str) -> ParsedCommand {
     // bash does not treat these as a separator where we would, or the other way round.
     let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if command.len() > MAX_BYTES {
-        line.hidden = Some("it is too long");
+        line.unparsed_reason = Some("it is too long");
     } else if command.contains(odd) {
-        line.hidden = Some("it has control characters");
+        line.unparsed_reason = Some("it has control characters");
     } else {
         let mut reader = ShellReader::new(command, 0, &mut line);
         reader.read_commands(CommandEnd::WithText);
@@ -190,7 +190,7 @@ enum CommandEnd {
 
 /// What a closing token must close.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OpenQuote {
+enum OpenBlock {
     Subshell,
     Case,
 }
@@ -280,7 +280,7 @@ impl<'a> ShellReader<'a> {
 
     /// Gives up: the rest of the text is not read.
     fn abort_parse(&mut self, why: &'static str) {
-        self.line.hidden.get_or_insert(why);
+        self.line.unparsed_reason.get_or_insert(why);
         self.at = self.text.len();
     }
 
@@ -290,7 +290,7 @@ impl<'a> ShellReader<'a> {
 
     /// Records that bash does more than the parts show. Parsing goes on, so that deny rules still see the rest.
     fn mark_hidden(&mut self, why: &'static str) {
-        self.line.hidden.get_or_insert(why);
+        self.line.unparsed_reason.get_or_insert(why);
     }
 
     fn skip_blanks(&mut self) {
@@ -314,11 +314,11 @@ impl<'a> ShellReader<'a> {
             if !self.is_at_token("\n") {
                 return;
             }
-            self.line_end();
+            self.consume_line_end();
         }
     }
 
-    fn line_end(&mut self) {
+    fn consume_line_end(&mut self) {
         self.at += 1;
         let documents = self.documents.last_mut().map(std::mem::take).unwrap_or_default();
         for document in documents {
@@ -349,11 +349,11 @@ impl<'a> ShellReader<'a> {
                 break;
             }
             if self.eat_token(";;&") || self.eat_token(";;") || self.eat_token(";&") {
-                if open.last() != Some(&OpenQuote::Case) {
+                if open.last() != Some(&OpenBlock::Case) {
                     self.abort_unsupported_syntax();
                 }
                 self.read_case_patterns(&mut open);
-                place = if open.last() == Some(&OpenQuote::Case) {
+                place = if open.last() == Some(&OpenBlock::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
@@ -371,9 +371,9 @@ impl<'a> ShellReader<'a> {
                 place = WordPlace::Command;
             } else if self.eat_token(")") {
                 match open.pop() {
-                    Some(OpenQuote::Subshell) => place = WordPlace::Closed,
+                    Some(OpenBlock::Subshell) => place = WordPlace::Closed,
                     None if ends == CommandEnd::WithParenthesis => break,
-                    Some(OpenQuote::Case) | None => self.abort_unsupported_syntax(),
+                    Some(OpenBlock::Case) | None => self.abort_unsupported_syntax(),
                 }
             } else {
                 place = self.read_command(place, &mut open);
@@ -391,16 +391,16 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads one command, or as much of it as precedes the next separator or block.
-    fn read_command(&mut self, place: WordPlace, open: &mut Vec<OpenQuote>) -> WordPlace {
+    fn read_command(&mut self, place: WordPlace, open: &mut Vec<OpenBlock>) -> WordPlace {
         if place == WordPlace::Command {
             if self.eat_token("((") {
-                return self.arithmetic_command();
+                return self.read_arithmetic_command();
             }
             if self.eat_token("(") {
-                open.push(OpenQuote::Subshell);
+                open.push(OpenBlock::Subshell);
                 return WordPlace::Command;
             }
-            if self.test_follows() {
+            if self.is_at_test() {
                 return self.read_test_command();
             }
         }
@@ -429,7 +429,7 @@ impl<'a> ShellReader<'a> {
         place
     }
 
-    fn read_reserved_word(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenQuote>) -> WordPlace {
+    fn read_reserved_word(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenBlock>) -> WordPlace {
         match kind {
             Reserved::Skip => {
                 if is_time {
@@ -442,7 +442,7 @@ impl<'a> ShellReader<'a> {
             }
             Reserved::Close => WordPlace::Closed,
             Reserved::For => {
-                self.for_clause();
+                self.read_for_clause();
                 WordPlace::Command
             }
             Reserved::Case => {
@@ -451,25 +451,25 @@ impl<'a> ShellReader<'a> {
                 self.skip_trivia();
                 if self.bare_word() == "in" {
                     self.at += 2;
-                    open.push(OpenQuote::Case);
+                    open.push(OpenBlock::Case);
                     self.read_case_patterns(open);
                 } else {
                     self.abort_unsupported_syntax();
                 }
-                if open.last() == Some(&OpenQuote::Case) {
+                if open.last() == Some(&OpenBlock::Case) {
                     WordPlace::Command
                 } else {
                     WordPlace::Closed
                 }
             }
             Reserved::Esac => {
-                if open.pop() != Some(OpenQuote::Case) {
+                if open.pop() != Some(OpenBlock::Case) {
                     self.abort_unsupported_syntax();
                 }
                 WordPlace::Closed
             }
             Reserved::Function => {
-                self.line.defines = true;
+                self.line.defines_function = true;
                 self.skip_blanks();
                 self.read_word();
                 self.skip_blanks();
@@ -491,7 +491,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads the patterns of the next `case` branch, up to their `)`, or the `esac` that closes it.
-    fn read_case_patterns(&mut self, open: &mut Vec<OpenQuote>) {
+    fn read_case_patterns(&mut self, open: &mut Vec<OpenBlock>) {
         self.skip_trivia();
         if self.bare_word() == "esac" {
             self.at += 4;
@@ -513,7 +513,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads `for NAME [in words]`, up to `do`.
-    fn for_clause(&mut self) {
+    fn read_for_clause(&mut self) {
         self.skip_blanks();
         if self.is_at_token("((") {
             return self.abort_parse("it has a loop over an expression");
@@ -556,7 +556,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads `(( … ))`: it runs no program, but evaluates variables, so only bash knows the result.
-    fn arithmetic_command(&mut self) -> WordPlace {
+    fn read_arithmetic_command(&mut self) -> WordPlace {
         if !self.read_arithmetic() {
             self.abort_parse("it has an expression that cannot be parsed");
         }
@@ -569,10 +569,10 @@ impl<'a> ShellReader<'a> {
 
     fn push(&mut self, part: SimpleCommand) {
         // Fails closed: the rest becomes `hidden`, so the line cannot be judged by its parts.
-        if self.line.parts.len() >= MAX_PARTS {
+        if self.line.commands.len() >= MAX_PARTS {
             self.abort_parse("it has too many commands");
         } else {
-            self.line.parts.push(part);
+            self.line.commands.push(part);
         }
     }
 
@@ -589,7 +589,7 @@ impl<'a> ShellReader<'a> {
                 '\n' | ';' | '|' | ')' => break,
                 '&' if !self.is_at_token("&>") => break,
                 '(' => {
-                    self.function_parentheses(&mut part);
+                    self.read_function_parentheses(&mut part);
                     break;
                 }
                 '<' | '>' | '&' if !substitution => self.read_redirect(&mut part),
@@ -600,11 +600,11 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads the parentheses of `name()`: the previous word is a function's name, and its body follows.
-    fn function_parentheses(&mut self, part: &mut SimpleCommand) {
+    fn read_function_parentheses(&mut self, part: &mut SimpleCommand) {
         self.at += 1;
         self.skip_blanks();
         if part.words.len() == 1 && part.assignments.is_empty() && self.eat_token(")") {
-            self.line.defines = true;
+            self.line.defines_function = true;
             *part = SimpleCommand::default();
         } else {
             self.abort_unsupported_syntax();
@@ -755,7 +755,7 @@ impl<'a> ShellReader<'a> {
             return;
         }
         let mut inner = ShellReader::new(body, self.depth, self.line);
-        inner.text_of_document();
+        inner.scan_here_document();
     }
 }
 

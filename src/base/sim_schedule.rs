@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 thread_local! {
-    static CHAOS: RefCell<Option<SimSchedule>> = const { RefCell::new(None) };
+    static SCHEDULE: RefCell<Option<SimSchedule>> = const { RefCell::new(None) };
 }
 
 struct SimSchedule {
@@ -41,7 +41,7 @@ pub struct YieldRate {
 
 /// Starts the seeded schedule on this thread.
 pub fn begin_schedule(seed: u64, wildness: YieldRate) {
-    CHAOS.set(Some(SimSchedule {
+    SCHEDULE.set(Some(SimSchedule {
         rng: SmallRng::seed_from_u64(seed),
         yields: wildness.yields,
         small_batches: wildness.small_batches,
@@ -55,17 +55,17 @@ pub fn begin_schedule(seed: u64, wildness: YieldRate) {
 
 /// Ends the seeded schedule on this thread, and returns the number of polls it saw.
 pub fn end_schedule() -> u64 {
-    CHAOS.take().map_or(0, |chaos| chaos.polls)
+    SCHEDULE.take().map_or(0, |chaos| chaos.polls)
 }
 
 /// Returns whether a seeded schedule is active on this thread.
 pub(crate) fn is_active() -> bool {
-    CHAOS.with_borrow(Option::is_some)
+    SCHEDULE.with_borrow(Option::is_some)
 }
 
 /// Freezes this thread's schedule: no spawned task is polled any more.
 pub fn freeze_tasks() {
-    CHAOS.with_borrow_mut(|chaos| {
+    SCHEDULE.with_borrow_mut(|chaos| {
         if let Some(chaos) = chaos {
             chaos.freeze();
         }
@@ -74,13 +74,13 @@ pub fn freeze_tasks() {
 
 /// Returns whether the schedule is frozen.
 pub fn is_frozen() -> bool {
-    CHAOS.with_borrow(|chaos| chaos.as_ref().is_some_and(|chaos| chaos.frozen))
+    SCHEDULE.with_borrow(|chaos| chaos.as_ref().is_some_and(|chaos| chaos.frozen))
 }
 
 /// Waits until the schedule is frozen. Only one task may wait at a time.
 pub async fn wait_until_frozen() {
     std::future::poll_fn(|cx| {
-        CHAOS.with_borrow_mut(|chaos| match chaos {
+        SCHEDULE.with_borrow_mut(|chaos| match chaos {
             Some(chaos) if chaos.frozen => Poll::Ready(()),
             Some(chaos) => {
                 chaos.waiting = Some(cx.waker().clone());
@@ -94,7 +94,7 @@ pub async fn wait_until_frozen() {
 
 /// Returns how many of `most` items the store's writer takes in one batch.
 pub(crate) fn at_most(most: usize) -> usize {
-    CHAOS.with_borrow_mut(|chaos| {
+    SCHEDULE.with_borrow_mut(|chaos| {
         let Some(chaos) = chaos else { return most };
         if chaos.rng.random_range(0..1_000) < chaos.small_batches {
             chaos.rng.random_range(1..=most.min(4))
@@ -106,7 +106,7 @@ pub(crate) fn at_most(most: usize) -> usize {
 
 /// Returns how many of `most` bytes the store may keep in memory.
 pub(crate) fn retained_bytes(most: usize) -> usize {
-    CHAOS.with_borrow(|chaos| chaos.as_ref().map_or(most, |chaos| chaos.memory.min(most)))
+    SCHEDULE.with_borrow(|chaos| chaos.as_ref().map_or(most, |chaos| chaos.memory.min(most)))
 }
 
 impl SimSchedule {
@@ -139,20 +139,20 @@ enum ScheduleChoice {
 }
 
 /// A spawned task whose polls the seeded schedule may postpone or freeze.
-pub(crate) struct Jittered<F>(Pin<Box<F>>);
+pub(crate) struct ScheduledTask<F>(Pin<Box<F>>);
 
-impl<F> Jittered<F> {
+impl<F> ScheduledTask<F> {
     pub(crate) fn new(future: F) -> Self {
         Self(Box::pin(future))
     }
 }
 
-impl<F: Future> Future for Jittered<F> {
+impl<F: Future> Future for ScheduledTask<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let choice =
-            CHAOS.with_borrow_mut(|chaos| chaos.as_mut().map_or(ScheduleChoice::Go, SimSchedule::next));
+            SCHEDULE.with_borrow_mut(|chaos| chaos.as_mut().map_or(ScheduleChoice::Go, SimSchedule::next));
         match choice {
             ScheduleChoice::Go => self.0.as_mut().poll(cx),
             ScheduleChoice::Yield => {

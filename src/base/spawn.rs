@@ -34,7 +34,7 @@ where
     F::Output: Send + 'static,
 {
     #[cfg(any(test, feature = "sim"))]
-    let future = super::sim_schedule::Jittered::new(future);
+    let future = super::sim_schedule::ScheduledTask::new(future);
     AbortOnDrop {
         handle: tokio::spawn(future),
         owned: true,

@@ -3,7 +3,7 @@
 //! Pure: protocol values in, colored lines out. Text from outside becomes safe here: results lose their control
 //! characters, while text that a person approves shows them as visible escapes.
 
-use super::client::in_our_words;
+use super::client::translate_method_names;
 use super::highlight::diff_ink;
 use super::style::{Color, Styler, fit_line, format_duration, measure_width, split_line, wrap_text};
 use crate::base::text;
@@ -455,8 +455,8 @@ pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> Str
         code.as_str().unwrap_or("internal"),
         error.message
     );
-    let line = in_our_words(&text::strip_control_characters(&line));
-    let action = in_our_words(error.user_action.as_deref().unwrap_or_default());
+    let line = translate_method_names(&text::strip_control_characters(&line));
+    let action = translate_method_names(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
     for (number, line) in wrap_text(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
@@ -484,7 +484,7 @@ pub(super) fn render_note(styler: Styler, width: usize, ink: Color, text: &str) 
 pub(super) fn describe_instructions(told: &InstructionsNotification) -> String {
     let taken = || told.files.iter().filter(|file| file.bytes > 0);
     let files = taken().filter(|file| file.kind != InstructionKind::Skill);
-    let mut named: Vec<String> = files.map(|file| in_our_words(&file.path)).collect();
+    let mut named: Vec<String> = files.map(|file| translate_method_names(&file.path)).collect();
     if named.len() > INSTRUCTIONS_NAMED {
         let more = named.len() - INSTRUCTIONS_NAMED;
         named.truncate(INSTRUCTIONS_NAMED);

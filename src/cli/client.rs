@@ -27,13 +27,13 @@ use crate::protocol::{
 use crate::transport::frame::{FrameItem, FrameLimits, FrameReader};
 
 /// The longest wait for the answer to a request other than a prompt.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest wait for an orderly shutdown. The server itself takes up to 2 s (R-CANCEL).
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How much of the end of the server's stderr is kept to explain an exit, in bytes.
-const COMPLAINT: usize = 4 << 10;
+const MAX_STDERR_BYTES: usize = 4 << 10;
 /// The size of one `agent/readContent` request, in bytes.
-const PIECE: u64 = 1 << 20;
+const READ_CHUNK_BYTES: u64 = 1 << 20;
 
 /// How to start a server, and how to introduce this client to it.
 #[derive(Clone, Debug)]
@@ -67,8 +67,8 @@ pub(super) enum ClientError {
     #[error("{0}")]
     Failed(String),
     /// No answer to this method within [`PATIENCE`].
-    #[error("the server did not answer {0} within {n} s", n = PATIENCE.as_secs())]
-    Silent(&'static str),
+    #[error("the server did not answer {0} within {n} s", n = REQUEST_TIMEOUT.as_secs())]
+    Timeout(&'static str),
     /// A signal arrived before the answer.
     #[error("interrupted before the server answered")]
     Interrupted(SignalAction),
@@ -77,7 +77,7 @@ pub(super) enum ClientError {
     NoSession(String),
     /// The answer does not match the protocol.
     #[error("cannot parse the server's answer to {method}: {error}")]
-    NotUnderstood {
+    InvalidResponse {
         method: &'static str,
         error: serde_json::Error,
     },
@@ -91,7 +91,7 @@ fn format_complaint(complaint: &str) -> String {
 }
 
 /// Protocol names in server messages, and what a person at a terminal types instead.
-const OUR_WORDS: [(&str, &str); 9] = [
+const TERMINAL_NAMES: [(&str, &str); 9] = [
     ("agent/listSessions", "`agentls sessions`"),
     ("agent/listModels", "/model"),
     ("agent/setModel", "--model, or /model in a chat"),
@@ -104,8 +104,8 @@ const OUR_WORDS: [(&str, &str); 9] = [
 ];
 
 /// Rewrites a server message for a person at a terminal: replaces the names of protocol methods.
-pub(super) fn in_our_words(line: &str) -> String {
-    OUR_WORDS
+pub(super) fn translate_method_names(line: &str) -> String {
+    TERMINAL_NAMES
         .iter()
         .fold(line.to_owned(), |line, (theirs, ours)| line.replace(theirs, ours))
 }
@@ -118,7 +118,7 @@ fn format_refusal(error: &ErrorData) -> String {
     if let Some(action) = &error.user_action {
         line += &format!("\n{action}");
     }
-    in_our_words(&line)
+    translate_method_names(&line)
 }
 
 /// A message from the server.
@@ -136,9 +136,9 @@ pub(super) struct ServerClient {
     input: ChildStdin,
     frames: FrameReader<ChildStdout>,
     stderr: Option<ChildStderr>,
-    complaint: Vec<u8>,
+    stderr_tail: Vec<u8>,
     last_id: u64,
-    kept: VecDeque<ServerMessage>,
+    pending_messages: VecDeque<ServerMessage>,
     /// Bytes that the pipe has not accepted yet.
     unsent: Vec<u8>,
     interruptible: bool,
@@ -186,9 +186,9 @@ impl ServerClient {
             input,
             frames: FrameReader::new(output, FrameLimits::default()),
             stderr,
-            complaint: Vec::new(),
+            stderr_tail: Vec::new(),
             last_id: 0,
-            kept: VecDeque::new(),
+            pending_messages: VecDeque::new(),
             unsent: Vec::new(),
             interruptible: launch.interruptible,
         };
@@ -213,7 +213,7 @@ impl ServerClient {
         let answer: Value = self.request("initialize", &params).await?;
         let capability = &answer["capabilities"]["experimental"]["agent"];
         let theirs: ServerCapability =
-            serde_json::from_value(capability.clone()).map_err(|error| ClientError::NotUnderstood {
+            serde_json::from_value(capability.clone()).map_err(|error| ClientError::InvalidResponse {
                 method: "initialize",
                 error,
             })?;
@@ -246,19 +246,19 @@ impl ServerClient {
             .and_then(Result::ok);
         let id = self.start_request(method, params).await?;
         let answered = tokio::select! { biased;
-            answered = tokio::time::timeout(PATIENCE, self.wait_for_response(id)) => answered,
+            answered = tokio::time::timeout(REQUEST_TIMEOUT, self.wait_for_response(id)) => answered,
             // Second, so that an answer that is already there wins.
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
-        let value = answered.map_err(|_| ClientError::Silent(method))??;
-        serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood { method, error })
+        let value = answered.map_err(|_| ClientError::Timeout(method))??;
+        serde_json::from_value(value).map_err(|error| ClientError::InvalidResponse { method, error })
     }
 
     async fn wait_for_response(&mut self, wanted: u64) -> Result<Value, ClientError> {
         loop {
             match self.read().await? {
                 ServerMessage::Answer(id, result) if id == wanted => return result,
-                other => self.kept.push_back(other),
+                other => self.pending_messages.push_back(other),
             }
         }
     }
@@ -276,7 +276,7 @@ impl ServerClient {
                 session_id: session_id.to_owned(),
                 reference: reference.to_owned(),
                 offset: from,
-                limit: Some(PIECE),
+                limit: Some(READ_CHUNK_BYTES),
             };
             let piece: ReadContentResult = self.request(method::READ_CONTENT, &params).await?;
             text.push_str(&piece.text);
@@ -310,7 +310,7 @@ impl ServerClient {
 
     /// Waits for the next message of the server. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<ServerMessage, ClientError> {
-        match self.kept.pop_front() {
+        match self.pending_messages.pop_front() {
             Some(kept) => Ok(kept),
             None => self.read().await,
         }
@@ -319,7 +319,7 @@ impl ServerClient {
     /// Removes the next notification that arrived during a request; `None` when there are no more.
     pub(super) fn pop_notification(&mut self) -> Option<Box<ServerNotification>> {
         loop {
-            match self.kept.pop_front()? {
+            match self.pending_messages.pop_front()? {
                 ServerMessage::Notification(told) => return Some(told),
                 // The request that this answers has no waiter left, because its caller was interrupted or timed out.
                 ServerMessage::Answer(..) => {}
@@ -329,8 +329,8 @@ impl ServerClient {
 
     /// Puts messages back that [`Self::next`] returned. They come again, before everything that arrived later.
     pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = ServerMessage>) {
-        let later = std::mem::replace(&mut self.kept, said.into_iter().collect());
-        self.kept.extend(later);
+        let later = std::mem::replace(&mut self.pending_messages, said.into_iter().collect());
+        self.pending_messages.extend(later);
     }
 
     /// Returns the server's process id, or `None` after its end.
@@ -349,7 +349,7 @@ impl ServerClient {
             self.child.wait().await.map_err(ClientError::Start)
         };
         // The result is irrelevant: on a failure or timeout, dropping the client kills the child.
-        let _ = tokio::time::timeout(LAST_WORDS, end).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, end).await;
     }
 
     async fn send(&mut self, message: &Value) -> Result<(), ClientError> {
@@ -421,9 +421,9 @@ impl ServerClient {
     fn record_stderr(&mut self, read: std::io::Result<usize>, line: &[u8]) {
         match read {
             Ok(n) if n > 0 => {
-                self.complaint.extend_from_slice(&line[..n]);
-                let over = self.complaint.len().saturating_sub(COMPLAINT);
-                self.complaint.drain(..over);
+                self.stderr_tail.extend_from_slice(&line[..n]);
+                let over = self.stderr_tail.len().saturating_sub(MAX_STDERR_BYTES);
+                self.stderr_tail.drain(..over);
             }
             _ => self.stderr = None,
         }
@@ -434,12 +434,12 @@ impl ServerClient {
         let mut rest = Vec::new();
         // Both waits have a limit: a server that closed its stdout may still be alive.
         if let Some(stderr) = self.stderr.take() {
-            let mut stderr = stderr.take(COMPLAINT as u64);
+            let mut stderr = stderr.take(MAX_STDERR_BYTES as u64);
             let _ = tokio::time::timeout(Duration::from_millis(500), stderr.read_to_end(&mut rest)).await;
         }
-        self.complaint.extend(rest);
+        self.stderr_tail.extend(rest);
         let status = tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await;
-        let said = String::from_utf8_lossy(&self.complaint);
+        let said = String::from_utf8_lossy(&self.stderr_tail);
         let mut said =
             text::strip_control_characters(said.trim().trim_start_matches("agentls: ")).into_owned();
         if said.is_empty()
@@ -483,7 +483,7 @@ fn parse_result(mut message: Value) -> Result<Value, ClientError> {
     }
     match serde_json::from_value::<ErrorData>(error["data"].clone()) {
         Ok(data) => Err(ClientError::Refused(Box::new(data))),
-        Err(_) => Err(ClientError::Failed(in_our_words(
+        Err(_) => Err(ClientError::Failed(translate_method_names(
             error["message"].as_str().unwrap_or("no reason given"),
         ))),
     }

@@ -40,7 +40,7 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
             read => format!("{}: no problems", read.join(", ")),
         });
     }
-    if let Some(held) = held_by_trust(source, trust, folder) {
+    if let Some(held) = describe_untrusted_settings(source, trust, folder) {
         screen.write_line(&format!(
             "not trusted: this folder {held}; run `/trust` in a chat to review it"
         ));
@@ -49,7 +49,11 @@ pub(super) fn check_config(screen: &mut Screen, source: &ConfigSource, trust: &T
 }
 
 /// Describes what an untrusted folder's own files would do; `None` if it is trusted or they would do nothing.
-pub(super) fn held_by_trust(source: &ConfigSource, trust: &Trust, folder: &Path) -> Option<String> {
+pub(super) fn describe_untrusted_settings(
+    source: &ConfigSource,
+    trust: &Trust,
+    folder: &Path,
+) -> Option<String> {
     let described = source.describe_folder(folder, trust);
     if described.trusted {
         return None;

@@ -73,7 +73,7 @@ pub(super) async fn test(
             .filter_map(|rule| Rule::parse_list(rule).ok())
             .flatten()
             .collect(),
-        unreadable: settings.approvals.unreadable.clone(),
+        invalid_rules: settings.approvals.unreadable.clone(),
         // As in a new session, which has read no foreign content (R-TOOL-7).
         tainted: false,
     };
@@ -193,11 +193,11 @@ fn deciding_rule(
     let rule = rules.find(|rule| {
         said.contains(&format!("rule `{rule}`")) || said.contains(&format!("`{rule}` always asks"))
     })?;
-    Some((rule.clone(), place_of(rule, source, folder)))
+    Some((rule.clone(), locate_rule(rule, source, folder)))
 }
 
 /// Returns `file:line` of a rule, if a line of the files quotes it.
-fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> {
+fn locate_rule(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> {
     let basic = json!(rule).to_string();
     let literal = format!("'{rule}'");
     super::config::find_config_files(source, folder)

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::chat::short_path;
 use super::client::{ClientError, Launch, ServerClient};
-use super::config::{find_config_files, held_by_trust, is_error};
+use super::config::{describe_untrusted_settings, find_config_files, is_error};
 use super::doctor_models::{self, Finding, FindingSeverity};
 use super::screen::{Screen, print_json};
 use super::style::Color;
@@ -27,14 +27,14 @@ use crate::provider::models::current_day;
 use crate::provider::{self, ModelList, ProbeResult, ProviderSpec};
 
 /// The time limit for a provider's answer.
-const REACH: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for a local Ollama, the same as at a first prompt.
 const PROBE: Duration = Duration::from_millis(300);
 /// The width of the left column, which shows the checks' names.
 const NAMES: usize = 14;
 
 /// How to get a working provider.
-pub(super) const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
+pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
 (`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
 /// The result of a check.
@@ -196,7 +196,7 @@ impl Doctor<'_> {
             ),
         });
         self.report_check(state, "configuration", &named, todo.as_deref());
-        if let Some(held) = held_by_trust(self.source, trust, folder) {
+        if let Some(held) = describe_untrusted_settings(self.source, trust, folder) {
             self.report_check(
                 CheckState::Info,
                 "trust",
@@ -214,7 +214,7 @@ impl Doctor<'_> {
                 DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
                 DefaultChoice::ProbeOllama { .. } => return self.check_ollama(settings, offline).await,
                 DefaultChoice::NotConfigured { why } => {
-                    return self.report_check(CheckState::Fail, "provider", &why, Some(WAYS));
+                    return self.report_check(CheckState::Fail, "provider", &why, Some(PROVIDER_HINT));
                 }
             };
         let Some(chosen) = settings.providers.get(&name) else {
@@ -222,7 +222,7 @@ impl Doctor<'_> {
                 CheckState::Fail,
                 "provider",
                 &format!("`{name}` is not configured"),
-                Some(WAYS),
+                Some(PROVIDER_HINT),
             );
         };
         let label = match (why, &model) {
@@ -250,7 +250,7 @@ impl Doctor<'_> {
         self.report_check(CheckState::Ok, "provider", &label, None);
         let spec = provider::build_spec(settings, chosen);
         if let Some(model) = &model {
-            self.tell_findings(doctor_models::findings_offline(&spec, model, current_day()));
+            self.report_findings(doctor_models::findings_offline(&spec, model, current_day()));
         }
         if offline {
             return self.report_check(CheckState::Info, "reachable", "not asked (--offline)", None);
@@ -258,7 +258,7 @@ impl Doctor<'_> {
         self.probe_provider(&spec, model.as_deref()).await;
     }
 
-    fn tell_findings(&mut self, findings: Vec<Finding>) {
+    fn report_findings(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             let state = match finding.severity {
                 FindingSeverity::Ok => CheckState::Ok,
@@ -273,7 +273,7 @@ impl Doctor<'_> {
     async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
         self.screen.set_status(&format!("asking {} …", chosen.name));
         let start = clock::now();
-        let reached = provider::probe_provider(chosen, REACH).await;
+        let reached = provider::probe_provider(chosen, PROBE_TIMEOUT).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
         match reached {
             Ok(ProbeResult::Models(list)) => {
@@ -284,14 +284,14 @@ impl Doctor<'_> {
                     chosen.name
                 );
                 self.report_check(CheckState::Ok, "reachable", &found, None);
-                self.tell_list(chosen, model, Some(&list));
+                self.report_model_list(chosen, model, Some(&list));
             }
             Ok(ProbeResult::Key) => {
                 let found = format!("{} answered in {took} ms and accepts the key", chosen.name);
                 self.report_check(CheckState::Ok, "reachable", &found, None);
                 // This provider shows its list to anyone, so the probe tested the key instead. Fetch the list now.
-                let list = provider::fetch_list(chosen, REACH).await;
-                self.tell_list(chosen, model, list.ok().flatten().as_ref());
+                let list = provider::fetch_list(chosen, PROBE_TIMEOUT).await;
+                self.report_model_list(chosen, model, list.ok().flatten().as_ref());
             }
             Ok(ProbeResult::Address) => {
                 let found = format!(
@@ -307,10 +307,10 @@ impl Doctor<'_> {
         }
     }
 
-    fn tell_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
+    fn report_model_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
         if let (Some(model), Some(list)) = (model, list) {
             let finding = doctor_models::finding_of_list(chosen, model, list, current_day());
-            self.tell_findings(vec![finding]);
+            self.report_findings(vec![finding]);
         }
     }
 
@@ -339,13 +339,13 @@ impl Doctor<'_> {
                 CheckState::Warn,
                 "provider",
                 "none is configured and no key is set; did not look for a local Ollama (--offline)",
-                Some(WAYS),
+                Some(PROVIDER_HINT),
             ),
             None => self.report_check(
                 CheckState::Fail,
                 "provider",
                 "none is configured, no key is set, and no local Ollama is running",
-                Some(WAYS),
+                Some(PROVIDER_HINT),
             ),
         }
     }

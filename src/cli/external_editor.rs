@@ -16,7 +16,7 @@ use crate::base::random;
 use crate::config::Env;
 
 /// The grace period for an editor after SIGTERM.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The editor that the person chose by environment variable.
 #[derive(Clone, Debug)]
@@ -57,14 +57,14 @@ impl ExternalEditor {
     /// Opens `text` in a file whose name starts with `name`.
     pub(super) fn open(&self, name: &str, text: &str) -> Result<OpenEdit, EditError> {
         let command = self.command.clone().ok_or(EditError::NotChosen)?;
-        let sheet = EditSheet::new(name, text).map_err(EditError::File)?;
+        let sheet = TempEditFile::new(name, text).map_err(EditError::File)?;
         let found = rustix::termios::tcgetattr(io::stdin()).ok();
         let child = start(&command, &sheet).map_err(|error| EditError::Start(command.clone(), error))?;
         Ok(OpenEdit {
             command,
             child,
             sheet,
-            found,
+            saved_termios: found,
         })
     }
 }
@@ -74,9 +74,9 @@ impl ExternalEditor {
 pub(super) struct OpenEdit {
     command: String,
     child: Child,
-    sheet: EditSheet,
+    sheet: TempEditFile,
     /// The terminal's settings before the editor started.
-    found: Option<rustix::termios::Termios>,
+    saved_termios: Option<rustix::termios::Termios>,
 }
 
 impl OpenEdit {
@@ -103,9 +103,9 @@ impl OpenEdit {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         // An editor that ignores SIGTERM is killed when this value drops (`kill_on_drop`).
-        let _ = tokio::time::timeout(LAST_WORDS, self.child.wait()).await;
+        let _ = tokio::time::timeout(TERMINATE_TIMEOUT, self.child.wait()).await;
         // An editor that dies in raw mode cannot restore the terminal itself.
-        if let Some(found) = &self.found {
+        if let Some(found) = &self.saved_termios {
             let now = rustix::termios::OptionalActions::Now;
             let _ = rustix::termios::tcsetattr(io::stdin(), now, found);
         }
@@ -131,12 +131,12 @@ pub(super) fn text(input: &Value) -> String {
 
 /// A file that only its owner can read, in a folder of its own. Dropping this value removes both.
 #[derive(Debug)]
-struct EditSheet {
+struct TempEditFile {
     folder: PathBuf,
     file: PathBuf,
 }
 
-impl EditSheet {
+impl TempEditFile {
     fn new(name: &str, text: &str) -> io::Result<Self> {
         // An unpredictable name, because other users can write to the temporary folder.
         let folder = std::env::temp_dir().join(format!("agentls-edit-{}", random::random_token(10)));
@@ -157,7 +157,7 @@ impl EditSheet {
     }
 }
 
-impl Drop for EditSheet {
+impl Drop for TempEditFile {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -167,7 +167,7 @@ impl Drop for EditSheet {
     clippy::disallowed_methods,
     reason = "the person's own editor, at the person's own terminal"
 )]
-fn start(command: &str, sheet: &EditSheet) -> io::Result<Child> {
+fn start(command: &str, sheet: &TempEditFile) -> io::Result<Child> {
     // Through a shell, as git does: the variable may contain arguments. `exec` replaces the shell with a plain command,
     // so that a signal to our child reaches the editor itself.
     let plain = !command.contains(|ch| "|&;<>()$`\\\"'*?[#~=%\n".contains(ch));

@@ -103,7 +103,7 @@ const KEYWORDS: &[&str] = &[
 
 /// Colors `line` by its language's conventions. Without a known language it stays plain.
 pub(super) fn highlight_line(styler: Styler, lang: &str, line: &str) -> String {
-    if !styler.colour {
+    if !styler.use_color {
         return line.to_owned();
     }
     let comment: &[&str] = match lang {
@@ -209,7 +209,7 @@ mod tests {
     fn marked(lang: &str, line: &str) -> String {
         let painted = highlight_line(
             Styler {
-                colour: true,
+                use_color: true,
                 dumb: false,
             },
             lang,
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             highlight_line(
                 Styler {
-                    colour: false,
+                    use_color: false,
                     dumb: false
                 },
                 "rust",

@@ -20,12 +20,12 @@ use crate::protocol::{
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Inquiries {
-    open: VecDeque<Asking>,
+    open: VecDeque<OpenInquiry>,
     /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown: Option<Instant>,
 }
 
-enum Asking {
+enum OpenInquiry {
     Limit {
         asked: LimitRequestedNotification,
         /// The amount to raise the limit by, while it is typed.
@@ -64,11 +64,11 @@ impl Inquiries {
     pub(super) fn handle_notification(&mut self, told: &ServerNotification) -> bool {
         let first = self.open.front().map(|asking| asking.id().to_owned());
         match told {
-            ServerNotification::LimitRequested(asked) => self.open.push_back(Asking::Limit {
+            ServerNotification::LimitRequested(asked) => self.open.push_back(OpenInquiry::Limit {
                 asked: asked.clone(),
                 amount: None,
             }),
-            ServerNotification::QuestionRequested(asked) => self.open.push_back(Asking::Question {
+            ServerNotification::QuestionRequested(asked) => self.open.push_back(OpenInquiry::Question {
                 asked: asked.clone(),
                 given: BTreeMap::new(),
                 at: 0,
@@ -96,8 +96,8 @@ impl Inquiries {
     /// Returns the text typed into the first inquiry; `None` while nothing is typed.
     pub(super) fn draft_text(&self) -> Option<&str> {
         match self.open.front()? {
-            Asking::Limit { amount, .. } => amount.as_ref(),
-            Asking::Question { words, .. } => words.as_ref(),
+            OpenInquiry::Limit { amount, .. } => amount.as_ref(),
+            OpenInquiry::Question { words, .. } => words.as_ref(),
         }
         .map(|draft| draft.text.as_str())
     }
@@ -105,8 +105,8 @@ impl Inquiries {
     /// Renders the first inquiry.
     pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
-            Asking::Limit { asked, .. } => limit_lines(styler, asked),
-            Asking::Question {
+            OpenInquiry::Limit { asked, .. } => limit_lines(styler, asked),
+            OpenInquiry::Question {
                 asked, at, chosen, ..
             } => question_lines(styler, asked, *at, chosen),
         })
@@ -121,11 +121,11 @@ impl Inquiries {
     pub(super) fn may_answer(&self, letter: char) -> bool {
         let letter = letter.to_ascii_lowercase();
         match self.open.front() {
-            Some(Asking::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
+            Some(OpenInquiry::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
                 "gs".contains(letter)
             }
-            Some(Asking::Limit { .. }) => "mrs".contains(letter),
-            Some(Asking::Question { asked, at, .. }) => asked.fields.get(*at).is_some_and(|field| {
+            Some(OpenInquiry::Limit { .. }) => "mrs".contains(letter),
+            Some(OpenInquiry::Question { asked, at, .. }) => asked.fields.get(*at).is_some_and(|field| {
                 let digit = letter
                     .to_digit(10)
                     .is_some_and(|digit| (1..=field.choices.len().min(9)).contains(&(digit as usize)));
@@ -141,8 +141,8 @@ impl Inquiries {
     /// Returns whether a key acts without the wait of a held letter: it toggles or confirms choices, which alone
     /// sends no
     /// accidental answer.
-    pub(super) fn takes_at_once(&self, key: &Key) -> bool {
-        let Some(Asking::Question {
+    pub(super) fn acts_immediately(&self, key: &Key) -> bool {
+        let Some(OpenInquiry::Question {
             asked, at, chosen, ..
         }) = self.open.front()
         else {
@@ -161,8 +161,8 @@ impl Inquiries {
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
-            Some(Asking::Limit { asked, amount }) => limit_key(asked, amount, key, now),
-            Some(Asking::Question {
+            Some(OpenInquiry::Limit { asked, amount }) => limit_key(asked, amount, key, now),
+            Some(OpenInquiry::Question {
                 asked,
                 given,
                 at,
@@ -173,7 +173,7 @@ impl Inquiries {
     }
 }
 
-impl Asking {
+impl OpenInquiry {
     fn id(&self) -> &str {
         match self {
             Self::Limit { asked, .. } => &asked.limit_id,
@@ -466,7 +466,7 @@ mod tests {
 
     fn plain() -> Styler {
         Styler {
-            colour: false,
+            use_color: false,
             dumb: false,
         }
     }

@@ -148,7 +148,7 @@ fn decode_char(bytes: &[u8]) -> Option<char> {
 }
 
 /// Returns what a letter does at an approval. Keys that remember a rule do nothing if there is no rule to remember.
-pub(super) fn answer_of(letter: char, has_rule: bool) -> Option<ApprovalAction> {
+pub(super) fn parse_approval_key(letter: char, has_rule: bool) -> Option<ApprovalAction> {
     let keeps_rule = |action: &ApprovalAction| {
         matches!(
             action,
@@ -159,11 +159,11 @@ pub(super) fn answer_of(letter: char, has_rule: bool) -> Option<ApprovalAction> 
 }
 
 /// A key this soon after typed text belongs to the text.
-const HASTE: Duration = Duration::from_millis(600);
+const DELIBERATE_DELAY: Duration = Duration::from_millis(600);
 
 /// Returns whether a key pressed `now` may answer a question, if the line was last touched at `typed`.
 pub(super) fn is_deliberate(now: Instant, typed: Option<Instant>) -> bool {
-    typed.is_none_or(|typed| now.saturating_duration_since(typed) >= HASTE)
+    typed.is_none_or(|typed| now.saturating_duration_since(typed) >= DELIBERATE_DELAY)
 }
 
 /// A line being typed while a turn runs.
@@ -389,7 +389,7 @@ mod tests {
     fn letters_answer_according_to_the_shared_table() {
         for letter in (0..=255u8).map(char::from) {
             for has_rule in [false, true] {
-                let action = answer_of(letter, has_rule);
+                let action = parse_approval_key(letter, has_rule);
                 let known = approval_action(letter);
                 let keeps = matches!(letter, 's' | 'S' | 'a' | 'A');
                 assert_eq!(

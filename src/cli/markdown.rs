@@ -188,7 +188,7 @@ impl Markdown {
         self.end_table();
         self.begin_line();
         let indent = " ".repeat(line.len() - line.trim_start().len());
-        let plain = !self.styler.colour;
+        let plain = !self.styler.use_color;
         match kind {
             LineKind::Plain => self.flow.begin_with_prefix(&indent, &indent),
             LineKind::Heading(level) => {

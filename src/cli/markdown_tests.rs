@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 const PLAIN: Styler = Styler {
-    colour: false,
+    use_color: false,
     dumb: false,
 };
 const COLOUR: Styler = Styler {
-    colour: true,
+    use_color: true,
     dumb: false,
 };
 

@@ -3,7 +3,7 @@
 use crate::protocol::{MessageBlock, MessageNotification, ServerNotification};
 
 /// Returns the `seq` of a durable notification; `None` for transient ones.
-pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
+pub(super) fn read_seq(told: &ServerNotification) -> Option<u64> {
     use ServerNotification as N;
     match told {
         N::TurnStarted(params) => Some(params.header.seq),

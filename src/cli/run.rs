@@ -186,12 +186,12 @@ async fn run_prompt(
             denied += u64::from(call.status == ToolCallStatus::Denied);
         }
         if !options.json || !matches!(written, Ok(true)) {
-            return UserIntent::GoOn;
+            return UserIntent::Continue;
         }
         written = print_line(&json!({"method": told.method(), "params": told}));
         // The reader of the output is gone: cancel instead of working unseen.
         match written {
-            Ok(true) => UserIntent::GoOn,
+            Ok(true) => UserIntent::Continue,
             Ok(false) | Err(_) => UserIntent::Cancel,
         }
     };
@@ -334,7 +334,7 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
         let width = Screen::with_stdout(
             true,
             Styler {
-                colour: false,
+                use_color: false,
                 dumb: false,
             },
         )

@@ -347,7 +347,7 @@ pub(super) mod testing {
     impl Paper {
         pub(in crate::cli) fn open_screen(&self, terminal: bool) -> Screen {
             let styler = Styler {
-                colour: false,
+                use_color: false,
                 dumb: false,
             };
             Screen::with_output(Box::new(self.clone()), terminal, || (40, 12), styler)

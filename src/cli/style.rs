@@ -69,7 +69,7 @@ impl Color {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Styler {
     /// Whether to use colors.
-    pub(super) colour: bool,
+    pub(super) use_color: bool,
     /// The terminal knows no escape sequences, so nothing drawn can be erased.
     pub(super) dumb: bool,
 }
@@ -80,14 +80,14 @@ impl Styler {
         let dumb = env.get("TERM") == Some("dumb");
         Self {
             // no-color.org: the variable counts only if it is not empty.
-            colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
+            use_color: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
             dumb,
         }
     }
 
     /// Returns `text` in this style.
     pub(super) fn paint_text(self, ink: Color, text: &str) -> String {
-        if !self.colour || text.is_empty() {
+        if !self.use_color || text.is_empty() {
             return text.to_owned();
         }
         format!("\u{1b}[{}m{text}\u{1b}[0m", ink.sgr_code())
@@ -264,14 +264,14 @@ mod tests {
     #[test]
     fn colors_respect_no_color_and_dumb_terminals() {
         let plain = Env::from_vars([("NO_COLOR", "1")]);
-        assert!(!Styler::from_env(&plain, true).colour);
+        assert!(!Styler::from_env(&plain, true).use_color);
         assert!(!Styler::from_env(&plain, true).dumb);
         assert!(Styler::from_env(&Env::from_vars([("TERM", "dumb")]), true).dumb);
-        assert!(!Styler::from_env(&Env::default(), false).colour);
-        assert!(Styler::from_env(&Env::default(), true).colour);
+        assert!(!Styler::from_env(&Env::default(), false).use_color);
+        assert!(Styler::from_env(&Env::default(), true).use_color);
         assert_eq!(
             Styler {
-                colour: false,
+                use_color: false,
                 dumb: false
             }
             .paint_text(Color::Red, "x"),

@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::blocks;
-use super::chat::queue::Queued;
+use super::chat::queue::QueueCommand;
 use super::chat::slash::{self, Slash};
 use super::client::{ClientError, ServerClient, ServerMessage};
 use super::external_editor::{self, EditError, ExternalEditor};
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
-use super::keys::{Draft, Key, RawKeys, answer_of, is_deliberate, sleep_until};
+use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
 use super::signals::{SignalAction, Signals};
 use super::style::{Color, Styler};
 use super::view::View;
@@ -30,7 +30,7 @@ use crate::protocol::{
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
-pub(super) const TWICE: Duration = Duration::from_secs(2);
+pub(super) const DOUBLE_PRESS: Duration = Duration::from_secs(2);
 /// The redraw interval of the status line.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -57,7 +57,7 @@ pub(super) enum ApprovalMode {
 /// What the observer of a turn wants to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserIntent {
-    GoOn,
+    Continue,
     Cancel,
 }
 
@@ -97,7 +97,7 @@ impl TurnEndReport {
 
 /// The input side of a running turn: open questions, typed text and requests under way.
 #[derive(Default)]
-struct TurnDesk {
+struct TurnInputState {
     /// Open approvals; only the first is shown.
     questions: VecDeque<ApprovalRequestedNotification>,
     /// When the first approval was shown; `None` while no key may answer it.
@@ -134,16 +134,16 @@ impl TurnRunner<'_> {
     ///
     /// If the connection to the server fails. A refused prompt is not an error here, but part of the report.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
-        let mut desk = TurnDesk::default();
+        let mut desk = TurnInputState::default();
         let result = self.run_loop(until, &mut desk).await;
         self.view.set_idle();
         // Without an answer the text may not have arrived. In reverse, because each one goes in front of the draft
         // (I16).
         for text in desk.sent.into_values().rev().flatten() {
-            give_back(self.draft, &text);
+            prepend_to_draft(self.draft, &text);
         }
         let read = |value: Value| {
-            serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood {
+            serde_json::from_value(value).map_err(|error| ClientError::InvalidResponse {
                 method: method::PROMPT,
                 error,
             })
@@ -160,7 +160,7 @@ impl TurnRunner<'_> {
     async fn run_loop(
         &mut self,
         until: WaitFor,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
     ) -> Result<Option<Result<Value, ClientError>>, ClientError> {
         // Without a terminal to read from, raw mode fails and there are no keys.
         let dumb = self.view.screen.styler.dumb;
@@ -217,7 +217,7 @@ impl TurnRunner<'_> {
     async fn handle_notification(
         &mut self,
         told: &ServerNotification,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
     ) -> Result<(), ClientError> {
         if (self.watch)(told) == UserIntent::Cancel {
             self.send_cancel().await?;
@@ -255,7 +255,7 @@ impl TurnRunner<'_> {
                 self.view.open_question(None);
                 // The server accepted these, but no model saw them: the person gets them back (I16).
                 for steer in &ended.unused_steers {
-                    give_back(self.draft, &join_text_blocks(steer));
+                    prepend_to_draft(self.draft, &join_text_blocks(steer));
                 }
             }
             _ => {}
@@ -270,7 +270,7 @@ impl TurnRunner<'_> {
     }
 
     /// Shows the first limit or question. Only a person answers these, so other modes do not show them.
-    fn show_inquiry(&mut self, desk: &mut TurnDesk) {
+    fn show_inquiry(&mut self, desk: &mut TurnInputState) {
         let styler: Styler = self.view.screen.styler;
         if let Some(lines) = desk.inquiries.render_first(styler)
             && matches!(self.answers, ApprovalMode::Person)
@@ -280,7 +280,12 @@ impl TurnRunner<'_> {
         }
     }
 
-    async fn inquiry_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn inquiry_key(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        desk: &mut TurnInputState,
+    ) -> Result<(), ClientError> {
         match desk.inquiries.handle_key(key, now) {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_draft(&line),
@@ -301,7 +306,7 @@ impl TurnRunner<'_> {
     }
 
     /// Shows the first approval, or answers it in a mode without a person.
-    async fn show_question(&mut self, desk: &mut TurnDesk, whole: bool) -> Result<(), ClientError> {
+    async fn show_question(&mut self, desk: &mut TurnInputState, whole: bool) -> Result<(), ClientError> {
         let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
             self.view.open_question(None);
@@ -349,7 +354,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    async fn handle_key(&mut self, key: &Key, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_key(&mut self, key: &Key, desk: &mut TurnInputState) -> Result<(), ClientError> {
         let now = clock::now();
         if *key == Key::CtrlC {
             // A letter held before the Ctrl-C must not answer a question afterwards.
@@ -383,13 +388,13 @@ impl TurnRunner<'_> {
             && is_deliberate(now, self.draft.touched)
         {
             let asks_inquiry = desk.questions.is_empty();
-            if asks_inquiry && desk.held.due_at().is_none() && desk.inquiries.takes_at_once(key) {
+            if asks_inquiry && desk.held.due_at().is_none() && desk.inquiries.acts_immediately(key) {
                 return self.inquiry_key(key, now, desk).await;
             }
             match desk.held.take(key, now, &question, desk.may_answer(key)) {
                 KeyRole::Held => {
                     if let Key::Char(letter) = key {
-                        self.view.set_draft(&desk.held_line(*letter));
+                        self.view.set_draft(&desk.format_held_key_hint(*letter));
                     }
                     return Ok(());
                 }
@@ -418,7 +423,7 @@ impl TurnRunner<'_> {
     }
 
     /// Returns whether the person is typing nothing: no draft, reason, held letter or field.
-    fn is_line_empty(&self, desk: &TurnDesk) -> bool {
+    fn is_line_empty(&self, desk: &TurnInputState) -> bool {
         self.draft.text.is_empty()
             && desk.reason.is_none()
             && desk.held.due_at().is_none()
@@ -426,7 +431,7 @@ impl TurnRunner<'_> {
     }
 
     /// Handles Esc on an empty line: denies or dismisses the open question, else cancels the turn.
-    async fn handle_escape(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_escape(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
         if desk.shown.is_some() {
             return self.send_decision(desk, Decision::Deny, None).await;
         }
@@ -437,7 +442,12 @@ impl TurnRunner<'_> {
         self.send_cancel().await
     }
 
-    async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn reason_key(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        desk: &mut TurnInputState,
+    ) -> Result<(), ClientError> {
         if *key == Key::Esc {
             desk.reason = None;
             self.view.set_draft("");
@@ -454,7 +464,7 @@ impl TurnRunner<'_> {
     }
 
     /// The held letter's time is over: it answers the question it was pressed at, or becomes text.
-    async fn answer_held(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn answer_held(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
         let question = desk.open_question();
         match desk.held.release_letter(question.as_deref()) {
             Some((letter, true)) => self.answer_by_letter(letter, desk).await,
@@ -468,12 +478,12 @@ impl TurnRunner<'_> {
     }
 
     /// Applies a letter to the open question.
-    async fn answer_by_letter(&mut self, letter: char, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn answer_by_letter(&mut self, letter: char, desk: &mut TurnInputState) -> Result<(), ClientError> {
         self.view.set_draft("");
         if desk.questions.is_empty() {
             return self.inquiry_key(&Key::Char(letter), clock::now(), desk).await;
         }
-        match answer_of(letter, desk.has_rule()) {
+        match parse_approval_key(letter, desk.has_rule()) {
             Some(ApprovalAction::Decide(Decision::Deny)) => {
                 desk.reason = Some(Draft::default());
                 // A dumb terminal has no status line, so it shows the prompt for the reason as a note.
@@ -492,26 +502,30 @@ impl TurnRunner<'_> {
     }
 
     /// Handles a line typed during the turn: text steers, a few commands act now, the others return to the draft.
-    async fn handle_typed_line(&mut self, line: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_typed_line(
+        &mut self,
+        line: String,
+        desk: &mut TurnInputState,
+    ) -> Result<(), ClientError> {
         match slash::parse(&line) {
             None | Some(Ok(Slash::Own(_))) => return self.send_steer(line, desk).await,
-            Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue_prompt(&words, desk).await,
+            Some(Ok(Slash::Queue(QueueCommand::Add(words)))) => return self.queue_prompt(&words, desk).await,
             Some(Ok(Slash::Quit)) => desk.leave = true,
             Some(Ok(_)) => {
                 let why = "! commands work after the turn ends; Ctrl-C cancels it";
                 self.view.show_note(Color::Yellow, why);
-                give_back(self.draft, &line);
+                prepend_to_draft(self.draft, &line);
             }
             Some(Err(why)) => {
                 self.view.show_note(Color::Yellow, &why);
-                give_back(self.draft, &line);
+                prepend_to_draft(self.draft, &line);
             }
         }
         self.view.set_draft(&self.draft.text);
         Ok(())
     }
 
-    fn show_reason(&mut self, desk: &TurnDesk) {
+    fn show_reason(&mut self, desk: &TurnInputState) {
         let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
         self.view
             .set_draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
@@ -519,7 +533,7 @@ impl TurnRunner<'_> {
 
     async fn send_decision(
         &mut self,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
         decision: Decision,
         feedback: Option<String>,
     ) -> Result<(), ClientError> {
@@ -548,7 +562,7 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    async fn send_steer(&mut self, text: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn send_steer(&mut self, text: String, desk: &mut TurnInputState) -> Result<(), ClientError> {
         let params = SteerParams {
             session_id: self.session.to_owned(),
             prompt: PromptContent::Text(text.clone()),
@@ -558,7 +572,7 @@ impl TurnRunner<'_> {
     }
 
     /// Adds a prompt to the session's queue; it runs after the turn.
-    async fn queue_prompt(&mut self, words: &str, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn queue_prompt(&mut self, words: &str, desk: &mut TurnInputState) -> Result<(), ClientError> {
         let params = QueueParams {
             session_id: self.session.to_owned(),
             action: QueueAction::Add,
@@ -575,12 +589,12 @@ impl TurnRunner<'_> {
         method: &'static str,
         params: &P,
         typed: String,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
     ) -> Result<(), ClientError> {
         match self.client.start_request(method, params).await {
             Ok(id) => drop(desk.sent.insert(id, Some(typed))),
             Err(gone) => {
-                give_back(self.draft, &typed);
+                prepend_to_draft(self.draft, &typed);
                 return Err(gone);
             }
         }
@@ -592,14 +606,14 @@ impl TurnRunner<'_> {
         &mut self,
         id: u64,
         result: Result<Value, ClientError>,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
     ) -> Result<(), ClientError> {
         match (desk.sent.remove(&id), result) {
             (Some(Some(text)), Ok(_)) => self.view.show_note(Color::Cyan, &format!("› {text}")),
             (Some(Some(text)), Err(error)) => {
                 self.view
                     .show_note(Color::Yellow, &format!("! not sent: {error}"));
-                give_back(self.draft, &text);
+                prepend_to_draft(self.draft, &text);
                 self.view.set_draft(&self.draft.text);
             }
             (Some(None), Err(error)) => {
@@ -615,7 +629,7 @@ impl TurnRunner<'_> {
     }
 
     /// Opens the first approval's input in the editor, then shows the approval with the changes.
-    async fn edit_input(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn edit_input(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
         let Some(asked) = desk.questions.front().cloned() else {
             return Ok(());
         };
@@ -652,7 +666,7 @@ impl TurnRunner<'_> {
         &mut self,
         asked: &ApprovalRequestedNotification,
         text: &str,
-        desk: &mut TurnDesk,
+        desk: &mut TurnInputState,
     ) -> Result<Result<String, EditError>, ClientError> {
         let opened = match self.editor {
             Some(editor) => editor.open(&asked.name, text),
@@ -699,14 +713,14 @@ impl TurnRunner<'_> {
             return Ok(asked.input.clone());
         };
         let text = self.client.read_whole(self.session, &more.reference).await?;
-        serde_json::from_str(&text).map_err(|error| ClientError::NotUnderstood {
+        serde_json::from_str(&text).map_err(|error| ClientError::InvalidResponse {
             method: method::READ_CONTENT,
             error,
         })
     }
 
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
-    async fn handle_ctrl_c(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
+    async fn handle_ctrl_c(&mut self, desk: &mut TurnInputState) -> Result<(), ClientError> {
         if desk.cancelled.is_some() {
             desk.leave = true;
             return Ok(());
@@ -726,7 +740,7 @@ impl TurnRunner<'_> {
     }
 }
 
-impl TurnDesk {
+impl TurnInputState {
     /// Returns the id of the question that keys answer now.
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {
@@ -738,14 +752,16 @@ impl TurnDesk {
     /// Returns whether this key may answer the open question.
     fn may_answer(&self, key: &Key) -> bool {
         match key {
-            Key::Char(letter) if !self.questions.is_empty() => answer_of(*letter, self.has_rule()).is_some(),
+            Key::Char(letter) if !self.questions.is_empty() => {
+                parse_approval_key(*letter, self.has_rule()).is_some()
+            }
             Key::Char(letter) => self.inquiries.may_answer(*letter),
             _ => false,
         }
     }
 
     /// Describes the held letter and what it is about to do.
-    fn held_line(&self, letter: char) -> String {
+    fn format_held_key_hint(&self, letter: char) -> String {
         let entry = APPROVAL_KEYS
             .iter()
             .find(|entry| entry.key == letter.to_ascii_lowercase());
@@ -768,7 +784,7 @@ impl TurnDesk {
 }
 
 /// Puts text in front of the draft, so that typed text is never lost (I16).
-fn give_back(draft: &mut Draft, text: &str) {
+fn prepend_to_draft(draft: &mut Draft, text: &str) {
     if !draft.text.is_empty() {
         draft.text.insert(0, ' ');
     }

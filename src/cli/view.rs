@@ -9,7 +9,7 @@ use super::blocks;
 use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
-use super::notification::{extract_message_text, is_cut, seq_of};
+use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
 use super::style::{Color, cost_of_use, fit_line, format_duration, format_tokens};
@@ -62,7 +62,7 @@ pub(super) struct View {
     /// Old events are being shown: no activity, no live hints.
     replay: bool,
     /// Progress only: the agent's text is printed elsewhere.
-    brief: bool,
+    progress_only: bool,
     /// The `seq` of the last event shown.
     seq: u64,
     /// The model that was last reported.
@@ -78,7 +78,7 @@ pub(super) struct View {
     /// How many prompts are queued; 0 while the queue is paused.
     pub(super) waiting: usize,
     /// The queue as last reported: its length, and whether it is paused.
-    told_queue: (usize, bool),
+    last_queue_state: (usize, bool),
     /// The running turn came from the queue.
     pub(super) queued: bool,
     /// The next user message is the prompt of a queued turn.
@@ -99,7 +99,7 @@ impl View {
             since: clock::now(),
             usage: None,
             replay: false,
-            brief: false,
+            progress_only: false,
             seq: 0,
             model: None,
             last: None,
@@ -108,7 +108,7 @@ impl View {
             changes: Changes::default(),
             calls: RecentCalls::default(),
             waiting: 0,
-            told_queue: (0, false),
+            last_queue_state: (0, false),
             queued: false,
             begins_queued: false,
         }
@@ -121,7 +121,7 @@ impl View {
 
     /// Omits the agent's text, and reports everything else in single lines.
     pub(super) fn only_progress(&mut self) {
-        self.brief = true;
+        self.progress_only = true;
         self.screen.disable_gaps();
     }
 
@@ -142,11 +142,11 @@ impl View {
         self.usage = None;
         (self.changes, self.queued) = (Changes::default(), false);
         self.calls.clear();
-        (self.waiting, self.told_queue) = (0, (0, false));
+        (self.waiting, self.last_queue_state) = (0, (0, false));
     }
 
     /// Records a model that was reported elsewhere, so that the next event does not repeat it.
-    pub(super) fn knows_model(&mut self, model: Option<&str>) {
+    pub(super) fn set_known_model(&mut self, model: Option<&str>) {
         self.model = model.map(str::to_owned);
     }
 
@@ -191,7 +191,7 @@ impl View {
     }
 
     /// Shows a note; one of a sub-agent is indented under the call that started it.
-    fn note_of(&mut self, parent: Option<&String>, ink: Color, text: &str) {
+    fn show_note_under(&mut self, parent: Option<&String>, ink: Color, text: &str) {
         match parent {
             Some(parent) => {
                 let indent = self.format_indent(parent);
@@ -290,7 +290,7 @@ impl View {
 
     /// Shows an event. Returns false if it was shown before.
     pub(super) fn handle_event(&mut self, event: &ServerNotification) -> bool {
-        if let Some(seq) = seq_of(event) {
+        if let Some(seq) = read_seq(event) {
             if seq <= self.seq {
                 return false;
             }
@@ -334,12 +334,12 @@ impl View {
             N::Retry(retry) => self.show_retry(retry),
             N::Wait(wait) => {
                 let parent = wait.parent_tool_call_id.as_ref();
-                self.note_of(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
+                self.show_note_under(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
                 if let Some(until) = wait.until {
                     self.set_activity(Activity::Until("waiting".to_owned(), until));
                 }
             }
-            N::Compacted(compacted) => self.note_of(
+            N::Compacted(compacted) => self.show_note_under(
                 compacted.parent_tool_call_id.as_ref(),
                 Color::Dim,
                 &format!(
@@ -355,13 +355,13 @@ impl View {
                     self.model = Some(switched.to.clone());
                 }
                 let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
-                self.note_of(parent, Color::Yellow, &line);
+                self.show_note_under(parent, Color::Yellow, &line);
             }
             N::Circuit(circuit) => self.show_circuit(circuit),
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => {
                 let parent = warning.parent_tool_call_id.as_ref();
-                self.note_of(parent, Color::Yellow, &format!("! {}", warning.message));
+                self.show_note_under(parent, Color::Yellow, &format!("! {}", warning.message));
             }
             N::SessionUpdated(updated) => {
                 if let Some(queue) = &updated.queue {
@@ -386,7 +386,7 @@ impl View {
 
     /// Reports the queue in one line, if it changed.
     pub(super) fn show_queue(&mut self, count: usize, held: bool) {
-        let before = std::mem::replace(&mut self.told_queue, (count, held));
+        let before = std::mem::replace(&mut self.last_queue_state, (count, held));
         self.waiting = if held { 0 } else { count };
         if self.replay || count == 0 || before == (count, held) {
             return;
@@ -444,7 +444,7 @@ impl View {
     }
 
     fn text(&mut self, id: &str, offset: u64, piece: &str) {
-        if self.brief {
+        if self.progress_only {
             return self.wait_for("answering");
         }
         self.end_reasoning();
@@ -514,7 +514,7 @@ impl View {
             // The person typed a live prompt on this screen; replayed and queued ones must be shown.
             Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.show_prompt(&said),
             Role::User | Role::Tool => {}
-            Role::Assistant if self.brief => self.wait_for("thinking"),
+            Role::Assistant if self.progress_only => self.wait_for("thinking"),
             Role::Assistant => {
                 if !self.has_shown(message, &said) {
                     match self.open.take_if(|open| open.id == message.message_id) {
@@ -550,7 +550,7 @@ impl View {
         self.reasoning = None;
         let styler = self.screen.styler;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
-        if self.brief {
+        if self.progress_only {
             return self.show_note(
                 Color::Yellow,
                 "↺ discarded a broken answer: the connection dropped; retrying",
@@ -580,7 +580,7 @@ impl View {
             // The notifications of its sub-agents follow, so the call gets a line of its own.
             ToolCallStatus::Running if call.name == "delegate" => {
                 let line = format!("⑂ {}", call.title);
-                self.note_of(call.parent_tool_call_id.as_ref(), Color::Dim, &line);
+                self.show_note_under(call.parent_tool_call_id.as_ref(), Color::Dim, &line);
                 return self.wait_for(&call.title);
             }
             ToolCallStatus::Running => return self.wait_for(&call.title),
@@ -595,7 +595,7 @@ impl View {
             return;
         }
         let seen = self.asked.remove(&call.tool_call_id);
-        if self.brief || call.parent_tool_call_id.is_some() {
+        if self.progress_only || call.parent_tool_call_id.is_some() {
             let indent = call
                 .parent_tool_call_id
                 .as_ref()
@@ -673,7 +673,7 @@ impl View {
             return;
         };
         let parent = transition.parent_tool_call_id.as_ref();
-        self.note_of(parent, Color::Dim, &format!("⟳ {what}"));
+        self.show_note_under(parent, Color::Dim, &format!("⟳ {what}"));
     }
 
     fn show_retry(&mut self, retry: &RetryNotification) {
@@ -691,7 +691,7 @@ impl View {
             retry.attempt + 1,
             retry.max_retries + 1,
         );
-        self.note_of(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
+        self.show_note_under(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
         self.set_activity(Activity::Until("retrying in".to_owned(), retry.resume_at));
     }
 
@@ -714,7 +714,7 @@ impl View {
             CircuitState::HalfOpen => (Color::Dim, format!("⊘ trying {name} again")),
             CircuitState::Closed => (Color::Dim, format!("⊙ {name} works again")),
         };
-        self.note_of(circuit.parent_tool_call_id.as_ref(), ink, &line);
+        self.show_note_under(circuit.parent_tool_call_id.as_ref(), ink, &line);
     }
 
     fn turn_ended(&mut self, ended: &TurnEndedNotification) {

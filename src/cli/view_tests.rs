@@ -225,7 +225,7 @@ fn foreign_escape_sequences_do_not_reach_the_terminal() {
 #[test]
 fn approval_is_shown_with_its_rule_and_keys() {
     let styler = super::super::style::Styler {
-        colour: false,
+        use_color: false,
         dumb: false,
     };
     let with = blocks::question_keys(styler, 60, Some("edit_file(a)"), blocks::OptionalKeys::default());

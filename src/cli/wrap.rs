@@ -65,7 +65,7 @@ impl Flow {
 
     /// Sets the style of the next characters, as parameters of the escape sequence.
     pub(super) fn set_style(&mut self, look: &str) {
-        if self.styler.colour {
+        if self.styler.use_color {
             look.clone_into(&mut self.wanted);
         }
     }
@@ -305,7 +305,7 @@ impl Spans {
         };
         self.apply_style(flow);
         // Without colors, code keeps its backticks, so that it remains recognizable.
-        if !acts || mark == '`' && !flow.styler.colour {
+        if !acts || mark == '`' && !flow.styler.use_color {
             for _ in 0..count {
                 self.push_char(mark, flow);
             }

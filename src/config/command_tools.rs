@@ -101,7 +101,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
             "needs a `description`: what it does and when to use it, for the model",
         );
     }
-    let schema = match schema_of(table.schema.clone().unwrap_or_default()) {
+    let schema = match build_schema(table.schema.clone().unwrap_or_default()) {
         Ok(schema) => schema,
         Err(why) => return reject_key("schema", format!("{why}; the tool is not available")),
     };
@@ -115,7 +115,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
 }
 
 /// Completes the schema of an object. An empty one means no arguments.
-fn schema_of(mut written: Map<String, Value>) -> Result<Value, String> {
+fn build_schema(mut written: Map<String, Value>) -> Result<Value, String> {
     if written.is_empty() {
         return Ok(json!({"type": "object", "properties": {}, "additionalProperties": false}));
     }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn of(schema: Value) -> Result<Value, String> {
-        schema_of(schema.as_object().cloned().unwrap_or_default())
+        build_schema(schema.as_object().cloned().unwrap_or_default())
     }
 
     #[test]

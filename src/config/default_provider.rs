@@ -4,7 +4,7 @@
 //! the caller to find out.
 
 use super::Env;
-use super::names::{BY_KEY, KNOWN};
+use super::names::{BY_KEY, PROVIDER_PRESETS};
 use super::settings::{AgentSettings, ProviderKind, ProviderSettings, Settings};
 
 /// The selected provider and model.
@@ -66,7 +66,7 @@ pub fn select_for(
             && provider.kind != ProviderKind::Script
             && (provider.api_key.is_some() || !provider.needs_key)
     };
-    let first = KNOWN[..BY_KEY]
+    let first = PROVIDER_PRESETS[..BY_KEY]
         .iter()
         .filter_map(|known| settings.providers.get(known.name));
     if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
@@ -79,7 +79,7 @@ pub fn select_for(
         };
     }
     let by_key = |from_editor: bool| {
-        KNOWN[..BY_KEY].iter().find_map(|known| {
+        PROVIDER_PRESETS[..BY_KEY].iter().find_map(|known| {
             let variable = known.key_variable?;
             let provider = settings.providers.get(known.name)?;
             let because = match (env.non_empty(variable).is_some(), from_editor) {
@@ -129,5 +129,5 @@ fn explain_unusable_provider(settings: &Settings, name: &str) -> String {
 
 /// Returns the providers that a key alone selects, the preferred one first.
 pub fn selected_by_key() -> impl Iterator<Item = &'static str> {
-    KNOWN[..BY_KEY].iter().map(|known| known.name)
+    PROVIDER_PRESETS[..BY_KEY].iter().map(|known| known.name)
 }

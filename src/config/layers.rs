@@ -20,10 +20,10 @@ use crate::domain::Mode;
 use super::diagnostics::Diagnostic;
 use super::expand::expand_variables;
 use super::folder_items::{FolderItem, folder_items};
-use super::redirect::{self, FolderSays, Merged, ProviderRedirect};
+use super::redirect::{self, FolderConfig, Merged, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
 use super::settings::Settings;
-use super::tree::{ConfigLocation, Node, Source, SpannedValue, keys_of, parse_toml, path_of};
+use super::tree::{ConfigLocation, Node, Source, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
 use super::{ConfigPaths, Env};
@@ -73,7 +73,7 @@ pub struct LoadInputs<'a> {
     /// The user's decisions about folders, from the store.
     pub trust: &'a Trust,
     /// Resolves the links in a path, because a folder may be spelled in several ways.
-    pub real: fn(&Path) -> PathBuf,
+    pub canonicalize: fn(&Path) -> PathBuf,
     /// The names of all tools, to detect a misspelled one. If empty, names are not checked.
     pub tools: &'a [String],
 }
@@ -154,10 +154,10 @@ fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
         return false;
     };
     // Both sides resolve their links, because a trusted folder may be spelled with one.
-    let real = (inputs.real)(root);
+    let real = (inputs.canonicalize)(root);
     resolve::trusted_folders(&user.tree, inputs.env)
         .iter()
-        .any(|folder| (inputs.real)(folder) == real)
+        .any(|folder| (inputs.canonicalize)(folder) == real)
 }
 
 /// Finds where the root's own files would send the person's keys.
@@ -177,7 +177,7 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     redirect::find_redirects(
         &own.as_merged(),
         &full.as_merged(),
-        &FolderSays {
+        &FolderConfig {
             tree: &folder.tree,
             variables: &folder.named,
         },
@@ -217,12 +217,12 @@ impl Assembled {
 
 fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
     let options = inputs.options.map(|options| match inputs.editor {
-        Some(editor) => without_nulls_of(options, editor),
+        Some(editor) => remove_reset_options(options, editor),
         None => options.clone(),
     });
-    let options = options.and_then(|value| Layer::said_by_editor(&value, Source::Options, inputs.env));
+    let options = options.and_then(|value| Layer::from_editor(&value, Source::Options, inputs.env));
     let editor = inputs.editor;
-    let editor = editor.and_then(|value| Layer::said_by_editor(value, Source::Editor, inputs.env));
+    let editor = editor.and_then(|value| Layer::from_editor(value, Source::Editor, inputs.env));
 
     let mut stack = Stack::new();
     stack.push_layer(
@@ -292,13 +292,13 @@ impl FolderLayer {
 }
 
 /// Returns the options without those that the editor removes with `null`.
-fn without_nulls_of(options: &Value, editor: &Value) -> Value {
+fn remove_reset_options(options: &Value, editor: &Value) -> Value {
     let (Value::Object(options), Value::Object(editor)) = (options, editor) else {
         return options.clone();
     };
     let kept = options.iter().filter_map(|(key, value)| match editor.get(key) {
         Some(Value::Null) => None,
-        Some(said) => Some((key.clone(), without_nulls_of(value, said))),
+        Some(said) => Some((key.clone(), remove_reset_options(value, said))),
         None => Some((key.clone(), value.clone())),
     });
     Value::Object(kept.collect())
@@ -348,7 +348,7 @@ impl Stack {
         };
         // A later layer repairs what an earlier one got wrong.
         self.failed.retain(|path| {
-            let keys = keys_of(path);
+            let keys = split_keys(path);
             layer
                 .tree
                 .find(&keys.iter().map(String::as_str).collect::<Vec<_>>())
@@ -359,7 +359,7 @@ impl Stack {
         for path in &layer.failed {
             // An unreadable mode must not leave a looser one in force.
             if let Some(agent) = trust::agent_key(path, "mode")
-                && trust::is_looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
+                && trust::is_looser(trust::read_mode(&self.merged, &agent), Mode::Ask)
             {
                 let ask = SpannedValue::new(self.merged.at.clone(), Node::Text(Mode::Ask.name().to_owned()));
                 self.merged.insert_at(&["agent", &agent, "mode"], ask);
@@ -436,7 +436,7 @@ impl Layer {
         layer
     }
 
-    fn said_by_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
+    fn from_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
         let at = ConfigLocation::without_position(origin);
         let tree = SpannedValue::from_json(value, &at)?;
         let mut layer = Self::from_tree(tree);
@@ -479,7 +479,7 @@ impl Layer {
                 continue;
             };
             if let Some(key) = entries.remove("api_key") {
-                let path = path_of(&["provider", name, "api_key"]);
+                let path = join_keys(&["provider", name, "api_key"]);
                 self.problems.push(
                     Diagnostic::new_error(&key.at, path, "keys are not accepted here; ignored")
                         .with_hint("put it in the environment, or name its variable in your own config file"),
@@ -653,7 +653,7 @@ impl ConfigSource {
             flags: &self.flags,
             trust,
             // A folder that does not exist cannot be resolved, so it counts as spelled.
-            real: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
+            canonicalize: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
             tools: &self.tools,
         })
     }

@@ -34,7 +34,7 @@ const fn new_local_preset(name: &'static str, base_url: &'static str) -> Provide
 }
 
 /// The presets. A key in the environment can select the first [`BY_KEY`], in this order.
-pub(super) const KNOWN: [ProviderPreset; 12] = [
+pub(super) const PROVIDER_PRESETS: [ProviderPreset; 12] = [
     ProviderPreset {
         name: "anthropic",
         kind: KindSetting::Anthropic,
@@ -78,13 +78,13 @@ pub const KEY_VARIABLES: [&str; 7] = [
 
 /// Returns the preset with this name.
 pub(super) fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
-    KNOWN.iter().find(|known| known.name == name)
+    PROVIDER_PRESETS.iter().find(|known| known.name == name)
 }
 
 /// Returns the providers whose key this variable usually contains.
 pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
     let holds = move |known: &&ProviderPreset| known.offered && known.key_variable == Some(variable);
-    KNOWN.iter().filter(holds).map(|known| known.name)
+    PROVIDER_PRESETS.iter().filter(holds).map(|known| known.name)
 }
 
 #[cfg(test)]
@@ -93,15 +93,19 @@ mod tests {
 
     #[test]
     fn every_key_variable_is_kept_from_children() {
-        let offered = KNOWN.iter().filter(|known| known.offered);
+        let offered = PROVIDER_PRESETS.iter().filter(|known| known.offered);
         let named: Vec<_> = offered.filter_map(|known| known.key_variable).collect();
         assert_eq!(named, KEY_VARIABLES);
         assert!(
-            KNOWN
+            PROVIDER_PRESETS
                 .iter()
                 .filter_map(|known| known.key_variable)
                 .all(|name| KEY_VARIABLES.contains(&name))
         );
-        assert!(KNOWN[..BY_KEY].iter().all(|known| known.key_variable.is_some()));
+        assert!(
+            PROVIDER_PRESETS[..BY_KEY]
+                .iter()
+                .all(|known| known.key_variable.is_some())
+        );
     }
 }

@@ -14,7 +14,7 @@ use crate::base::text::reveal_hidden_characters;
 use super::diagnostics::Diagnostic;
 use super::names::find_preset;
 use super::settings::{ProviderKind, ProviderSettings, Settings};
-use super::tree::{Node, Source, SpannedValue, path_of};
+use super::tree::{Node, Source, SpannedValue, join_keys};
 
 /// The provider's name in a redirect of all providers, by a proxy or certificates.
 const ALL: &str = "*";
@@ -64,7 +64,7 @@ pub(super) struct Merged<'a> {
 }
 
 /// The folder's own files, merged, and the variables that they name.
-pub(super) struct FolderSays<'a> {
+pub(super) struct FolderConfig<'a> {
     pub(super) tree: &'a SpannedValue,
     pub(super) variables: &'a BTreeSet<String>,
 }
@@ -73,10 +73,10 @@ pub(super) struct FolderSays<'a> {
 pub(super) fn find_redirects(
     own: &Merged<'_>,
     full: &Merged<'_>,
-    folder: &FolderSays<'_>,
+    folder: &FolderConfig<'_>,
     is_accepted: &dyn Fn(&str, &str) -> bool,
 ) -> Vec<ProviderRedirect> {
-    let finder = Finder { own, full, folder };
+    let finder = RedirectFinder { own, full, folder };
     let providers = full.settings.providers.values();
     let mut redirects: Vec<_> = providers
         .filter_map(|provider| finder.of_provider(provider))
@@ -104,24 +104,24 @@ pub(super) fn hold_back(
         };
         let taken: Vec<_> = paths
             .iter()
-            .filter_map(|path| Some((path_of(path), tree.take(path)?)))
+            .filter_map(|path| Some((join_keys(path), tree.take(path)?)))
             .collect();
         let Some((path, value)) = taken.first() else {
             continue;
         };
-        let problem = Diagnostic::new_warning(&value.at, path.as_str(), held_message(redirect));
+        let problem = Diagnostic::new_warning(&value.at, path.as_str(), format_redirect_message(redirect));
         problems.push(problem.with_hint(
             "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
         ));
         // Only the folder defines this provider. Without its address it must fail, not use a preset's.
         if redirect.from.is_none() && provider != ALL {
-            failed.push(path_of(&["provider", provider, "base_url"]));
+            failed.push(join_keys(&["provider", provider, "base_url"]));
         }
     }
     (problems, failed)
 }
 
-fn held_message(redirect: &ProviderRedirect) -> String {
+fn format_redirect_message(redirect: &ProviderRedirect) -> String {
     let what = match redirect.sends.as_slice() {
         [] => "your requests".to_owned(),
         sends => sends.join(", "),
@@ -141,13 +141,13 @@ fn shown_target(target: &str) -> String {
     }
 }
 
-struct Finder<'a> {
+struct RedirectFinder<'a> {
     own: &'a Merged<'a>,
     full: &'a Merged<'a>,
-    folder: &'a FolderSays<'a>,
+    folder: &'a FolderConfig<'a>,
 }
 
-impl Finder<'_> {
+impl RedirectFinder<'_> {
     fn of_provider(&self, provider: &ProviderSettings) -> Option<ProviderRedirect> {
         let name = provider.name.as_str();
         self.folder.tree.find(&["provider", name])?;

@@ -22,14 +22,14 @@ use super::file::{
 };
 use super::hooks::{self, HookSettings, HookTable};
 use super::layers::LoadInputs;
-use super::names::{KNOWN, find_preset};
+use super::names::{PROVIDER_PRESETS, find_preset};
 use super::paths::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
     ProviderKind, ProviderSettings, RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings,
     TimeLimits,
 };
-use super::tree::{ConfigLocation, Node, Source, SpannedValue, path_of};
+use super::tree::{ConfigLocation, Node, Source, SpannedValue, join_keys};
 use super::validate::shorten_for_message;
 use agents::merge_agent_table;
 
@@ -149,7 +149,7 @@ impl Resolver<'_> {
     }
 
     fn error_hinted(&mut self, path: &[&str], message: impl Into<String>, meant: Option<&str>) {
-        let problem = Diagnostic::new_error(&self.find_location(path), path_of(path), message);
+        let problem = Diagnostic::new_error(&self.find_location(path), join_keys(path), message);
         self.problems.push(match meant {
             Some(meant) => problem.with_hint(format!("did you mean `{meant}`?")),
             None => problem,
@@ -177,7 +177,7 @@ impl Resolver<'_> {
             .keys()
             .cloned()
             .chain(
-                KNOWN
+                PROVIDER_PRESETS
                     .iter()
                     .filter(|known| known.offered)
                     .map(|known| known.name.to_owned()),
@@ -204,7 +204,7 @@ impl Resolver<'_> {
     ) -> Result<ProviderSettings, String> {
         let of = |key| ["provider", name, key];
         for key in ["kind", "base_url", "cassette"] {
-            let path = path_of(&of(key));
+            let path = join_keys(&of(key));
             if self.failed.contains(&path) {
                 return Err(format!("could not use `{path}`"));
             }
@@ -218,13 +218,13 @@ impl Resolver<'_> {
         let Some(kind) = table.kind.or(usual_kind) else {
             let message = "has no `kind`, and its name is not a known provider";
             let at = self.find_location(&["provider", name]);
-            let names = KNOWN.iter().map(|known| known.name);
+            let names = PROVIDER_PRESETS.iter().map(|known| known.name);
             let hint = match nearest_name(name, names) {
                 Some(meant) => format!("did you mean `{meant}`? else add kind = \"openai\" or \"anthropic\""),
                 None => "add kind = \"openai\" or \"anthropic\"".to_owned(),
             };
             self.problems
-                .push(Diagnostic::new_error(&at, path_of(&["provider", name]), message).with_hint(hint));
+                .push(Diagnostic::new_error(&at, join_keys(&["provider", name]), message).with_hint(hint));
             return Err("it has no `kind`".to_owned());
         };
         let usual = known
@@ -256,7 +256,7 @@ impl Resolver<'_> {
         let api_key = match table.api_key {
             Some(key) => Some(key).filter(|key| !key.is_empty()),
             // Never replace a key that was named but is missing by the key of another account.
-            None if self.failed.contains(&path_of(&of("api_key"))) => None,
+            None if self.failed.contains(&join_keys(&of("api_key"))) => None,
             None => key_variable
                 .and_then(|variable| self.inputs.env.non_empty(variable))
                 .map(str::to_owned),
@@ -521,7 +521,7 @@ impl Resolver<'_> {
         own_tools: &[String],
     ) -> (Vec<String>, Vec<String>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        let key = path_of(&["approvals", list]);
+        let key = join_keys(&["approvals", list]);
         for rule in rules.map(StringOrList::into_vec).unwrap_or_default() {
             let item = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
                 Some(Node::List(items)) => items.iter().find(|item| item.text() == Some(&rule)),
@@ -572,7 +572,7 @@ impl Resolver<'_> {
     }
 
     fn resolve_hooks(&mut self, tables: BTreeMap<String, HookTable>) -> Vec<HookSettings> {
-        let failed = |name: &str, key: &str| self.failed.contains(&path_of(&["hook", name, key]));
+        let failed = |name: &str, key: &str| self.failed.contains(&join_keys(&["hook", name, key]));
         let (hooks, wrong) = hooks::build_hooks(tables, &failed);
         for (name, key, why) in wrong {
             self.report_error(&["hook", &name, key], why);

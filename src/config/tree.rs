@@ -255,12 +255,12 @@ pub(super) fn join(path: &str, key: &str) -> String {
 }
 
 /// Joins keys to a path.
-pub(super) fn path_of(keys: &[&str]) -> String {
+pub(super) fn join_keys(keys: &[&str]) -> String {
     keys.iter().fold(String::new(), |path, key| join(&path, key))
 }
 
 /// Splits a path into its keys.
-pub(super) fn keys_of(path: &str) -> Vec<String> {
+pub(super) fn split_keys(path: &str) -> Vec<String> {
     let mut keys = vec![String::new()];
     let mut quoted = false;
     let mut chars = path.chars();
@@ -544,9 +544,12 @@ mod tests {
             &["q\"u.o", "b\\", "\\."],
             &["\"", "."],
         ] {
-            assert_eq!(keys_of(&path_of(keys)), keys, "{}", path_of(keys));
+            assert_eq!(split_keys(&join_keys(keys)), keys, "{}", join_keys(keys));
         }
-        assert_eq!(path_of(&["model", "gpt-4.1", "input"]), "model.\"gpt-4.1\".input");
+        assert_eq!(
+            join_keys(&["model", "gpt-4.1", "input"]),
+            "model.\"gpt-4.1\".input"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::domain::Mode;
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
 use super::settings::{AgentSettings, RetryProfile, RetrySettings};
-use super::tree::{Node, SpannedValue, join, keys_of};
+use super::tree::{Node, SpannedValue, join, split_keys};
 
 /// Settings that an untrusted folder's files must not contain; `*` matches any one name.
 const FORBIDDEN: &[&str] = &[
@@ -47,7 +47,7 @@ const FORBIDDEN: &[&str] = &[
 
 /// Returns whether a path is, or is below, something that an untrusted folder must not set.
 pub(super) fn is_forbidden(path: &str) -> bool {
-    let have = keys_of(path);
+    let have = split_keys(path);
     FORBIDDEN.iter().any(|pattern| {
         let want: Vec<&str> = pattern.split('.').collect();
         have.len() >= want.len()
@@ -149,7 +149,7 @@ fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let Some(mode) = value.text().and_then(Mode::from_name) else {
         return false;
     };
-    is_looser(mode, mode_of(user, &agent))
+    is_looser(mode, read_mode(user, &agent))
 }
 
 /// Returns whether `mode` allows more than `than`.
@@ -159,7 +159,7 @@ pub(super) fn is_looser(mode: Mode, than: Mode) -> bool {
 }
 
 /// Returns an agent's mode in this tree, or the default mode.
-pub(super) fn mode_of(tree: &SpannedValue, agent: &str) -> Mode {
+pub(super) fn read_mode(tree: &SpannedValue, agent: &str) -> Mode {
     of_agent(tree, agent, "mode")
         .and_then(SpannedValue::text)
         .and_then(Mode::from_name)
@@ -192,7 +192,7 @@ fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
             .and_then(SpannedValue::as_f64)
             .or(usual)
     });
-    let own = of_agents.or_else(|| match <[String; 3]>::try_from(keys_of(path)) {
+    let own = of_agents.or_else(|| match <[String; 3]>::try_from(split_keys(path)) {
         Ok([table, provider, last]) if table == "provider" && last == "max_day_cost" => {
             user.find(&["provider", &provider, "max_day_cost"])?.as_f64()
         }
@@ -203,7 +203,7 @@ fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
 
 /// Returns whether a value causes more retries, or longer waits, than the user wants.
 fn raises_retries(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
-    let Ok([table, provider, key]) = <[String; 3]>::try_from(keys_of(path)) else {
+    let Ok([table, provider, key]) = <[String; 3]>::try_from(split_keys(path)) else {
         return false;
     };
     if table != "provider" {
@@ -248,7 +248,7 @@ fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bo
         let agent = agent_key(path, key)?;
         Some(of_agent(user, &agent, key))
     });
-    let own = match <[String; 3]>::try_from(keys_of(path)) {
+    let own = match <[String; 3]>::try_from(split_keys(path)) {
         Ok([table, provider, last]) if table == "provider" && last == "fallback" => {
             Some(user.find(&["provider", &provider, "fallback"]))
         }
@@ -274,7 +274,7 @@ fn of_agent<'a>(tree: &'a SpannedValue, agent: &str, key: &str) -> Option<&'a Sp
 
 /// Extracts `NAME` from `agent.NAME.KEY`.
 pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
-    match <[String; 3]>::try_from(keys_of(path)) {
+    match <[String; 3]>::try_from(split_keys(path)) {
         Ok([table, agent, last]) if table == "agent" && last == key => Some(agent),
         _ => None,
     }
@@ -449,7 +449,7 @@ mod tests {
                     problem.message.contains("/w is not trusted") && problem.hint.is_some(),
                     "{problem}"
                 );
-                let keys = keys_of(&problem.key);
+                let keys = split_keys(&problem.key);
                 let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
                 assert!(given.find(&keys).is_none(), "{problem}");
             }

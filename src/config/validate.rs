@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::diagnostics::{Diagnostic, nearest_name};
 use super::schema::{self, AGENT_ALIASES};
-use super::tree::{Node, SpannedValue, join, keys_of, path_of};
+use super::tree::{Node, SpannedValue, join, join_keys, split_keys};
 
 /// Settings that are planned but not available in this version. `*` matches any one name.
-const NOT_YET: &[&str] = &[
+const PLANNED_SETTINGS: &[&str] = &[
     "mcp",
     "command",
     "skills",
@@ -50,7 +50,7 @@ fn rename_aliases(tree: &mut SpannedValue, checked: &mut Checked) {
         for (alias, meant) in AGENT_ALIASES {
             let Some(value) = keys.remove(alias) else { continue };
             if keys.contains_key(meant) {
-                let path = path_of(&["agent", name, alias]);
+                let path = join_keys(&["agent", name, alias]);
                 let message = format!("is another name of `{meant}`, which is also set; ignored");
                 checked
                     .problems
@@ -88,7 +88,7 @@ impl Checked {
                 .find(|choice| has_type(&tree.node, &choice["type"]));
             return match fitting {
                 Some(choice) => self.validate_value(tree, choice, path),
-                None => Err(wrong_type(tree, &expected_of(choices), path)),
+                None => Err(wrong_type(tree, &format_expected(choices), path)),
             };
         }
         if let Some(words) = list_enum_values(schema) {
@@ -154,8 +154,8 @@ fn list_property_names(schema: &Value) -> impl Iterator<Item = &str> {
 
 /// Returns whether a path is in [`NOT_YET`].
 fn not_yet(path: &str) -> bool {
-    let have = keys_of(path);
-    NOT_YET.iter().any(|pattern| {
+    let have = split_keys(path);
+    PLANNED_SETTINGS.iter().any(|pattern| {
         let want: Vec<&str> = pattern.split('.').collect();
         want.len() == have.len()
             && want
@@ -266,7 +266,7 @@ fn describe_type(schema_type: &Value) -> &'static str {
     }
 }
 
-fn expected_of(choices: &[Value]) -> String {
+fn format_expected(choices: &[Value]) -> String {
     choices
         .iter()
         .map(|choice| describe_type(&choice["type"]))

@@ -15,7 +15,7 @@ use crate::provider::HistoryItem;
 pub const PREFIX: &str = "[Previous conversation summary]";
 
 /// How many of the last messages always stay verbatim (R-CTX-2).
-const KEPT: usize = 6;
+const KEPT_MESSAGES: usize = 6;
 
 /// The length in bytes above which a tool result counts as large.
 const LARGE: usize = 2_000;
@@ -63,7 +63,7 @@ impl CompactionRange {
 ///
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
-    let mut until = items.len().checked_sub(KEPT)?;
+    let mut until = items.len().checked_sub(KEPT_MESSAGES)?;
     // What stays must not begin with results: their call would be gone (I4).
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
@@ -76,7 +76,7 @@ pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRan
 
 /// Returns the calls with large results outside the last [`KEPT`] messages that are not stubs yet.
 pub fn large_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
-    let old = items.len().saturating_sub(KEPT);
+    let old = items.len().saturating_sub(KEPT_MESSAGES);
     let results = items[..old].iter().flat_map(|item| &item.message.content);
     results
         .filter_map(|block| match block {

@@ -102,7 +102,7 @@ impl History {
                 // A message cannot follow open calls. If one does all the same, the calls are closed first.
                 self.close();
                 // An empty message is not valid for every API (R-LOOP-4), so it is omitted.
-                if !says_something(message) {
+                if !has_content(message) {
                     return;
                 }
                 self.open = message
@@ -167,7 +167,7 @@ impl History {
 }
 
 /// Returns whether a message contains anything that every API accepts: reasoning alone is not enough.
-fn says_something(message: &Message) -> bool {
+fn has_content(message: &Message) -> bool {
     message.content.iter().any(|block| match block {
         Block::Text(text) => !text.trim().is_empty(),
         Block::Reasoning { .. } => false,

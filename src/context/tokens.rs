@@ -14,9 +14,9 @@ pub fn estimate_message_tokens(message: &Message) -> u64 {
 
 fn estimate_block_tokens(block: &Block) -> u64 {
     match block {
-        Block::Text(text) => of_text(text),
+        Block::Text(text) => estimate_text_tokens(text),
         Block::Reasoning { text, signature, .. } => {
-            of_text(text) + signature.as_ref().map_or(0, |s| s.value.len() as u64 / 4)
+            estimate_text_tokens(text) + signature.as_ref().map_or(0, |s| s.value.len() as u64 / 4)
         }
         Block::ToolUse {
             name,
@@ -25,18 +25,20 @@ fn estimate_block_tokens(block: &Block) -> u64 {
             ..
         } => {
             let extra = attached.as_ref().and_then(|call| call.extra.as_ref());
-            of_text(name)
-                + of_text(&input.to_string())
+            estimate_text_tokens(name)
+                + estimate_text_tokens(&input.to_string())
                 + extra.map_or(0, |extra| extra.to_string().len() as u64 / 4)
         }
-        Block::ToolResult { result, .. } => of_text(&result.text) + result.images.len() as u64 * IMAGE_TOKENS,
+        Block::ToolResult { result, .. } => {
+            estimate_text_tokens(&result.text) + result.images.len() as u64 * IMAGE_TOKENS
+        }
         Block::Image(_) => IMAGE_TOKENS,
-        Block::Reference(reference) => of_text(&reference.text) + 20,
+        Block::Reference(reference) => estimate_text_tokens(&reference.text) + 20,
     }
 }
 
 /// Estimates the tokens of a text, rounded up.
-pub fn of_text(text: &str) -> u64 {
+pub fn estimate_text_tokens(text: &str) -> u64 {
     // Other scripts have far fewer characters in a token than English text.
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let wide = text.chars().count() as u64 - ascii;
@@ -49,8 +51,8 @@ mod tests {
 
     #[test]
     fn four_ascii_characters_or_one_other_are_a_token() {
-        assert_eq!(of_text("abcd"), 1);
-        assert_eq!(of_text("abcde"), 2);
-        assert_eq!(of_text("日本"), 2);
+        assert_eq!(estimate_text_tokens("abcd"), 1);
+        assert_eq!(estimate_text_tokens("abcde"), 2);
+        assert_eq!(estimate_text_tokens("日本"), 2);
     }
 }

@@ -55,7 +55,7 @@ pub enum ChangeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnDiff {
     pub turn: TurnId,
-    pub standing: ChangeState,
+    pub state: ChangeState,
     pub files: Vec<FileDiff>,
     /// How many more files changed than `files` lists.
     pub unlisted: u64,

@@ -79,7 +79,7 @@ pub struct Signature {
 
 impl Signature {
     /// Returns whether `origin` accepts the signature back.
-    pub fn is_of(&self, origin: &str) -> bool {
+    pub fn is_from(&self, origin: &str) -> bool {
         !self.value.is_empty() && self.origin.as_deref() == Some(origin)
     }
 }

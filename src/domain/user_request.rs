@@ -181,7 +181,7 @@ pub struct Choice {
 }
 
 /// The name of the only field of a single-choice question.
-pub const CHOICE: &str = "choice";
+pub const CHOICE_FIELD: &str = "choice";
 
 /// The choice that ends the turn with `stopped_by_user`.
 pub const STOP: &str = "stop";
@@ -198,7 +198,7 @@ impl AgentQuestion {
             text: text.into(),
             detail,
             fields: vec![QuestionField {
-                name: CHOICE.to_owned(),
+                name: CHOICE_FIELD.to_owned(),
                 label: String::new(),
                 choices: choices.iter().map(choice).collect(),
                 several: false,
@@ -368,15 +368,15 @@ mod tests {
             subject: RequestSubject::Question(question),
         };
         let wrong = |reply: InquiryReply| asked.find_reply_problem(&reply).unwrap_or_default();
-        assert_eq!(wrong(answers(&[(CHOICE, &[STOP])])), "");
+        assert_eq!(wrong(answers(&[(CHOICE_FIELD, &[STOP])])), "");
         assert_eq!(wrong(InquiryReply::Dismissed), "");
         assert_eq!(wrong(answers(&[])), "\"choice\" must be answered");
         assert_eq!(
-            wrong(answers(&[(CHOICE, &["maybe"])])),
+            wrong(answers(&[(CHOICE_FIELD, &["maybe"])])),
             "\"maybe\" is not a choice of \"choice\"; choose from go_on, stop"
         );
         assert_eq!(
-            wrong(answers(&[(CHOICE, &["stop", "go_on"])])),
+            wrong(answers(&[(CHOICE_FIELD, &["stop", "go_on"])])),
             "\"choice\" takes one answer"
         );
         assert_eq!(wrong(answers(&[("x", &["y"])])), "there is no field named \"x\"");

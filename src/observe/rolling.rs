@@ -24,12 +24,12 @@ const DAY_MS: i64 = 86_400_000;
 pub(super) struct RollingFile {
     path: Arc<Mutex<PathBuf>>,
     now_ms: fn() -> i64,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     /// The path that could not be opened, and when to try again, in ms since the epoch.
     failed: Option<(PathBuf, i64)>,
 }
 
-struct Open {
+struct OpenFile {
     file: File,
     path: PathBuf,
     day: i64,
@@ -65,7 +65,7 @@ impl RollingFile {
                 return None;
             }
             match open(&path, day) {
-                Ok(file) => self.open = Some(Open { file, path, day }),
+                Ok(file) => self.open = Some(OpenFile { file, path, day }),
                 Err(error) => {
                     // At most one message for each RETRY_MS, not one for each line.
                     _ = writeln!(
@@ -106,7 +106,7 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
             true => {}
         }
     }
-    set_aside(path, today);
+    rotate_file(path, today);
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
@@ -143,7 +143,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
 
 /// Moves a file from an earlier day to its dated name, and removes files that are too old. Ignores failures, because
 /// the log must continue.
-fn set_aside(path: &Path, today: i64) {
+fn rotate_file(path: &Path, today: i64) {
     let Some(day) = written_on(path).filter(|day| *day < today) else {
         return;
     };

@@ -135,7 +135,8 @@ impl ClientCapability {
 impl ServerCapability {
     /// Announces everything in the table, and `features`.
     pub fn new(features: Vec<Feature>) -> Self {
-        let names = |entries: &[table::Entry]| entries.iter().map(|entry| entry.method.to_owned()).collect();
+        let names =
+            |entries: &[table::MethodEntry]| entries.iter().map(|entry| entry.method.to_owned()).collect();
         let mut methods: Vec<String> = names(table::REQUESTS);
         methods.extend(names(table::CLIENT_NOTIFICATIONS));
         Self {

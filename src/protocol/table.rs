@@ -27,7 +27,7 @@ pub enum MessageKind {
 
 /// A line of the table.
 #[derive(Debug)]
-pub struct Entry {
+pub struct MethodEntry {
     /// Name of its constant in [`method`].
     pub constant: &'static str,
     /// Name on the wire.
@@ -78,7 +78,7 @@ macro_rules! table {
         }
 
         /// Requests from client to server.
-        pub static REQUESTS: &[Entry] = &[$(Entry {
+        pub static REQUESTS: &[MethodEntry] = &[$(MethodEntry {
             constant: stringify!($rconst),
             method: $rname,
             kind: MessageKind::Request,
@@ -88,7 +88,7 @@ macro_rules! table {
         },)*];
 
         /// Notifications from client to server.
-        pub static CLIENT_NOTIFICATIONS: &[Entry] = &[$(Entry {
+        pub static CLIENT_NOTIFICATIONS: &[MethodEntry] = &[$(MethodEntry {
             constant: stringify!($cconst),
             method: $cname,
             kind: MessageKind::ClientNotification,
@@ -98,7 +98,7 @@ macro_rules! table {
         },)*];
 
         /// Requests from server to client.
-        pub static SERVER_REQUESTS: &[Entry] = &[$(Entry {
+        pub static SERVER_REQUESTS: &[MethodEntry] = &[$(MethodEntry {
             constant: stringify!($qconst),
             method: $qname,
             kind: MessageKind::ServerRequest,
@@ -108,7 +108,7 @@ macro_rules! table {
         },)*];
 
         /// Notifications from server to client.
-        pub static SERVER_NOTIFICATIONS: &[Entry] = &[$(Entry {
+        pub static SERVER_NOTIFICATIONS: &[MethodEntry] = &[$(MethodEntry {
             constant: stringify!($sconst),
             method: $sname,
             kind: MessageKind::$skind,
@@ -296,7 +296,7 @@ pub static OTHER_TYPES: &[TypeRef] = &[
 ];
 
 /// Returns all lines of the table.
-pub fn iter_entries() -> impl Iterator<Item = &'static Entry> {
+pub fn iter_entries() -> impl Iterator<Item = &'static MethodEntry> {
     REQUESTS
         .iter()
         .chain(CLIENT_NOTIFICATIONS)

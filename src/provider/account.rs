@@ -29,10 +29,10 @@ pub(crate) struct Account {
 }
 
 /// The most characters of an error message; longer ones are cut.
-const MESSAGE: usize = 2_000;
+const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Values below this length in bytes are not redacted: they are not secrets, and replacing them garbles messages.
-const SECRET: usize = 6;
+const MIN_SECRET_LEN: usize = 6;
 
 impl Account {
     /// Turns a failure into an error of this account, with all secrets removed from its texts.
@@ -94,13 +94,13 @@ impl Account {
         let mut clean = text::strip_control_characters(message).into_owned();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
-            if secret.len() >= SECRET {
+            if secret.len() >= MIN_SECRET_LEN {
                 clean = clean.replace(secret, "[redacted]");
             }
         }
         let clean = self.redactor.redact_text(&clean);
         // Cutting comes last: a secret that is cut in half no longer matches.
-        text::one_line(&redact_key_shapes(&clean), MESSAGE)
+        text::one_line(&redact_key_shapes(&clean), MAX_MESSAGE_CHARS)
     }
 }
 
@@ -142,17 +142,17 @@ pub(crate) fn is_local(url: &Url) -> bool {
                 // A bare name resolves only in the local network.
                 || !name.contains('.')
         }
-        Some(url::Host::Ipv4(ip)) => is_near(ip),
+        Some(url::Host::Ipv4(ip)) => is_local_ipv4(ip),
         // `::ffff:10.0.0.1` is the same host as `10.0.0.1`.
         Some(url::Host::Ipv6(ip)) => match ip.to_ipv4_mapped() {
-            Some(ip) => is_near(ip),
+            Some(ip) => is_local_ipv4(ip),
             None => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
         },
         None => false,
     }
 }
 
-fn is_near(ip: std::net::Ipv4Addr) -> bool {
+fn is_local_ipv4(ip: std::net::Ipv4Addr) -> bool {
     ip.is_loopback() || ip.is_private() || ip.is_link_local()
 }
 

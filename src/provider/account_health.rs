@@ -18,7 +18,7 @@ use crate::base::clock::{self, Instant};
 use crate::domain::CircuitState;
 
 /// Consecutive 529 responses after which the account's `fallback_model` answers (R-PROV-4).
-pub const OVERLOADS: u32 = 3;
+pub const MAX_CONSECUTIVE_OVERLOADS: u32 = 3;
 
 /// The circuit, pacer and overload count of one account.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl AccountHealth {
             let told = change(&mut inner);
             let after = inner.circuit.state();
             if after != before {
-                inner.until_ms = after.1.map(wall_of);
+                inner.until_ms = after.1.map(to_wall_ms);
             }
             (told, after != before)
         };
@@ -232,7 +232,7 @@ impl AccountHealth {
 }
 
 /// Converts a monotonic instant to wall time in ms since the epoch.
-fn wall_of(at: Instant) -> i64 {
+fn to_wall_ms(at: Instant) -> i64 {
     let left = at.saturating_duration_since(clock::now());
     clock::wall_ms().saturating_add_unsigned(left.as_millis() as u64)
 }

@@ -30,7 +30,7 @@ const ERROR_BODY: usize = 256 * 1024;
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 
 /// How long to wait for the closing event of an answer that is complete otherwise. Some servers never send it.
-const FORMALITY: Duration = Duration::from_secs(5);
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time limits of one call (R-PROV-2).
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ pub(crate) async fn open(
     }
 }
 
-async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Result<Events, Failure> {
+async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Result<AnswerStream, Failure> {
     let StreamCall {
         url,
         mut headers,
@@ -95,14 +95,14 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Res
         return Err(read_error_response(account, &model, status, response).await);
     }
     let request_id = classify::request_id(response.headers());
-    Ok(Events {
+    Ok(AnswerStream {
         body: Some(response.bytes_stream().boxed()),
         decoder,
         out: EventQueue::default(),
-        wrong: None,
+        pending_error: None,
         waiting_for: TimeoutPhase::FirstEvent,
         // The wait for headers counts towards the same limit as the wait for the first event.
-        patience,
+        idle_timeout: patience,
         closes_at: None,
         limits,
         account: account.clone(),
@@ -164,15 +164,15 @@ pub(super) fn timed_out(account: &Account, phase: TimeoutPhase, limit: Duration)
 }
 
 /// The events of one answer. Dropping it drops the body, which closes the connection.
-struct Events {
+struct AnswerStream {
     /// `None` after the end.
     body: Option<BodyStream>,
     decoder: StreamDecoder,
     out: EventQueue,
     /// Yielded only after the events in `out`, which came before it.
-    wrong: Option<DecodeError>,
+    pending_error: Option<DecodeError>,
     waiting_for: TimeoutPhase,
-    patience: IdleTimeout,
+    idle_timeout: IdleTimeout,
     /// When to end a complete answer without its closing event. `None` until the answer is complete.
     closes_at: Option<Instant>,
     limits: StreamLimits,
@@ -182,7 +182,7 @@ struct Events {
     request_id: Option<String>,
 }
 
-impl Stream for Events {
+impl Stream for AnswerStream {
     type Item = Result<StreamEvent, ProviderError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -194,11 +194,11 @@ impl Stream for Events {
                     && let Some(body) = this.body.take()
                 {
                     // Reads the rest of the body, so that the connection can be reused.
-                    this.http.read_on(body);
+                    this.http.drain_body(body);
                 }
                 return Poll::Ready(Some(Ok(event)));
             }
-            if let Some(wrong) = this.wrong.take() {
+            if let Some(wrong) = this.pending_error.take() {
                 // Closes the connection before the caller handles the error.
                 this.body = None;
                 return Poll::Ready(Some(Err(this.build_provider_error(wrong))));
@@ -207,19 +207,19 @@ impl Stream for Events {
                 return Poll::Ready(None);
             };
             match body.poll_next_unpin(cx) {
-                Poll::Ready(next) => this.take(next),
+                Poll::Ready(next) => this.handle_chunk(next),
                 Poll::Pending => {
-                    std::task::ready!(this.patience.poll_spent(cx));
-                    this.lose_patience();
+                    std::task::ready!(this.idle_timeout.poll_spent(cx));
+                    this.handle_idle_timeout();
                 }
             }
         }
     }
 }
 
-impl Events {
-    fn take(&mut self, next: Option<reqwest::Result<bytes::Bytes>>) {
-        self.patience.pause();
+impl AnswerStream {
+    fn handle_chunk(&mut self, next: Option<reqwest::Result<bytes::Bytes>>) {
+        self.idle_timeout.pause();
         let result = match next {
             Some(Ok(chunk)) => match self.decoder.push(&chunk, &mut self.out) {
                 Ok(progress) => return self.record_progress(progress),
@@ -237,7 +237,7 @@ impl Events {
                 )
             })),
         };
-        self.wrong = result.err();
+        self.pending_error = result.err();
     }
 
     fn record_progress(&mut self, progress: StreamProgress) {
@@ -250,7 +250,7 @@ impl Events {
             self.await_closing_word();
         } else if counts {
             self.waiting_for = TimeoutPhase::Gap;
-            self.patience.restart(self.limits.gap);
+            self.idle_timeout.restart(self.limits.gap);
         }
     }
 
@@ -259,29 +259,29 @@ impl Events {
     fn await_closing_word(&mut self) {
         match self.closes_at {
             None => {
-                let limit = FORMALITY.min(self.limits.gap);
+                let limit = CLOSING_TIMEOUT.min(self.limits.gap);
                 self.closes_at = Some(clock::now() + limit);
-                self.patience.restart(limit);
+                self.idle_timeout.restart(limit);
             }
             // A flood of events never lets the timer fire, so the deadline is checked here too.
-            Some(at) if clock::now() >= at => self.lose_patience(),
+            Some(at) if clock::now() >= at => self.handle_idle_timeout(),
             Some(_) => {}
         }
     }
 
-    fn lose_patience(&mut self) {
+    fn handle_idle_timeout(&mut self) {
         // The answer is complete except for its closing event, so the silence is not a failure.
         if self.decoder.may_end() {
-            self.wrong = self.decoder.finish_stream(&mut self.out).err();
+            self.pending_error = self.decoder.finish_stream(&mut self.out).err();
             return;
         }
-        let failure = timed_out(&self.account, self.waiting_for, self.patience.limit());
-        self.wrong = Some(DecodeError::Failed(failure.fault, failure.message));
+        let failure = timed_out(&self.account, self.waiting_for, self.idle_timeout.limit());
+        self.pending_error = Some(DecodeError::Failed(failure.fault, failure.message));
     }
 
     fn build_provider_error(&self, wrong: DecodeError) -> ProviderError {
         let mut failure = match wrong {
-            DecodeError::Told(data) => classify::classify_stream_error(&self.account, &self.model, &data),
+            DecodeError::Reported(data) => classify::classify_stream_error(&self.account, &self.model, &data),
             DecodeError::Failed(fault, message) => Failure::new(fault, message),
         };
         failure.request_id = failure.request_id.or_else(|| self.request_id.clone());
@@ -306,7 +306,7 @@ mod tests {
     };
 
     /// Builds a body from pairs of seconds to wait and bytes that arrive then. After the last one it stalls forever.
-    fn events(decoder: StreamDecoder, script: Vec<(u64, &'static str)>) -> Events {
+    fn events(decoder: StreamDecoder, script: Vec<(u64, &'static str)>) -> AnswerStream {
         let account = Arc::new(build_account("work", ApiKind::Anthropic, "http://localhost"));
         let settings = HttpSettings {
             ca_file: None,
@@ -318,13 +318,13 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(wait)).await;
             Ok(bytes::Bytes::from_static(bytes.as_bytes()))
         });
-        Events {
+        AnswerStream {
             body: Some(body.chain(futures::stream::pending()).boxed()),
             decoder,
             out: EventQueue::default(),
-            wrong: None,
+            pending_error: None,
             waiting_for: TimeoutPhase::FirstEvent,
-            patience: IdleTimeout::new(LIMITS.first_event),
+            idle_timeout: IdleTimeout::new(LIMITS.first_event),
             closes_at: None,
             limits: LIMITS,
             http: Http::new(account.clone(), settings),
@@ -334,12 +334,12 @@ mod tests {
         }
     }
 
-    fn messages(script: Vec<(u64, &'static str)>) -> Events {
+    fn messages(script: Vec<(u64, &'static str)>) -> AnswerStream {
         events(StreamDecoder::new(MessagesDecoder::default()), script)
     }
 
     /// Returns the seconds until the end, and how it ended.
-    async fn ending(events: Events) -> (u64, Result<StopReason, ProviderFault>) {
+    async fn ending(events: AnswerStream) -> (u64, Result<StopReason, ProviderFault>) {
         let start = clock::now();
         let all: Vec<_> = events.collect().await;
         let end = match all.into_iter().next_back() {

@@ -47,7 +47,7 @@ use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
 /// How much of a prompt a recording keeps, in characters: enough to recognize it.
-const KNOWN_BY: usize = 200;
+const PROMPT_PREFIX_CHARS: usize = 200;
 
 // Unknown fields are refused throughout, so that a typo in a handwritten cassette is an error.
 #[derive(Debug, Deserialize)]
@@ -117,7 +117,7 @@ pub(super) struct CassetteEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) words: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Failed>,
+    pub(super) error: Option<RecordedError>,
     #[serde(skip_serializing_if = "is_false")]
     pub(super) cut: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -156,7 +156,7 @@ pub(super) struct RecordedTokens {
 /// An error in a cassette, handwritten or recorded.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Failed {
+pub(super) struct RecordedError {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     message: String,
@@ -248,7 +248,7 @@ impl CassetteMatch {
         let known_by: String = same
             .take_while(|(said, clean)| said == clean)
             .map(|(said, _)| said)
-            .take(KNOWN_BY)
+            .take(PROMPT_PREFIX_CHARS)
             .collect();
         Self {
             prompt: (!known_by.is_empty()).then_some(known_by),
@@ -343,7 +343,7 @@ impl CassetteEvent {
     }
 
     pub(super) fn from_error(error: &ProviderError) -> Self {
-        let failed = Failed {
+        let failed = RecordedError {
             status: error.status,
             message: error.message.clone(),
             retry_after_ms: error.retry_after.map(|wait| wait.as_millis() as u64),
@@ -392,7 +392,7 @@ impl CassetteEvent {
     }
 }
 
-impl Failed {
+impl RecordedError {
     fn to_failure(&self, account: &Account, model: &str) -> Failure {
         match self.fault.as_deref().and_then(|name| fault_of(name, self)) {
             Some(fault) => Failure {
@@ -451,7 +451,7 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
 }
 
 /// Returns the fault with this name; `None` for an unknown one.
-fn fault_of(name: &str, failed: &Failed) -> Option<ProviderFault> {
+fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
     let all = [
         ProviderFault::Throttled,
         ProviderFault::Overloaded,
@@ -523,10 +523,10 @@ mod tests {
 
     #[test]
     fn fault_names_round_trip() {
-        let failed = Failed {
+        let failed = RecordedError {
             limit: Some(7),
             reset_at_ms: Some(8),
-            ..Failed::default()
+            ..RecordedError::default()
         };
         for fault in [
             ProviderFault::Throttled,

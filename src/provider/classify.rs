@@ -86,14 +86,14 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 
 /// Classifies a response with an error status, or with a body that is not a stream.
 pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
-    let told = ErrorWords::read(refusal.body);
+    let told = ErrorBody::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         // Some gateways send errors with status 200.
-        200..300 if told.is_error => fault_of(None, &told, refusal.headers),
+        200..300 if told.is_error => choose_fault(None, &told, refusal.headers),
         // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
-        status => fault_of(Some(status), &told, refusal.headers),
+        status => choose_fault(Some(status), &told, refusal.headers),
     };
     let message = match (&fault, told.message.is_empty()) {
         (ProviderFault::NotTheApi, _) => not_the_api(refusal),
@@ -118,13 +118,13 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
 
 /// Reports whether text in a stream contains an error message.
 pub(crate) fn has_message(data: &str) -> bool {
-    !ErrorWords::read(data).message.is_empty()
+    !ErrorBody::read(data).message.is_empty()
 }
 
 /// Classifies an error inside a stream; `data` is the whole event.
 pub(crate) fn classify_stream_error(account: &Account, model: &str, data: &str) -> Failure {
-    let told = ErrorWords::read(data);
-    let fault = fault_of(told.status, &told, &HeaderMap::new());
+    let told = ErrorBody::read(data);
+    let fault = choose_fault(told.status, &told, &HeaderMap::new());
     let message = if told.message.is_empty() {
         "the provider sent an error without a message".to_owned()
     } else {
@@ -157,7 +157,7 @@ fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
 
 /// The contents of an error body, in any of the usual forms.
 #[derive(Debug, Default)]
-struct ErrorWords {
+struct ErrorBody {
     is_error: bool,
     /// Code, type and status words in lower case, separated by spaces.
     code: String,
@@ -175,7 +175,7 @@ struct ErrorWords {
     request_id: Option<String>,
 }
 
-impl ErrorWords {
+impl ErrorBody {
     fn read(body: &str) -> Self {
         let Ok(value) = serde_json::from_str::<Value>(body) else {
             return Self::from_plain_text(body);
@@ -229,7 +229,8 @@ impl ErrorWords {
         Self {
             is_error,
             code,
-            retry_after: retry_after::delay_in(body).or_else(|| retry_after::delay_told(&text)),
+            retry_after: retry_after::parse_google_delay(body)
+                .or_else(|| retry_after::parse_delay_text(&text)),
             text,
             message,
             // `code` may also be a number of the vendor's own.
@@ -286,15 +287,15 @@ fn extract_text(value: &Value) -> Option<String> {
 }
 
 /// Chooses the fault. Checks by text come before the status, because one status covers several faults.
-fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> ProviderFault {
+fn choose_fault(status: Option<u16>, told: &ErrorBody, headers: &HeaderMap) -> ProviderFault {
     let throttled = status == Some(429);
-    if too_long(told, throttled) {
+    if is_prompt_too_long(told, throttled) {
         return ProviderFault::PromptTooLong {
-            limit: told.window.or_else(|| limit_in(&told.text)),
+            limit: told.window.or_else(|| parse_context_limit(&told.text)),
         };
     }
     // Before the status: a used-up quota often comes with 429, but waiting would not help (R-PROV-2).
-    if quota_exhausted(status, told) {
+    if is_quota_exhausted(status, told) {
         return ProviderFault::QuotaExhausted {
             reset_at: reset_at(&told.text, headers),
         };
@@ -347,7 +348,7 @@ fn fault_of_code(code: &str) -> ProviderFault {
     }
 }
 
-fn too_long(told: &ErrorWords, throttled: bool) -> bool {
+fn is_prompt_too_long(told: &ErrorBody, throttled: bool) -> bool {
     const CODES: [&str; 4] = [
         "context_length_exceeded",
         "exceed_context_size",
@@ -415,7 +416,7 @@ fn length_refused(text: &str) -> bool {
 }
 
 /// Reports whether the text refuses the key. Google and xAI do so with status 400, others inside a stream.
-fn key_refused(told: &ErrorWords) -> bool {
+fn key_refused(told: &ErrorBody) -> bool {
     const TEXTS: [&str; 18] = [
         "api key not valid",
         "api_key_invalid",
@@ -445,7 +446,7 @@ fn hugging_face(text: &str) -> bool {
 }
 
 /// Returns the context window that an overflow error names (R-CTX-3).
-fn limit_in(text: &str) -> Option<u64> {
+fn parse_context_limit(text: &str) -> Option<u64> {
     // From specific to general, because the first match wins.
     const BEFORE: [&str; 19] = [
         "maximum context length is",
@@ -493,7 +494,7 @@ fn leading_number(text: &str) -> Option<u64> {
         .filter(|limit| (256..1_000_000_000).contains(limit))
 }
 
-fn quota_exhausted(status: Option<u16>, told: &ErrorWords) -> bool {
+fn is_quota_exhausted(status: Option<u16>, told: &ErrorBody) -> bool {
     const TEXTS: [&str; 24] = [
         "insufficient_quota",
         "usage_limit_reached",
@@ -530,7 +531,7 @@ fn quota_exhausted(status: Option<u16>, told: &ErrorWords) -> bool {
 
 /// Returns when a quota refills, from a text (`… regain access on 2026-12-01 at 00:00 UTC`) or a header.
 fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
-    retry_after::date_in(text).or_else(|| {
+    retry_after::parse_date(text).or_else(|| {
         let header = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
         let reset = header("x-ratelimit-reset")?;
         // Both seconds and milliseconds since the epoch are in use; a small number is neither.
@@ -542,7 +543,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
     })
 }
 
-fn image_refused(status: Option<u16>, told: &ErrorWords) -> bool {
+fn image_refused(status: Option<u16>, told: &ErrorBody) -> bool {
     const TEXTS: [&str; 18] = [
         "could not process image",
         "image_too_large",
@@ -570,7 +571,7 @@ fn image_refused(status: Option<u16>, told: &ErrorWords) -> bool {
                 && told.contains_any(&["invalid content type", "unknown variant"]))
 }
 
-fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
+fn content_policy(status: Option<u16>, told: &ErrorBody) -> bool {
     const TEXTS: [&str; 11] = [
         "content_policy_violation",
         "content filtering policy",
@@ -588,7 +589,7 @@ fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
 }
 
 /// Suggests how to choose another model, with similar names that the provider may have.
-fn other_model(account: &Account, model: &str) -> String {
+fn suggest_other_model(account: &Account, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
     let meant = suggest_model_names(model, &account.name, naming, KnownList::NotAsked, current_day());
     let perhaps = if meant.is_empty() {
@@ -607,7 +608,7 @@ fn suggest_user_action(
     fault: &ProviderFault,
     account: &Account,
     model: &str,
-    told: &ErrorWords,
+    told: &ErrorBody,
 ) -> Option<String> {
     let name = &account.name;
     match fault {
@@ -617,7 +618,7 @@ fn suggest_user_action(
             account.host_and_port()
         )),
         ProviderFault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
-        ProviderFault::NotFound if told.contains_any(&["model"]) => Some(other_model(account, model)),
+        ProviderFault::NotFound if told.contains_any(&["model"]) => Some(suggest_other_model(account, model)),
         ProviderFault::NotFound | ProviderFault::NotTheApi => {
             Some(format!("check [provider.{name}] base_url"))
         }

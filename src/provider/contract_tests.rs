@@ -362,12 +362,12 @@ fn malformed_messages_streams_end_with_an_error() {
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     assert_eq!(
         told(&format!("event: error\ndata: {overloaded}\n\n")),
-        Some(DecodeError::Told(overloaded.into()))
+        Some(DecodeError::Reported(overloaded.into()))
     );
     let untyped = r#"{"error":{"message":"x"}}"#;
     assert_eq!(
         told(&format!("data: {untyped}\n\n")),
-        Some(DecodeError::Told(untyped.into()))
+        Some(DecodeError::Reported(untyped.into()))
     );
     for events in [
         "",
@@ -609,7 +609,7 @@ fn malformed_chat_streams_end_with_an_error() {
     ] {
         assert_eq!(
             wrong(&format!("data: {told}\n\n{DONE}")),
-            Some(DecodeError::Told(told.into()))
+            Some(DecodeError::Reported(told.into()))
         );
     }
     assert!(matches!(

@@ -28,7 +28,7 @@ pub(crate) enum StreamProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
     /// The provider sent an error; contains the event's data, not classified yet.
-    Told(String),
+    Reported(String),
     /// The stream is malformed or ended early.
     Failed(ProviderFault, String),
 }
@@ -148,7 +148,7 @@ impl StreamDecoder {
         self.api.finish_stream(out).map_err(|wrong| {
             // A gateway's own message explains more than "the stream ended".
             if classify::has_message(stray) {
-                DecodeError::Told(stray.to_owned())
+                DecodeError::Reported(stray.to_owned())
             } else {
                 wrong
             }

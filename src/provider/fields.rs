@@ -18,7 +18,7 @@ const EXCERPT: usize = 300;
 pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError> {
     let data = event.data.trim();
     if event.name == "error" {
-        return Err(DecodeError::Told(data.to_owned()));
+        return Err(DecodeError::Reported(data.to_owned()));
     }
     if data.is_empty() || data == "[DONE]" {
         return Ok(None);
@@ -27,15 +27,15 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(Value::Null) => Ok(None),
         // Text in place of an event can only be an error message.
-        Ok(Value::String(words)) => Err(DecodeError::Told(words)),
+        Ok(Value::String(words)) => Err(DecodeError::Reported(words)),
         // Google wraps its errors in a list.
-        Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Told(data.to_owned())),
+        Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Reported(data.to_owned())),
         Ok(_) => Err(malformed_event_error(data, "not an object")),
         Err(error) if data.starts_with(['{', '[', '"']) => {
             Err(malformed_event_error(data, &error.to_string()))
         }
         // Plain text instead of JSON is usually a gateway's error message, so `classify` interprets it.
-        Err(_) => Err(DecodeError::Told(data.to_owned())),
+        Err(_) => Err(DecodeError::Reported(data.to_owned())),
     }
 }
 
@@ -50,7 +50,7 @@ fn malformed_event_error(data: &str, why: &str) -> DecodeError {
 pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, DecodeError> {
     match text(value, "type") {
         Some(kind) => Ok(kind),
-        None if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
+        None if !value["error"].is_null() => Err(DecodeError::Reported(event.data.clone())),
         None if !event.name.is_empty() => Ok(&event.name),
         None => Err(malformed_event_error(&event.data, "no type")),
     }

@@ -30,7 +30,7 @@ pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> +
 const READ_ON: Duration = Duration::from_millis(50);
 
 /// The most finished answers whose rest is read concurrently. Also the most idle connections in the pool.
-const READERS: usize = 32;
+const MAX_DRAINS: usize = 32;
 
 /// How to reach a provider.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Http {
 
     /// Reads the rest of a finished answer for at most [`READ_ON`], so that its connection returns to the pool instead
     /// of being closed. All readers end with this client.
-    pub(crate) fn read_on(&self, mut body: BodyStream) {
+    pub(crate) fn drain_body(&self, mut body: BodyStream) {
         let mut rest = Box::pin(async move { while let Some(Ok(_)) = body.next().await {} });
         // Usually the end of the body has arrived with the last event, so no task is needed.
         if (&mut rest).now_or_never().is_some() {
@@ -96,7 +96,7 @@ impl Http {
         let mut readers = self.reading_on.lock().unwrap_or_else(PoisonError::into_inner);
         readers.retain(|reader| !reader.is_finished());
         // Beyond the bound the body is dropped, which only costs its connection.
-        if readers.len() < READERS {
+        if readers.len() < MAX_DRAINS {
             readers.push(spawn(async move {
                 let _ = tokio::time::timeout(READ_ON, rest).await;
             }));
@@ -114,7 +114,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
         .connect_timeout(settings.connect)
         .tcp_keepalive(Duration::from_secs(30))
         .pool_idle_timeout(Duration::from_secs(90))
-        .pool_max_idle_per_host(READERS)
+        .pool_max_idle_per_host(MAX_DRAINS)
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
         // Ignores the environment here: the configuration has already read it and may override it.
         .no_proxy();

@@ -90,7 +90,7 @@ pub fn parse_rate_limits(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnaps
             // A limit of 0 would make the remaining share undefined.
             limit: parse_amount(told(limit)?).filter(|limit| *limit > 0.0)?,
             remaining: parse_amount(told(remaining)?)?,
-            reset: reset_in(told(reset)?, now_ms)?,
+            reset: parse_reset(told(reset)?, now_ms)?,
         })
     };
     Resource::ALL
@@ -110,7 +110,7 @@ fn parse_amount(text: &str) -> Option<f64> {
 
 /// Returns the time from now until a reset, written as seconds, an epoch (in s or ms), a date, or a duration (`6m0s`,
 /// `20ms`). `None` if it is past, unreadable, or over 30 days away.
-pub fn reset_in(text: &str, now_ms: i64) -> Option<Duration> {
+pub fn parse_reset(text: &str, now_ms: i64) -> Option<Duration> {
     let reset = match parse_amount(text) {
         // The units cannot be confused: 1e9 s is a date in 2001 as an epoch but 31 years as a wait, far over 30 days.
         Some(number) if number >= 1e11 => duration_until(number, now_ms),
@@ -186,7 +186,7 @@ fn date_ms(text: &str) -> Option<f64> {
 
 /// The latest known state of one resource of an account.
 #[derive(Clone, Copy, Debug)]
-struct Gauge {
+struct ResourceState {
     resource: Resource,
     limit: f64,
     remaining: f64,
@@ -196,7 +196,7 @@ struct Gauge {
     window: Duration,
 }
 
-impl Gauge {
+impl ResourceState {
     /// Returns how long a call waits. At the pace that the limit allows, the remaining share lasts that share of the
     /// window. The call waits for the part of the reset that lies beyond.
     fn wait(&self, now: Instant) -> Duration {
@@ -216,13 +216,13 @@ pub struct Pace {
     /// At most 5 s; the caller asks again afterwards.
     pub wait: Duration,
     /// The reason, for the user.
-    pub why: String,
+    pub reason: String,
 }
 
 /// The rate limits of one account, and the waits that follow from them.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    gauges: Vec<Gauge>,
+    gauges: Vec<ResourceState>,
 }
 
 impl Pacer {
@@ -234,7 +234,7 @@ impl Pacer {
                 .iter()
                 .position(|gauge| gauge.resource == reading.resource);
             let window = known.map_or(WINDOW, |at| self.gauges[at].window);
-            let gauge = Gauge {
+            let gauge = ResourceState {
                 resource: reading.resource,
                 limit: reading.limit,
                 remaining: reading.remaining,
@@ -261,7 +261,7 @@ impl Pacer {
             gauge.limit,
             gauge.resource.display_name(),
         );
-        Some(Pace { wait, why })
+        Some(Pace { wait, reason: why })
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
             ("2026-13-01T00:00:00Z", None),
             ("99999999999999999999999999", None),
         ] {
-            let read = reset_in(text, NOW).map(|reset| reset.as_millis() as i64);
+            let read = parse_reset(text, NOW).map(|reset| reset.as_millis() as i64);
             assert_eq!(read, ms, "{text}");
         }
     }
@@ -434,7 +434,7 @@ mod tests {
             pacer.current_pace("work", now),
             Some(Pace {
                 wait: Duration::from_secs(4),
-                why: "work has 100 of 1000 tokens left for 10 s: calls are spaced out".to_owned()
+                reason: "work has 100 of 1000 tokens left for 10 s: calls are spaced out".to_owned()
             })
         );
     }
@@ -460,7 +460,7 @@ mod tests {
         #[test]
         /// Any header value either parses within bounds or is ignored; none panics.
         fn no_header_value_panics_or_exceeds_the_longest_reset(text in "[0-9a-zA-Z:+. -]{0,24}|\\PC{0,8}", now_ms in 0_i64..4_000_000_000_000) {
-            if let Some(reset) = reset_in(&text, now_ms) {
+            if let Some(reset) = parse_reset(&text, now_ms) {
                 prop_assert!(reset <= LONGEST_RESET);
             }
         }
@@ -470,7 +470,7 @@ mod tests {
         fn go_durations_round_trip(h in 0_u64..700, m in 0_u64..60, ms in 0_u64..60_000) {
             let text = format!("{h}h{m}m{}s", ms as f64 / 1_000.0);
             let expected = (h * 60 + m) * 60_000 + ms;
-            let read = reset_in(&text, NOW).map(|reset| reset.as_millis() as u64);
+            let read = parse_reset(&text, NOW).map(|reset| reset.as_millis() as u64);
             prop_assert!(read.is_some_and(|read| read.abs_diff(expected) <= 1), "{} {:?}", text, read);
         }
     }

@@ -113,7 +113,7 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
         .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
     let answered = answered.map_err(|failure| account.build_provider_error("", failure))?;
     Ok(match answered {
-        _ if path == OF_KEY => ProbeResult::Key,
+        _ if path == KEY_PATH => ProbeResult::Key,
         Some(list) => ProbeResult::Models(list),
         None => ProbeResult::Address,
     })
@@ -130,7 +130,7 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
             .map_err(|failure| unusable_provider_error(spec, "", failure))?,
         secrets: secrets.cloned().collect(),
         redactor: spec.redactor.clone(),
-        standing: spec.standing.clone(),
+        standing: spec.account_health.clone(),
     }))
 }
 
@@ -170,13 +170,13 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
 }
 
 /// The path of OpenRouter's key check. Its list of models is public, so that list proves nothing about a key.
-const OF_KEY: &str = "key";
+const KEY_PATH: &str = "key";
 
 /// Returns the path that the probe requests.
 fn choose_probe_path(account: &Account) -> &'static str {
     let is_openai = account.kind != ApiKind::Anthropic;
     if is_openai && Flavour::from_account(account) == Flavour::OpenRouter {
-        OF_KEY
+        KEY_PATH
     } else {
         list_path(account)
     }

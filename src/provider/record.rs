@@ -28,7 +28,7 @@ use crate::base::clock;
 use crate::config::Redactor;
 
 /// How long the end of an answer waits for its line. A stalled disk must not block the turn.
-const WRITTEN_WITHIN: Duration = Duration::from_millis(50);
+const WRITE_WAIT: Duration = Duration::from_millis(50);
 
 /// How many bytes at the end of a file are searched for a torn line.
 const TAIL: u64 = 64 << 20;
@@ -114,10 +114,10 @@ struct Recording {
     /// `None` once it was handed to the writer.
     exchange: Option<Exchange>,
     /// The tool calls so far, with their place in the exchange and their input.
-    tools: Vec<BegunRecording>,
+    tools: Vec<RecordedToolCall>,
 }
 
-struct BegunRecording {
+struct RecordedToolCall {
     index: u32,
     at: usize,
     name: String,
@@ -145,14 +145,14 @@ impl Recording {
             return false;
         };
         match what {
-            Ok(StreamEvent::Text(more)) => match last_said(events) {
+            Ok(StreamEvent::Text(more)) => match last_content_event(events) {
                 Some(CassetteEvent { text: Some(text), .. }) => text.push_str(more),
                 _ => events.push(CassetteEvent {
                     text: Some(more.clone()),
                     ..CassetteEvent::default()
                 }),
             },
-            Ok(StreamEvent::Reasoning(more)) => match last_said(events) {
+            Ok(StreamEvent::Reasoning(more)) => match last_content_event(events) {
                 Some(CassetteEvent {
                     reasoning: Some(text),
                     signature: None,
@@ -163,7 +163,7 @@ impl Recording {
                     ..CassetteEvent::default()
                 }),
             },
-            Ok(StreamEvent::ReasoningSignature(proof)) => match last_said(events) {
+            Ok(StreamEvent::ReasoningSignature(proof)) => match last_content_event(events) {
                 Some(CassetteEvent {
                     reasoning: Some(_),
                     signature: signature @ None,
@@ -179,7 +179,7 @@ impl Recording {
                 ..CassetteEvent::default()
             }),
             Ok(StreamEvent::ToolUseStarted { index, name }) => {
-                self.tools.push(BegunRecording {
+                self.tools.push(RecordedToolCall {
                     index: *index,
                     at: events.len(),
                     name: name.clone(),
@@ -225,14 +225,14 @@ impl Recording {
 
     /// Hands the line to the writer and waits for it, at most [`WRITTEN_WITHIN`].
     async fn flush_line(&mut self) {
-        if let Some(writing) = self.hand_over() {
+        if let Some(writing) = self.start_writer() {
             // After the timeout the write continues; only the wait ends.
-            let _ = tokio::time::timeout(WRITTEN_WITHIN, writing).await;
+            let _ = tokio::time::timeout(WRITE_WAIT, writing).await;
         }
     }
 
     /// Starts the write on a blocking thread; `None` if that happened before or no runtime is left.
-    fn hand_over(&mut self) -> Option<JoinHandle<()>> {
+    fn start_writer(&mut self) -> Option<JoinHandle<()>> {
         let mut exchange = self.exchange.take()?;
         for tool in self.tools.drain(..) {
             exchange.events[tool.at].tool =
@@ -249,7 +249,7 @@ impl Recording {
 
 /// Returns the last event that is not a usage count. Some servers send a count after every piece. Joining pieces
 /// across it keeps a secret in one text, where redaction finds it.
-fn last_said(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent> {
+fn last_content_event(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent> {
     events.iter_mut().rev().find(|event| event.usage.is_none())
 }
 
@@ -261,7 +261,9 @@ impl Drop for Recording {
                 ..CassetteEvent::default()
             });
         }
-        let Some(writing) = self.hand_over() else { return };
+        let Some(writing) = self.start_writer() else {
+            return;
+        };
         let mut running = self.tape.writing.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|writing| !writing.is_finished());
         running.push(writing);

@@ -96,7 +96,7 @@ pub struct ProviderSpec {
     /// The file that [`ApiKind::Script`] replays.
     pub cassette: Option<PathBuf>,
     /// Shared by every user of the account.
-    pub standing: Arc<AccountHealth>,
+    pub account_health: Arc<AccountHealth>,
     /// The file to which calls are recorded, if any.
     pub record: Option<PathBuf>,
     /// Knows the keys of all providers, so that none reaches another (I15).
@@ -139,7 +139,7 @@ impl ProviderSpec {
     pub fn new(name: impl Into<String>, kind: ApiKind) -> Self {
         let name = name.into();
         Self {
-            standing: AccountHealth::new(&name, CircuitPolicy::default()),
+            account_health: AccountHealth::new(&name, CircuitPolicy::default()),
             name,
             kind,
             base_url: None,
@@ -362,7 +362,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
         base: spec.resolve_base_url().map_err(nobody)?,
         secrets: given().cloned().chain(words).chain(in_addresses(spec)).collect(),
         redactor: spec.redactor.clone(),
-        standing: spec.standing.clone(),
+        standing: spec.account_health.clone(),
     });
     let with_account = |failure: Failure| account.build_provider_error(&model, failure);
     let extra = spec.extra_headers().map_err(with_account)?;

@@ -167,7 +167,7 @@ impl HistoryItem {
     }
 
     /// Reports whether everything that a provider attached to the message came from `origin`.
-    pub(crate) fn gives_back(&self, origin: &str) -> bool {
+    pub(crate) fn is_from_origin(&self, origin: &str) -> bool {
         !self.has_origin || gives_back(&self.message, origin)
     }
 }
@@ -179,7 +179,7 @@ pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {
         Block::Reasoning {
             signature: Some(signature),
             ..
-        } => signature.is_of(origin),
+        } => signature.is_from(origin),
         Block::ToolUse {
             attached: Some(call), ..
         } => &*call.origin == origin,
@@ -229,7 +229,7 @@ impl<'m> CallIds<'m> {
     }
 
     /// Returns the id to send: the provider's, otherwise ours.
-    pub(crate) fn send<'i>(&self, id: &'i ToolCallId) -> &'i str
+    pub(crate) fn wire_id<'i>(&self, id: &'i ToolCallId) -> &'i str
     where
         'm: 'i,
     {

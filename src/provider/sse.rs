@@ -23,7 +23,7 @@ const STRAY: usize = 4 * 1024;
 /// The error for an event larger than [`LIMIT`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {LIMIT} bytes")]
-pub(crate) struct TooLarge;
+pub(crate) struct EventTooLarge;
 
 /// The decoder, with its state between two chunks.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl SseDecoder {
     /// # Errors
     ///
     /// Fails if an event exceeds [`LIMIT`].
-    pub(crate) fn push(&mut self, chunk: &[u8], mut each: impl FnMut(SseEvent)) -> Result<(), TooLarge> {
+    pub(crate) fn push(&mut self, chunk: &[u8], mut each: impl FnMut(SseEvent)) -> Result<(), EventTooLarge> {
         let mut rest = chunk;
         while !rest.is_empty() {
             // A CR LF may be split over two chunks; its LF must not count as a second line end.
@@ -78,9 +78,9 @@ impl SseDecoder {
         self.dispatch_event(&mut each);
     }
 
-    fn check_limit(&self) -> Result<(), TooLarge> {
+    fn check_limit(&self) -> Result<(), EventTooLarge> {
         if self.line.len() + self.event.data.len() > LIMIT {
-            Err(TooLarge)
+            Err(EventTooLarge)
         } else {
             Ok(())
         }
@@ -117,12 +117,12 @@ impl SseDecoder {
                 data: String::from_utf8_lossy(value).into_owned(),
             }),
             b"" | b"id" | b"retry" => {}
-            _ => self.keep_stray(line),
+            _ => self.store_stray_line(line),
         }
     }
 
     /// Keeps a line that belongs to no event. Gateways end a stream with a bare error, without a field name before it.
-    fn keep_stray(&mut self, line: &[u8]) {
+    fn store_stray_line(&mut self, line: &[u8]) {
         // The last line of a broken stream may be a truncated field name, which is not an error message.
         let is_cut_field = [b"data".as_slice(), b"event", b"error", b"retry"]
             .iter()

@@ -83,7 +83,7 @@ pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) ->
         blocks.push(match piece {
             PromptPart::Block(block) => block,
             PromptPart::Reference(pending) => {
-                let mut reference = read(state, pending)?;
+                let mut reference = resolve_reference(state, pending)?;
                 // Characters that only a model would read become visible escapes.
                 reference.text = text::escape_hidden_characters(&reference.text).into_owned();
                 Block::Reference(reference)
@@ -93,7 +93,7 @@ pub(super) fn load_prompt_content(state: &ServerState, prompt: PromptContent) ->
     Ok(blocks)
 }
 
-fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
+fn resolve_reference(state: &ServerState, pending: PendingReference) -> Result<Reference> {
     let PendingReference {
         kind,
         uri,

@@ -24,38 +24,38 @@ use crate::store::StoreHandle;
 use crate::tool::{self, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink};
 
 /// Time after which an unanswered request counts as failed.
-const TIME: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends requests to the client's editor.
 pub(super) struct ClientEditor {
     /// Facts that the client reported about itself.
-    said: Arc<Mutex<ClientInfo>>,
+    client: Arc<Mutex<ClientInfo>>,
     /// Flushed before each request: requests use a channel of their own and must not overtake earlier events.
     events: StoreHandle,
     requests: OnceLock<tower_lsp::Client>,
 }
 
 /// `workspace/applyEdit` with the URI as the client wrote it. The library's own type would change its spelling.
-enum Apply {}
+enum ApplyEditRequest {}
 
-impl Request for Apply {
+impl Request for ApplyEditRequest {
     type Params = Value;
     type Result = ApplyWorkspaceEditResponse;
     const METHOD: &'static str = ApplyWorkspaceEdit::METHOD;
 }
 
-enum Save {}
+enum SaveRequest {}
 
-impl Request for Save {
+impl Request for SaveRequest {
     type Params = SaveDocumentsParams;
     type Result = SaveDocumentsResult;
     const METHOD: &'static str = method::SAVE_DOCUMENTS;
 }
 
 /// Its result stays a [`Value`]: the library's error would quote what it cannot parse, and that may be a key.
-enum Credential {}
+enum CredentialRequest {}
 
-impl Request for Credential {
+impl Request for CredentialRequest {
     type Params = GetCredentialParams;
     type Result = Value;
     const METHOD: &'static str = method::GET_CREDENTIAL;
@@ -73,7 +73,7 @@ impl ClientEditor {
     /// Creates the link to the editor of the client with these abilities. Requests fail until [`Self::set_client`].
     pub(super) fn new(said: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
         Self {
-            said,
+            client: said,
             events,
             requests: OnceLock::new(),
         }
@@ -100,9 +100,9 @@ impl ClientEditor {
                 let _ = events.flush_writes().await;
                 client.send_request::<R>(params).await
             };
-            match tokio::time::timeout(TIME, asked).await {
+            match tokio::time::timeout(REQUEST_TIMEOUT, asked).await {
                 Ok(answer) => answer.map_err(to_editor_error),
-                Err(_) => Err(EditorError::Silent(TIME)),
+                Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
             }
         })
     }
@@ -110,11 +110,11 @@ impl ClientEditor {
 
 impl EditorLink for ClientEditor {
     fn abilities(&self) -> EditorAbilities {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).editor
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).editor
     }
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        let asked = self.send_request::<Apply>(to_wire_edit(&edit));
+        let asked = self.send_request::<ApplyEditRequest>(to_wire_edit(&edit));
         Box::pin(async move {
             let answer = asked.await?;
             if answer.applied {
@@ -132,7 +132,7 @@ impl EditorLink for ClientEditor {
         let params = SaveDocumentsParams {
             uris: vec![uri.clone()],
         };
-        let asked = self.send_request::<Save>(params);
+        let asked = self.send_request::<SaveRequest>(params);
         Box::pin(async move {
             let answer = asked.await?;
             let failed = answer.failed.into_iter().find(|failed| failed.uri == uri);
@@ -164,7 +164,7 @@ impl EditorLink for ClientEditor {
         &self,
         provider: String,
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
-        let asked = self.send_request::<Credential>(GetCredentialParams { provider });
+        let asked = self.send_request::<CredentialRequest>(GetCredentialParams { provider });
         Box::pin(async move {
             // An editor without a key may also answer `null`.
             match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
@@ -186,7 +186,7 @@ fn to_editor_diagnostic(one: Diagnostic) -> EditorDiagnostic {
             start: place(one.range.start),
             end: place(one.range.end),
         },
-        grade: match one.severity {
+        severity: match one.severity {
             Some(Severity::Error) | None => tool::DiagnosticSeverity::Error,
             Some(Severity::Warning) => tool::DiagnosticSeverity::Warning,
             Some(Severity::Information) => tool::DiagnosticSeverity::Information,

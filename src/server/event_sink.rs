@@ -11,7 +11,7 @@ use crate::domain::{Envelope, Event, EventSink};
 use crate::transport::outbox::{Outbox, Outgoing};
 
 /// Converts events and pushes them into the outbox.
-pub(super) struct WireOutlet {
+pub(super) struct WireEventSink {
     outbox: Outbox,
     groups: KeyHasher,
     notices: ServerWarnings,
@@ -32,7 +32,7 @@ impl KeyHasher {
     }
 }
 
-impl WireOutlet {
+impl WireEventSink {
     pub(super) fn new(outbox: Outbox, notices: ServerWarnings) -> Self {
         Self {
             outbox,
@@ -42,7 +42,7 @@ impl WireOutlet {
     }
 }
 
-impl EventSink for WireOutlet {
+impl EventSink for WireEventSink {
     fn publish_event(&mut self, mut envelope: Envelope) {
         let group = self.groups.hash_name(envelope.session.as_str());
         let mut permit = envelope.permit.take();

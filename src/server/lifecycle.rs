@@ -80,14 +80,14 @@ where
             if initialize && well {
                 answered.store(true, Ordering::Relaxed);
             }
-            Ok(response.map(|response| in_our_words(response, again)))
+            Ok(response.map(|response| replace_library_error(response, again)))
         }
         .boxed()
     }
 }
 
 /// Replaces the library's two kinds of refusals, which carry no `data`, by ours.
-fn in_our_words(response: Response, again: bool) -> Response {
+fn replace_library_error(response: Response, again: bool) -> Response {
     let said = match response.error() {
         Some(error) if error.data.is_none() => error.code,
         _ => return response,

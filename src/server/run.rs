@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::editor::ClientEditor;
-use super::event_sink::WireOutlet;
+use super::event_sink::WireEventSink;
 use super::lifecycle::LifecycleGate;
-use super::server_warnings::{ServerWarnings, tell_status};
+use super::server_warnings::{ServerWarnings, report_status};
 use super::service;
 use super::state::{ClientInfo, ServerState, SettingsHook, folder_key};
 use crate::base::CancellationToken;
@@ -66,7 +66,7 @@ pub fn tool_names() -> Vec<String> {
 pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
     let notices = ServerWarnings::default();
-    let outlet = WireOutlet::new(outbox.clone(), notices.clone());
+    let outlet = WireEventSink::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = WorkspaceShared::new(&[], options.home);
     let tools = Arc::new(tool::Registry::new(tool::create_builtin_tools()));
@@ -91,7 +91,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         totals: Arc::new(Totals::default()),
         pool: ByteBudget::new(PIPE_BYTES),
         client_name: client_name(client.clone()),
-        questions: takes_questions(client.clone()),
+        questions: supports_questions(client.clone()),
         idle: IDLE,
     });
     let root = CancellationToken::new();
@@ -109,7 +109,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         ending: ending.clone(),
     });
     let store = state.sessions.services().store.writes.clone();
-    let status = spawn(tell_status(
+    let status = spawn(report_status(
         state.sessions.subscribe_activity(),
         notices,
         store,
@@ -168,7 +168,7 @@ fn client_name(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> String + Send 
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).name.clone())
 }
 
-fn takes_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
+fn supports_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).questions)
 }
 

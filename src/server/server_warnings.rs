@@ -15,14 +15,14 @@ use crate::store::{StoreHandle, StoreHealth};
 use crate::transport::outbox::{Outbox, Outgoing};
 
 /// Warnings that a status lists; further ones are only counted.
-const MOST: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// The current warnings; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerWarnings(watch::Sender<StandingWarnings>);
+pub(super) struct ServerWarnings(watch::Sender<ActiveWarnings>);
 
 #[derive(Clone, Debug, Default)]
-struct StandingWarnings {
+struct ActiveWarnings {
     /// Whether the client has sent `initialized`.
     begun: bool,
     /// Problems in the configuration of each folder that was read.
@@ -64,16 +64,16 @@ impl ServerWarnings {
     }
 }
 
-impl StandingWarnings {
+impl ActiveWarnings {
     /// Returns the warnings that apply, each once.
     fn list_active(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
         let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
         let mut all: Vec<_> = store.map(|message| ("store", message.clone())).collect();
         let problems: BTreeSet<&String> = self.folders.values().flatten().collect();
         all.extend(problems.into_iter().map(|problem| ("config", problem.clone())));
-        if all.len() > MOST {
-            let more = all.len() - MOST;
-            all.truncate(MOST);
+        if all.len() > MAX_LISTED {
+            let more = all.len() - MAX_LISTED;
+            all.truncate(MAX_LISTED);
             all.push((
                 "config",
                 format!("and {more} more; agent/reloadConfig lists them all"),
@@ -84,7 +84,7 @@ impl StandingWarnings {
 }
 
 /// Keeps the client's status bar up to date: sends a status at first, then one after each change.
-pub(super) async fn tell_status(
+pub(super) async fn report_status(
     mut activity: watch::Receiver<ServerActivity>,
     notices: ServerWarnings,
     store: StoreHandle,
@@ -141,7 +141,7 @@ fn build_status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotif
         open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
         line: None,
         circuits: Vec::new(),
-        warnings: to_wire::standing_warnings(warnings),
+        warnings: to_wire::to_active_warnings(warnings),
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(warnings(StoreHealth::Ok), []);
         notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect());
         let many = warnings(StoreHealth::Ok);
-        assert_eq!(many.len(), MOST + 1);
-        assert!(many[MOST].1.starts_with("and 30 more"));
+        assert_eq!(many.len(), MAX_LISTED + 1);
+        assert!(many[MAX_LISTED].1.starts_with("and 30 more"));
     }
 }

@@ -114,7 +114,7 @@ impl LanguageServer for Service {
     async fn initialized(&self, _: InitializedParams) {
         // Trust comes first: it decides which settings of a folder apply.
         for folder in self.state.folders() {
-            self.state.learn_trust(&folder).await;
+            self.state.resolve_trust(&folder).await;
         }
         self.state.apply_settings();
         self.state.notices.begin_reporting();
@@ -181,7 +181,7 @@ impl LanguageServer for Service {
         // Removed folders too: the editor's trust no longer covers them.
         let removed = removed.into_iter().map(|folder| folder.path);
         for folder in removed.chain(self.state.folders()) {
-            self.state.learn_trust(&folder).await;
+            self.state.resolve_trust(&folder).await;
         }
         self.state.apply_settings();
     }

@@ -56,7 +56,7 @@ pub(super) struct ClientInfo {
     /// The editor's own statement about the trust of its workspace folders.
     pub(super) trusted: Option<bool>,
     /// The user's trust decisions that the store may not have yet.
-    said: HashMap<PathBuf, TrustDecision>,
+    trust_overrides: HashMap<PathBuf, TrustDecision>,
     /// Number of such decisions so far; detects a decision made during a read.
     decisions: u64,
 }
@@ -104,7 +104,7 @@ impl ServerState {
     }
 
     /// Returns the workspace folder that contains `cwd`, or `cwd` itself. Its settings, grants and trust apply there.
-    pub(super) fn folder_of(&self, cwd: &Path) -> PathBuf {
+    pub(super) fn find_folder(&self, cwd: &Path) -> PathBuf {
         self.lock_client()
             .folders
             .iter()
@@ -125,7 +125,7 @@ impl ServerState {
                     .set_delta_frame(loaded.loaded.settings.server.delta_frame);
                 (self.on_settings)(&loaded.loaded.settings);
             }
-            self.tell_problems(folder);
+            self.report_problems(folder);
         }
     }
 
@@ -136,14 +136,14 @@ impl ServerState {
         self.apply_settings();
         for other in self.notices.folders() {
             if !folders.contains(&other) {
-                self.tell_problems(&other);
+                self.report_problems(&other);
             }
         }
         problems
     }
 
     /// Reports the problems in a folder's configuration, once after each read. They stay in the status while they last.
-    pub(super) fn tell_problems(&self, folder: &Path) {
+    pub(super) fn report_problems(&self, folder: &Path) {
         let known = self.configured.folder_config(folder);
         let lines = known.loaded.diagnostics.iter().map(ToString::to_string);
         self.notices.set_folder(folder, lines.collect());
@@ -161,11 +161,11 @@ impl ServerState {
     ///
     /// A decision of the user (`agent/setTrust`) takes precedence. Otherwise the editor's option applies, which covers
     /// its workspace folders only.
-    pub(super) async fn learn_trust(&self, folder: &Path) {
+    pub(super) async fn resolve_trust(&self, folder: &Path) {
         loop {
             let (decisions, said) = {
                 let client = self.lock_client();
-                (client.decisions, client.said.get(folder).cloned())
+                (client.decisions, client.trust_overrides.get(folder).cloned())
             };
             let stored = self.stored_trust(folder).await;
             let client = self.lock_client();
@@ -220,11 +220,11 @@ impl ServerState {
         redirects: Vec<(String, String)>,
     ) -> Result<(), StoreError> {
         let number = self.lock_client().decide_trust(folder, trusted, &redirects);
-        self.learn_trust(folder).await;
+        self.resolve_trust(folder).await;
         if self.folders().iter().any(|known| known == folder) {
             self.apply_settings();
         } else if self.notices.folders().iter().any(|known| known == folder) {
-            self.tell_problems(folder);
+            self.report_problems(folder);
         }
         let writes = &self.sessions.services().store.writes;
         let write = StoreWrite::SetTrust {
@@ -238,8 +238,12 @@ impl ServerState {
         if writes.flush_writes().await? == StoreHealth::Ok {
             let mut client = self.lock_client();
             // A later decision has its own number and must survive until it is stored too.
-            if client.said.get(folder).is_some_and(|last| last.number == number) {
-                client.said.remove(folder);
+            if client
+                .trust_overrides
+                .get(folder)
+                .is_some_and(|last| last.number == number)
+            {
+                client.trust_overrides.remove(folder);
             }
         }
         Ok(())
@@ -251,7 +255,7 @@ impl ClientInfo {
     fn decide_trust(&mut self, folder: &Path, trusted: bool, accepted: &[(String, String)]) -> u64 {
         self.decisions += 1;
         let number = self.decisions;
-        let before = self.said.remove(folder).filter(|_| trusted);
+        let before = self.trust_overrides.remove(folder).filter(|_| trusted);
         // Withdrawn trust also withdraws the accepted redirects, even those still in the store.
         let keeps_stored = trusted
             && before
@@ -265,7 +269,7 @@ impl ClientInfo {
             redirects,
             keeps_stored,
         };
-        self.said.insert(folder.to_path_buf(), decision);
+        self.trust_overrides.insert(folder.to_path_buf(), decision);
         number
     }
 

@@ -60,10 +60,10 @@ pub(super) struct Actor {
     pub(super) number: u64,
     pub(super) services: Arc<Services>,
     /// The registry of live sessions.
-    pub(super) roll: Arc<LiveSessions>,
+    pub(super) live_sessions: Arc<LiveSessions>,
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     /// The number of commands taken so far.
-    pub(super) taken: u64,
+    pub(super) commands_taken: u64,
     pub(super) cancels: Arc<CancelQueue>,
     pub(super) state: SessionState,
     /// The number of the last durable event.
@@ -71,9 +71,9 @@ pub(super) struct Actor {
     pub(super) stage: LoadState,
     pub(super) lock: Option<SessionLock>,
     /// The user was warned that the session continues without its lock.
-    pub(super) unlocked: bool,
+    pub(super) warned_unlocked: bool,
     /// Its turn runs in another server, and it was only inspected here.
-    pub(super) elsewhere: bool,
+    pub(super) is_running_elsewhere: bool,
     /// Writes that wait for room in the store's queue.
     pub(super) out: VecDeque<StoreWrite>,
     pub(super) turn: Option<ActiveTurn>,
@@ -82,19 +82,19 @@ pub(super) struct Actor {
     /// Prompts that wait for the turn's end, with their keys in the store.
     pub(super) queue: VecDeque<(String, Vec<Block>)>,
     /// The first queued prompt starts at the turn's end, even if the turn is cancelled, because the user asked for it.
-    pub(super) next_is_due: bool,
+    pub(super) send_next_now: bool,
     /// Messages that hooks blocked; returned at the turn's end.
     pub(super) held_back: Vec<(String, Vec<Block>)>,
     pub(super) circuits: Arc<Mutex<ToolCircuits>>,
     /// How the session's providers count tokens.
-    pub(super) counting: Arc<TokenCalibration>,
+    pub(super) calibration: Arc<TokenCalibration>,
     /// Decisions on approvals of an interrupted turn, until it is resumed.
     pub(super) decisions: HashMap<ApprovalId, Decision>,
     /// Answers to inquiries of an interrupted turn, until it is resumed.
     pub(super) replies: HashMap<InquiryId, InquiryReply>,
     /// This session's grants, and the folder's as of the turn's start.
     pub(super) grants: Vec<Grant>,
-    pub(super) account: Arc<SessionBudget>,
+    pub(super) byte_budget: Arc<SessionBudget>,
     pub(super) partial: Option<PartialMessage>,
     /// When the partial text is stored next.
     pub(super) partial_due: Option<Instant>,
@@ -108,10 +108,10 @@ pub(super) struct Actor {
     /// Unreadable records that were not reported yet.
     pub(super) skipped: Vec<Skipped>,
     /// The client reads what is recorded now in the page that it is loading.
-    pub(super) in_page: bool,
+    pub(super) is_loading_page: bool,
     /// A grant was added since the grants were read.
-    pub(super) granted: bool,
-    pub(super) ending: bool,
+    pub(super) has_new_grants: bool,
+    pub(super) is_ending: bool,
     /// Ends the background processes, in parallel to the turn's own end.
     pub(super) background_ends: Option<AbortOnDrop<()>>,
     /// Callers that wait for the turn's end before the session is deleted.
@@ -138,23 +138,23 @@ pub(super) struct ActiveTurn {
     pub(super) task: AbortOnDrop<Result<TurnFinish, Stopped>>,
     pub(super) messages: mpsc::Receiver<TurnMessage>,
     pub(super) cancel: CancellationToken,
-    pub(super) hurry: CancellationToken,
-    pub(super) profile: TurnSettings,
+    pub(super) force_cancel: CancellationToken,
+    pub(super) settings: TurnSettings,
     /// The model that the session selected when the turn began.
-    pub(super) asked_for: Option<String>,
+    pub(super) model_at_start: Option<String>,
     /// Why and when it was stopped from outside.
     pub(super) stopping: Option<(TerminalReason, Instant)>,
     /// The turn may end, so steers are refused.
-    pub(super) closing: bool,
+    pub(super) is_closing: bool,
     /// Hooks judge messages before they join the history.
-    pub(super) judges: bool,
+    pub(super) has_prompt_hooks: bool,
     /// The key of the prompt that waits for the hooks.
     pub(super) prompt: Option<String>,
     /// The caller of the turn.
     pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,
     /// Notified when the turn's end has been sent.
-    pub(super) passed: Option<oneshot::Sender<()>>,
-    pub(super) asks: HashMap<ApprovalId, PendingApproval>,
+    pub(super) end_forwarded: Option<oneshot::Sender<()>>,
+    pub(super) approvals: HashMap<ApprovalId, PendingApproval>,
     /// Inquiries that the turn waits for.
     pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
     pub(super) clock: PausableDeadline,
@@ -163,7 +163,7 @@ pub(super) struct ActiveTurn {
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
     /// Some usage was recorded.
-    pub(super) charged: bool,
+    pub(super) has_spent: bool,
     pub(super) answer: FinalAnswer,
     /// Tokens of the conversation before and after a compaction by hand.
     pub(super) compacted: Option<(u64, u64)>,
@@ -176,7 +176,7 @@ pub(super) struct PendingApproval {
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
     /// Rules that allow the effect do not settle it.
-    pub(super) insists: bool,
+    pub(super) needs_person: bool,
 }
 
 /// A pending reservation of room in the store's queue.
@@ -216,28 +216,28 @@ impl Actor {
             info,
             number: 0,
             services,
-            roll,
+            live_sessions: roll,
             commands,
-            taken: 0,
+            commands_taken: 0,
             cancels: Arc::default(),
             state: SessionState::default(),
             seq: 0,
             stage,
             lock: None,
-            unlocked: false,
-            elsewhere: false,
+            warned_unlocked: false,
+            is_running_elsewhere: false,
             out: VecDeque::new(),
             turn: None,
             steers: VecDeque::new(),
             queue: VecDeque::new(),
-            next_is_due: false,
+            send_next_now: false,
             held_back: Vec::new(),
             circuits: Arc::default(),
-            counting: Arc::default(),
+            calibration: Arc::default(),
             decisions: HashMap::new(),
             replies: HashMap::new(),
             grants: Vec::new(),
-            account,
+            byte_budget: account,
             partial: None,
             partial_due: None,
             metrics,
@@ -246,9 +246,9 @@ impl Actor {
             last_used: clock::now(),
             answers: FuturesUnordered::new(),
             skipped: Vec::new(),
-            in_page: false,
-            granted: false,
-            ending: false,
+            is_loading_page: false,
+            has_new_grants: false,
+            is_ending: false,
             background_ends: None,
             deleting: Vec::new(),
         }
@@ -257,7 +257,7 @@ impl Actor {
     /// Runs until the session is idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
         let mut room: Option<PendingPermit> = None;
-        while !(self.ending && self.turn.is_none()) {
+        while !(self.is_ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.services.store.writes.reserve()));
             }
@@ -265,7 +265,7 @@ impl Actor {
             match wake {
                 ActorEvent::Cancel(turn) => self.cancel_turn(turn),
                 ActorEvent::Command(Some(command)) => {
-                    self.taken += 1;
+                    self.commands_taken += 1;
                     self.last_used = clock::now();
                     self.handle_command(command).await;
                 }
@@ -277,14 +277,14 @@ impl Actor {
                 ActorEvent::Answered => {}
                 ActorEvent::Message(message) => self.handle_turn_message(message),
                 ActorEvent::TurnEnded(ended) => {
-                    self.tell_changes().await;
+                    self.record_turn_changes().await;
                     // The turn's file changes are reported first: nothing may follow `turnEnded` (I3).
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
                         self.delete_session(reply).await;
                     }
                     // After a pending deletion, which leaves no session to run a queued prompt in.
-                    self.queue_goes_on().await;
+                    self.start_next_queued().await;
                 }
                 ActorEvent::Partial => self.store_partial(),
                 ActorEvent::ApprovalTimeout => self.approvals_timed_out(),
@@ -294,7 +294,8 @@ impl Actor {
                 ActorEvent::Idle => {
                     // The registry decides atomically with new arrivals, so that no command is lost to an actor that
                     // leaves.
-                    if self.is_stored().await && self.roll.try_retire(&self.info.id, &self.commands) {
+                    if self.is_stored().await && self.live_sessions.try_retire(&self.info.id, &self.commands)
+                    {
                         break;
                     }
                     self.last_used = clock::now();
@@ -333,7 +334,7 @@ impl Actor {
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
             // Biased: a cancel overtakes everything, and commands overtake the turn's messages (R-CANCEL).
-            turn = self.cancels.next(self.taken) => ActorEvent::Cancel(turn),
+            turn = self.cancels.next(self.commands_taken) => ActorEvent::Cancel(turn),
             command = self.commands.recv() => ActorEvent::Command(command),
             granted = await_or_pend(room.as_mut()), if room_waits => ActorEvent::Room(granted),
             Some(()) = self.answers.next(), if !self.answers.is_empty() => ActorEvent::Answered,
@@ -393,7 +394,7 @@ impl Actor {
         done: Option<oneshot::Sender<()>>,
     ) {
         let turn = self.turn.as_ref().map(|turn| turn.id.clone());
-        self.record_of(turn, event, permit, drops, puts, done);
+        self.record_in_turn(turn, event, permit, drops, puts, done);
     }
 
     /// Counts and logs errors when they happen. Failures of provider calls, hooks and turns are logged where more is
@@ -421,7 +422,7 @@ impl Actor {
         }
     }
 
-    pub(super) fn record_of(
+    pub(super) fn record_in_turn(
         &mut self,
         turn: Option<TurnId>,
         event: Event,
@@ -455,14 +456,18 @@ impl Actor {
             event,
         } = stored;
         match &event {
-            Event::ApprovalRequested(approval) => {
-                self.roll.set_approval_session(&approval.id, Some(&self.info.id))
+            Event::ApprovalRequested(approval) => self
+                .live_sessions
+                .set_approval_session(&approval.id, Some(&self.info.id)),
+            Event::ApprovalResolved { approval, .. } => {
+                self.live_sessions.set_approval_session(approval, None)
             }
-            Event::ApprovalResolved { approval, .. } => self.roll.set_approval_session(approval, None),
-            Event::InquiryRequested(inquiry) => {
-                self.roll.set_inquiry_session(&inquiry.id, Some(&self.info.id))
+            Event::InquiryRequested(inquiry) => self
+                .live_sessions
+                .set_inquiry_session(&inquiry.id, Some(&self.info.id)),
+            Event::InquiryResolved { inquiry, .. } => {
+                self.live_sessions.set_inquiry_session(&inquiry.id, None)
             }
-            Event::InquiryResolved { inquiry, .. } => self.roll.set_inquiry_session(&inquiry.id, None),
             _ => {}
         }
         let envelope = Envelope {
@@ -472,7 +477,7 @@ impl Actor {
             at_ms,
             event,
             permit,
-            in_page: self.in_page,
+            in_page: self.is_loading_page,
         };
         self.out.push_back(StoreWrite::Append {
             envelope,
@@ -552,15 +557,15 @@ impl Actor {
         if self.stage == LoadState::Open {
             // Before another actor can open the session and register them again.
             for open in &self.state.approvals {
-                self.roll.set_approval_session(&open.approval.id, None);
+                self.live_sessions.set_approval_session(&open.approval.id, None);
             }
             for open in &self.state.inquiries {
-                self.roll.set_inquiry_session(&open.inquiry.id, None);
+                self.live_sessions.set_inquiry_session(&open.inquiry.id, None);
             }
         }
         // Released only when the last event is stored, so that the next server sees all of it (R-SESS-1).
         drop(self.lock.take());
-        self.roll.remove_departed(&self.info.id, self.number);
+        self.live_sessions.remove_departed(&self.info.id, self.number);
     }
 
     /// Starts to end the background processes, without waiting. They take as long as a turn's command, and the server's
@@ -594,7 +599,7 @@ impl Actor {
     fn approval_deadline(&self) -> Option<Instant> {
         self.turn
             .as_ref()?
-            .asks
+            .approvals
             .values()
             .filter_map(|asked| asked.deadline)
             .min()

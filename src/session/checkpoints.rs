@@ -22,7 +22,7 @@ use crate::domain::{
 use crate::store::{StoreHandle, StoreReader, StoreWrite};
 use crate::tool::{Checkpoints, PartialReason};
 use crate::workspace::Workspace;
-use crate::workspace::checkpoint::{RestoreOutcome, goes_on, inspect_file, same_content};
+use crate::workspace::checkpoint::{ChangeOrigin, classify_origin, inspect_file, same_content};
 use crate::workspace::diff::{Sides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
@@ -30,11 +30,11 @@ use crate::workspace::watch::MAX_WATCHED;
 /// The code of the warning that some changes of a command may be unknown.
 const PARTIAL: &str = "checkpoint_partial";
 /// Separates a turn's id from the number of a part of its changes.
-const BREAK: char = '/';
+const PART_SEPARATOR: char = '/';
 /// The files of a turn that the diff lists.
-const LISTED: usize = 300;
+const MAX_LISTED_FILES: usize = 300;
 /// The total size of a turn's diffs, in bytes.
-const DIFFS: usize = 96 << 10;
+const MAX_DIFF_BYTES: usize = 96 << 10;
 
 /// The checkpoints of one turn.
 pub(super) struct TurnCheckpoints {
@@ -69,7 +69,7 @@ impl TurnChanges {
     fn record_change(&mut self, change: &FileChange) -> u32 {
         let Self { list, places } = self;
         match places.get_mut(&change.path) {
-            Some(place) if goes_on(&place.known, change) == RestoreOutcome::FromKnown => {
+            Some(place) if classify_origin(&place.known, change) == ChangeOrigin::FromKnown => {
                 list[place.at].after.clone_from(&change.after);
                 place.known.push(change.after.clone());
                 place.breaks
@@ -117,14 +117,14 @@ impl TurnChanges {
 fn checkpoint_cause(turn: &TurnId, breaks: u32) -> String {
     match breaks {
         0 => turn.to_string(),
-        breaks => format!("{turn}{BREAK}{breaks}"),
+        breaks => format!("{turn}{PART_SEPARATOR}{breaks}"),
     }
 }
 
 /// Returns whether `cause` is a key of the changes of `turn`.
 pub(super) fn is_of(cause: &str, turn: &TurnId) -> bool {
     let rest = cause.strip_prefix(turn.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(BREAK))
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(PART_SEPARATOR))
 }
 
 impl TurnCheckpoints {
@@ -166,7 +166,7 @@ impl Checkpoints for TurnCheckpoints {
                 session: self.session.clone(),
                 // A key of its own after each break, so that a revert leaves alone what somebody else did in between.
                 cause: checkpoint_cause(&self.turn, breaks),
-                anew: false,
+                replaces_earlier: false,
                 changes,
                 done,
             };
@@ -205,7 +205,7 @@ impl Checkpoints for TurnCheckpoints {
 
 impl Actor {
     /// Reports what the turn that ends has changed.
-    pub(super) async fn tell_changes(&mut self) {
+    pub(super) async fn record_turn_changes(&mut self) {
         let Some(turn) = &self.turn else { return };
         let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
         let too_many = checkpoints.partial.load(Ordering::Relaxed);
@@ -252,12 +252,12 @@ struct ShownChange<'a> {
 impl ShownChange<'_> {
     fn to_turn_diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
         // R-WIRE-3: no notification exceeds 256 KiB, so the files and their diffs are bounded.
-        let mut room = DIFFS;
+        let mut room = MAX_DIFF_BYTES;
         let mut files = Vec::new();
         let mut unlisted = 0;
         for change in changes {
             let Some(kind) = change.kind() else { continue };
-            if files.len() >= LISTED {
+            if files.len() >= MAX_LISTED_FILES {
                 unlisted += 1;
                 continue;
             }
@@ -265,7 +265,7 @@ impl ShownChange<'_> {
         }
         TurnDiff {
             turn,
-            standing: ChangeState::Made,
+            state: ChangeState::Made,
             files,
             unlisted,
             partial,

@@ -78,7 +78,7 @@ impl Actor {
                 };
                 self.apply_choice(choice, event, reply).await;
                 // A looser mode may answer questions that are open.
-                self.judge_again();
+                self.rejudge_open_approvals();
             }
             SessionCommand::SetModel { model, effort, reply } => {
                 if let Err(refused) = self.check_model(model.as_deref()).await {
@@ -131,7 +131,7 @@ impl Actor {
             }
             SessionCommand::Delete { reply } => self.delete_session(reply).await,
             SessionCommand::End => {
-                self.ending = true;
+                self.is_ending = true;
                 self.end_background();
                 self.stop_turn(TerminalReason::ServerStopped);
             }
@@ -159,16 +159,16 @@ impl Actor {
             return;
         }
         // The title is what the person typed, not what a slash command expands to.
-        let title = title_of(&content);
+        let title = make_title(&content);
         let content = match self.expand_slash_command(content).await {
-            Ok(content) => self.told_from_here(content),
+            Ok(content) => self.rewrite_references(content),
             Err(refused) => {
                 let _ = reply.send(Err(refused));
                 return;
             }
         };
         let handle = self.start_prompt(TurnTrigger::Prompt, title, content, |_| {});
-        self.hand_over(handle, reply);
+        self.return_handle(handle, reply);
     }
 
     /// Starts the turn of a prompt. `title` is used if the session has none; `then` records what belongs to the start.
@@ -199,7 +199,7 @@ impl Actor {
     }
 
     /// Rewrites file references relative to the session's cwd, as tools print them.
-    pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+    pub(super) fn rewrite_references(&mut self, mut content: Vec<Block>) -> Vec<Block> {
         for block in &mut content {
             if let Block::Reference(reference) = block {
                 reference.path = self
@@ -245,7 +245,7 @@ impl Actor {
                 actor.record_event(Event::Message(nudge.into()));
             }
         });
-        self.hand_over(handle, reply);
+        self.return_handle(handle, reply);
     }
 
     async fn start_compaction(&mut self, instructions: Option<String>, reply: PromptReply) {
@@ -266,11 +266,11 @@ impl Actor {
                 actor.drop_inquiries(ResolvedBy::NewPrompt);
             },
         );
-        self.hand_over(handle, reply);
+        self.return_handle(handle, reply);
     }
 
     pub(super) async fn may_start(&mut self) -> Result<(), CommandError> {
-        if self.ending {
+        if self.is_ending {
             return Err(CommandError::Ending);
         }
         if let Some(turn) = &self.turn {
@@ -330,7 +330,7 @@ impl Actor {
         }
     }
 
-    fn hand_over(&mut self, handle: TurnHandle, reply: PromptReply) {
+    fn return_handle(&mut self, handle: TurnHandle, reply: PromptReply) {
         if let Err(Ok(handle)) = reply.send(Ok(handle)) {
             // The caller went away before the turn began, so nobody wants it.
             self.cancel_turn(Some(handle.turn));
@@ -339,7 +339,7 @@ impl Actor {
 
     async fn steer_turn(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
         let running = match &self.turn {
-            Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
+            Some(turn) if !turn.is_closing && turn.stopping.is_none() => turn.id.clone(),
             _ => {
                 // Distinguish a session that does not exist from one without a turn.
                 let why = self
@@ -356,7 +356,7 @@ impl Actor {
             return;
         }
         let content = match self.expand_slash_command(content).await {
-            Ok(content) => self.told_from_here(content),
+            Ok(content) => self.rewrite_references(content),
             Err(refused) => {
                 let _ = reply.send(Err(refused));
                 return;
@@ -395,10 +395,13 @@ impl Actor {
             }
         };
         let done = self.answer_stored(reply, ());
-        let waits = self.turn.as_ref().is_some_and(|turn| turn.asks.contains_key(&id));
+        let waits = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.approvals.contains_key(&id));
         if waits {
             self.resolve_approval(&id, decision, ResolvedBy::Person, Some(done));
-            self.judge_again();
+            self.rejudge_open_approvals();
         } else {
             // The turn that asked is interrupted; keep the decision until the turn is resumed (R-APPR-4).
             self.decisions.insert(id.clone(), decision.clone());
@@ -442,7 +445,7 @@ impl Actor {
             Some(_) => None,
             None => Some(self.services.profiles.turn_settings(&self.info)),
         };
-        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.profile));
+        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.settings));
         let names = profile.map(|profile| self.services.tool_names(profile));
         Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
     }
@@ -490,7 +493,7 @@ impl Actor {
             Vec::new(),
             done,
         );
-        if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.asks.remove(id)) {
+        if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.approvals.remove(id)) {
             // The call may have been stopped meanwhile.
             let _ = asked.reply.send(answer);
         }
@@ -506,18 +509,18 @@ impl Actor {
             folder: self.info.folder.display().to_string(),
             at_ms: clock::wall_ms(),
         };
-        self.granted = true;
+        self.has_new_grants = true;
         self.grants.push(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
         self.out.push_back(StoreWrite::AddGrant { grant, session });
     }
 
     /// Answers open questions that the changed rules or grants now allow.
-    fn judge_again(&mut self) {
+    fn rejudge_open_approvals(&mut self) {
         let Some(turn) = &self.turn else { return };
-        let insists = |id: &ApprovalId| turn.asks.get(id).is_some_and(|asked| asked.insists);
+        let insists = |id: &ApprovalId| turn.approvals.get(id).is_some_and(|asked| asked.needs_person);
         let asks: Vec<_> = turn
-            .asks
+            .approvals
             .iter()
             .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
             .collect();
@@ -543,7 +546,7 @@ impl Actor {
         let now = clock::now();
         let Some(turn) = &self.turn else { return };
         let mut late: Vec<_> = turn
-            .asks
+            .approvals
             .iter()
             .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
             .map(|(id, _)| id.clone())
@@ -592,7 +595,7 @@ impl Actor {
         self.out.extend(write);
         let done = self.answer_stored(reply, ());
         // The turn did not cause this event, so it carries no turn id.
-        self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));
+        self.record_in_turn(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
 
     async fn load_session(&mut self, read_only: bool, reply: Reply<LoadReply>) {
@@ -600,9 +603,9 @@ impl Actor {
             self.ensure_row_loaded().await
         } else {
             // Events that repair the session are in the loaded page and must not be sent as notifications too.
-            self.in_page = true;
+            self.is_loading_page = true;
             let opened = self.load_for_display().await;
-            self.in_page = false;
+            self.is_loading_page = false;
             opened
         };
         if let Err(refused) = ready {
@@ -626,7 +629,7 @@ impl Actor {
             return (Some(turn.id.clone()), None);
         }
         match &self.state.open_turn {
-            Some(open) if self.elsewhere => (Some(open.clone()), None),
+            Some(open) if self.is_running_elsewhere => (Some(open.clone()), None),
             Some(open) => (None, Some(open.clone())),
             None => (None, self.resumable_turn().ok()),
         }
@@ -722,10 +725,10 @@ impl Actor {
     fn mark_deleted(&mut self) {
         let state = std::mem::take(&mut self.state);
         for open in &state.approvals {
-            self.roll.set_approval_session(&open.approval.id, None);
+            self.live_sessions.set_approval_session(&open.approval.id, None);
         }
         for open in &state.inquiries {
-            self.roll.set_inquiry_session(&open.inquiry.id, None);
+            self.live_sessions.set_inquiry_session(&open.inquiry.id, None);
         }
         self.stage = LoadState::Stored;
         self.lock = None;
@@ -747,7 +750,7 @@ pub(super) fn user_message(content: Vec<Block>) -> Message {
     }
 }
 
-pub(super) fn title_of(content: &[Block]) -> String {
+pub(super) fn make_title(content: &[Block]) -> String {
     let said: Vec<&str> = content
         .iter()
         .filter_map(|block| match block {

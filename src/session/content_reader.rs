@@ -7,12 +7,12 @@ use super::services::Services;
 use crate::base::hash;
 use crate::config::Redactor;
 use crate::domain::SessionId;
-use crate::store::{KeptFiles, StoreError};
+use crate::store::{FileSnapshots, StoreError};
 
 /// Stores and reads contents. Each is named by the hash of its original, with keys.
 #[derive(Clone)]
 pub(super) struct ContentReader {
-    kept: KeptFiles,
+    kept: FileSnapshots,
     redactor: Redactor,
     session: SessionId,
 }

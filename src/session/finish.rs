@@ -17,7 +17,7 @@ use crate::domain::{
     AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Inquiry, Message, ResolvedBy,
     Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
 };
-use crate::store::{Loss, StoreError, StoreHealth};
+use crate::store::{LossReason, StoreError, StoreHealth};
 use crate::turn::{Stopped, TurnFinish};
 
 /// Precedes the text of a lost message.
@@ -40,7 +40,7 @@ impl Actor {
             }
             (Some((reason, since)), _) => {
                 self.services.totals.cancel.record(since.elapsed());
-                self.tell_stop(reason);
+                self.record_stop(reason);
                 (reason, self.stop_error(reason))
             }
             (None, Ok(Err(Stopped))) => internal_error_end("the turn stopped without a reason"),
@@ -56,7 +56,7 @@ impl Actor {
     fn stop_error(&self, reason: TerminalReason) -> Option<AgentError> {
         let code = reason.to_error_code()?;
         Some(match (reason, self.services.store.writes.health()) {
-            (TerminalReason::StoreFailed, StoreHealth::Gone(loss @ Loss::Newer { .. })) => {
+            (TerminalReason::StoreFailed, StoreHealth::Gone(loss @ LossReason::Newer { .. })) => {
                 StoreError::from(loss).into()
             }
             (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
@@ -69,12 +69,12 @@ impl Actor {
     /// Ends the running turn for `reason`.
     fn settle_turn(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
         // The order of R-CANCEL: the unfinished message, the results of open calls, `turnEnded`.
-        self.keep_partial();
+        self.store_partial_message();
         let turn = self.turn.as_ref().map(|turn| turn.id.clone());
         self.settle_subagents(turn);
         self.settle_calls(reason);
         // A compaction cannot be resumed, so its questions are never asked again.
-        if reason != TerminalReason::ServerStopped || self.state.upkeep {
+        if reason != TerminalReason::ServerStopped || self.state.is_compaction {
             self.drop_inquiries(match reason {
                 TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => ResolvedBy::Cancel,
                 // Time ran out in the last step and the user was asked; the turn is done.
@@ -93,9 +93,9 @@ impl Actor {
         };
         self.count_turn_end(&end);
         // The waiter is notified only when the client has received `turnEnded` (R-WIRE-1).
-        let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
+        let passed = self.turn.as_mut().and_then(|turn| turn.end_forwarded.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
-        self.roll.set_running(&self.info.id, false);
+        self.live_sessions.set_running(&self.info.id, false);
         if let Some(turn) = self.turn.take() {
             send_turn_end(turn, end);
         }
@@ -121,7 +121,7 @@ impl Actor {
     }
 
     /// Keeps what was shown of the message in progress, marked as incomplete. Tool calls alone are retracted.
-    fn keep_partial(&mut self) {
+    fn store_partial_message(&mut self) {
         let Some(partial) = self.partial.take() else {
             return;
         };
@@ -151,7 +151,7 @@ impl Actor {
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
             let asked = self.state.question_about(&call.id).cloned();
-            if stays_open && self.state.inquiry_of(&call.id).is_some() {
+            if stays_open && self.state.find_inquiry_of_call(&call.id).is_some() {
                 continue;
             }
             match asked {
@@ -221,7 +221,7 @@ impl Actor {
                 Event::InquiryResolved { inquiry, .. } => _ = self.replies.remove(&inquiry.id),
                 _ => {}
             }
-            self.record_of(turn.clone(), event, None, vec![], vec![], None);
+            self.record_in_turn(turn.clone(), event, None, vec![], vec![], None);
         }
     }
 
@@ -259,19 +259,21 @@ impl Actor {
 
     /// Repairs what a crash has cut, or what a full store has lost.
     pub(super) fn repair_after_crash(&mut self, partials: Vec<PartialMessage>) {
-        self.mend_turn(partials);
-        self.mend_strays();
+        self.repair_turn(partials);
+        self.repair_strays();
     }
 
     /// Settles records that no turn waits for, because a full store lost the records that settled them.
     ///
     /// A steer is returned as a warning, never sent in a turn that it was not meant for (I16). A question about a
     /// finished call is closed. A call without a question may have run, and must not run twice.
-    fn mend_strays(&mut self) {
+    fn repair_strays(&mut self) {
         self.settle_subagents(None);
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
-            if self.state.question_about(&call.id).is_none() && self.state.inquiry_of(&call.id).is_none() {
+            if self.state.question_about(&call.id).is_none()
+                && self.state.find_inquiry_of_call(&call.id).is_none()
+            {
                 self.answer_call(
                     &call,
                     ToolCallStatus::Cancelled,
@@ -308,12 +310,12 @@ impl Actor {
     }
 
     /// Gives a turn that a crash has cut its end (R-CANCEL): the unfinished message, the results, the end.
-    fn mend_turn(&mut self, partials: Vec<PartialMessage>) {
+    fn repair_turn(&mut self, partials: Vec<PartialMessage>) {
         let Some(turn) = self.state.open_turn.clone() else {
             return;
         };
         for message in partials.into_iter().filter_map(incomplete_message) {
-            self.record_of(
+            self.record_in_turn(
                 Some(turn.clone()),
                 Event::Message(Arc::new(message)),
                 None,
@@ -334,10 +336,10 @@ impl Actor {
         asked.extend(own.flatten().cloned());
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open.iter().filter(|call| !asked.contains(&call.id)) {
-            self.mend_call(&turn, call);
+            self.repair_call(&turn, call);
         }
-        if self.state.upkeep {
-            self.mend_inquiries(&turn);
+        if self.state.is_compaction {
+            self.repair_inquiries(&turn);
         }
         let (drops, unused_steers) = self.take_unused_steers();
         let reason = TerminalReason::ServerStopped;
@@ -350,11 +352,11 @@ impl Actor {
             error: None,
             unused_steers,
         };
-        self.record_of(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
+        self.record_in_turn(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
     }
 
     /// Settles what a compaction has asked; it ends with the compaction.
-    fn mend_inquiries(&mut self, turn: &crate::domain::TurnId) {
+    fn repair_inquiries(&mut self, turn: &crate::domain::TurnId) {
         let open: Vec<_> = (self.state.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .collect();
@@ -365,11 +367,11 @@ impl Actor {
                 inquiry,
                 by: ResolvedBy::Rule,
             };
-            self.record_of(Some(turn.clone()), resolved, None, vec![], vec![], None);
+            self.record_in_turn(Some(turn.clone()), resolved, None, vec![], vec![], None);
         }
     }
 
-    fn mend_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
+    fn repair_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
         let title = self
             .state
             .calls
@@ -388,7 +390,7 @@ impl Actor {
             exit_code: None,
             parent: None,
         };
-        self.record_of(
+        self.record_in_turn(
             Some(turn.clone()),
             Event::ToolCall(update),
             None,

@@ -167,7 +167,7 @@ impl SessionManager {
                 let write = StoreWrite::Changes {
                     session: fork.clone(),
                     cause: cause.to_owned(),
-                    anew: true,
+                    replaces_earlier: true,
                     changes,
                     done,
                 };

@@ -11,7 +11,7 @@ use super::actor::Actor;
 use super::command::{CommandError, InquiryAnswer, Reply};
 use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
 use crate::store::{PendingEvent, PendingKey, StoreWrite};
-use crate::turn::Inquire;
+use crate::turn::InquiryRequest;
 
 fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
     let id = InquiryId::new_random();
@@ -20,14 +20,18 @@ fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
 
 impl Actor {
     /// Opens an inquiry for the turn. If the client takes no questions, the turn is answered immediately.
-    pub(super) fn open_inquiry(&mut self, asked: Inquire, reply: oneshot::Sender<Option<InquiryReply>>) {
+    pub(super) fn open_inquiry(
+        &mut self,
+        asked: InquiryRequest,
+        reply: oneshot::Sender<Option<InquiryReply>>,
+    ) {
         let (inquiry, again) = match asked {
-            Inquire::Again(inquiry) => (inquiry, true),
-            Inquire::New(subject) => match self.left_open(&subject) {
+            InquiryRequest::Again(inquiry) => (inquiry, true),
+            InquiryRequest::New(subject) => match self.find_left_open(&subject) {
                 Some(open) => (open, true),
                 None => (new(subject, None), false),
             },
-            Inquire::Nested { parent, subject } => (new(subject, Some(parent)), false),
+            InquiryRequest::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
         let decided = self.replies.remove(&inquiry.id);
         if !(self.services.questions)() && decided.is_none() {
@@ -48,11 +52,11 @@ impl Actor {
     }
 
     /// Returns the open inquiry of a call that was interrupted while it waited for the answer.
-    fn left_open(&self, subject: &RequestSubject) -> Option<Arc<Inquiry>> {
+    fn find_left_open(&self, subject: &RequestSubject) -> Option<Arc<Inquiry>> {
         match subject {
             RequestSubject::Question(question) => {
                 let call = question.tool_call.as_ref()?;
-                self.state.inquiry_of(call).cloned()
+                self.state.find_inquiry_of_call(call).cloned()
             }
             RequestSubject::Limit(_) => None,
         }

@@ -93,7 +93,7 @@ impl Actor {
     }
 
     fn warn_unlocked(&mut self, error: &StoreError) {
-        if std::mem::replace(&mut self.unlocked, true) {
+        if std::mem::replace(&mut self.warned_unlocked, true) {
             return;
         }
         let message = format!(
@@ -164,7 +164,7 @@ impl Actor {
             _ => None,
         });
         // Its turn runs in another server, or was cut by a crash and waits for repair.
-        self.elsewhere = self.state.open_turn.is_some()
+        self.is_running_elsewhere = self.state.open_turn.is_some()
             && self.lock.is_none()
             && self.services.store.locks.is_held(&self.info.id).unwrap_or(false);
         self.state.approvals = open_approvals(&pending);
@@ -256,11 +256,11 @@ impl Actor {
         self.stage = LoadState::Open;
         // Clients answer by the id alone, so the registry must know where it belongs.
         for open in &self.state.approvals {
-            self.roll
+            self.live_sessions
                 .set_approval_session(&open.approval.id, Some(&self.info.id));
         }
         for open in &self.state.inquiries {
-            self.roll
+            self.live_sessions
                 .set_inquiry_session(&open.inquiry.id, Some(&self.info.id));
         }
         self.decisions = recorded_decisions(&pending);
@@ -278,10 +278,10 @@ impl Actor {
     /// # Errors
     /// A newer agentls has migrated the store, so nothing that begins now could be kept (R-SESS-5).
     pub(super) async fn refresh_grants(&mut self) -> Result<(), CommandError> {
-        if self.granted {
+        if self.has_new_grants {
             // Grants of this session may not be on the disk yet. While the disk fails, memory has the newest state.
             match self.flush().await {
-                Ok(StoreHealth::Ok) => self.granted = false,
+                Ok(StoreHealth::Ok) => self.has_new_grants = false,
                 Ok(StoreHealth::Degraded { .. } | StoreHealth::Gone(_)) | Err(_) => return Ok(()),
             }
         }

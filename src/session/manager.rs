@@ -217,7 +217,7 @@ impl SessionManager {
         match live {
             Some(session) => Ok(Some(session)),
             // An interrupted turn's approval outlives the unloading of its session (R-APPR-4).
-            None => self.services.store.reader.asked_by(approval).await,
+            None => self.services.store.reader.find_approval_owner(approval).await,
         }
     }
 
@@ -229,7 +229,7 @@ impl SessionManager {
         let live = lock_ignoring_poison(&self.roll.inquired).get(inquiry).cloned();
         match live {
             Some(session) => Ok(Some(session)),
-            None => self.services.store.reader.inquired_by(inquiry).await,
+            None => self.services.store.reader.find_inquiry_owner(inquiry).await,
         }
     }
 

@@ -177,7 +177,7 @@ impl Models {
         {
             providers.push(self.to_listed_provider(settings));
             let in_use = in_use.filter(|(provider, _)| *provider == settings.name);
-            models.extend(self.models_of(settings, in_use.map(|(_, model)| model)));
+            models.extend(self.list_provider_models(settings, in_use.map(|(_, model)| model)));
         }
         let broken = self.settings.broken_providers.iter();
         providers.extend(broken.map(|(name, why)| ListedProvider::from_broken_settings(name, why)));
@@ -185,8 +185,8 @@ impl Models {
     }
 
     /// Returns the models of a provider: the one in use, the configured one, the offered ones, then its own list.
-    fn models_of(&self, settings: &ProviderSettings, in_use: Option<&str>) -> Vec<ListedModel> {
-        let list = self.list_of(settings);
+    fn list_provider_models(&self, settings: &ProviderSettings, in_use: Option<&str>) -> Vec<ListedModel> {
+        let list = self.find_list(settings);
         let chat = list.as_ref().map(|list| list.chat.as_slice());
         let mut names: Vec<String> = in_use.map(str::to_owned).into_iter().collect();
         names.extend(settings.model.clone());
@@ -221,11 +221,11 @@ impl Models {
             name: settings.name.clone(),
             kind: spec.kind.name().to_owned(),
             health: (!missing).then_some(health),
-            circuit: spec.standing.circuit_view(),
+            circuit: spec.account_health.circuit_view(),
             message: if missing {
                 Some("an API key is missing".to_owned())
             } else {
-                spec.standing.last_failure()
+                spec.account_health.last_failure()
             },
         }
     }
@@ -318,7 +318,7 @@ impl Models {
         }
         let spec = self.provider_spec(settings);
         let made = provider::build(&spec).map_err(|error| error.to_agent_error())?;
-        let made = Arc::new(WatchedProvider::new(made, spec.standing));
+        let made = Arc::new(WatchedProvider::new(made, spec.account_health));
         let now = BuiltProvider {
             key: settings.api_key.clone(),
             provider: made.clone(),
@@ -334,7 +334,7 @@ impl Models {
         };
         let key = settings.api_key.as_ref().map(ExposeSecret::expose_secret);
         ProviderSpec {
-            standing: self
+            account_health: self
                 .accounts
                 .get_or_create(&settings.name, &settings.base_url, key, policy),
             // This redactor also knows the editor's keys.
@@ -397,7 +397,7 @@ impl Models {
             why,
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
-                providers: self.route_of(agent, settings),
+                providers: self.resolve_route(agent, settings),
             },
         })
     }
@@ -405,7 +405,7 @@ impl Models {
 
 impl Models {
     /// Returns the fallbacks of `first` for this agent: its own route, or the provider's.
-    fn route_of(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
+    fn resolve_route(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
         let Some(route) = &agent.route else {
             return self.fallback_route(first);
         };

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::actor::Actor;
 use super::command::{CommandError, QueueAction, QueueReply, Reply};
-use super::commands::{title_of, user_message};
+use super::commands::{make_title, user_message};
 use crate::base::{random, text};
 use crate::domain::{Block, Event, PromptQueue, QueuedPrompt, TurnId, TurnTrigger};
 use crate::store::{PendingEvent, PendingKey};
@@ -35,7 +35,7 @@ impl Actor {
             QueueAction::Add(content) => self.enqueue_prompt(content, reply).await,
             QueueAction::Edit(id, content) => {
                 let content = match self.expand_slash_command(content).await {
-                    Ok(content) => self.told_from_here(content),
+                    Ok(content) => self.rewrite_references(content),
                     Err(refused) => return send_refusal(reply, refused),
                 };
                 match self.queue.iter_mut().find(|(known, _)| *known == id) {
@@ -44,7 +44,7 @@ impl Actor {
                 }
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
-                self.tell_queue(
+                self.record_queue_change(
                     Vec::new(),
                     vec![PendingEvent::Queued { key: id, content }],
                     Some(done),
@@ -57,7 +57,7 @@ impl Actor {
                 self.queue.remove(at);
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
-                self.tell_queue(vec![PendingKey::for_queued(&id)], Vec::new(), Some(done));
+                self.record_queue_change(vec![PendingKey::for_queued(&id)], Vec::new(), Some(done));
             }
             QueueAction::SendNow(id) => self.send_now(id, reply).await,
         }
@@ -67,7 +67,7 @@ impl Actor {
         if *action == QueueAction::List {
             return self.ensure_row_loaded().await;
         }
-        if self.ending {
+        if self.is_ending {
             return Err(CommandError::Ending);
         }
         self.check_writable()?;
@@ -83,7 +83,7 @@ impl Actor {
         }
         // Expand a slash command now, while the user who typed it can still see an error.
         let content = match self.expand_slash_command(content).await {
-            Ok(content) => self.told_from_here(content),
+            Ok(content) => self.rewrite_references(content),
             Err(refused) => return send_refusal(reply, refused),
         };
         let key = format!("queued_{}", random::random_token(12));
@@ -95,9 +95,9 @@ impl Actor {
             content,
         };
         let (done, stored) = oneshot::channel();
-        self.tell_queue(Vec::new(), vec![pending], Some(done));
+        self.record_queue_change(Vec::new(), vec![pending], Some(done));
         // If no turn runs, the prompt starts immediately.
-        let started = self.queue_goes_on().await;
+        let started = self.start_next_queued().await;
         let answer = QueueReply {
             added: Some(key),
             turn: started,
@@ -115,9 +115,9 @@ impl Actor {
             return send_refusal(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
         };
         self.state.queue_paused = false;
-        let listens = |turn: &super::actor::ActiveTurn| !turn.closing && turn.stopping.is_none();
+        let listens = |turn: &super::actor::ActiveTurn| !turn.is_closing && turn.stopping.is_none();
         let running = (self.turn.as_ref())
-            .filter(|turn| listens(turn) && !self.state.upkeep)
+            .filter(|turn| listens(turn) && !self.state.is_compaction)
             .map(|turn| turn.id.clone());
         if let Some(turn) = running {
             // Into the running turn as a steer; the store moves it in one transaction, so that a crash cannot lose it
@@ -133,13 +133,13 @@ impl Actor {
                 ..self.queue_reply()
             };
             let done = self.answer_stored(reply, answer);
-            return self.tell_queue(vec![PendingKey::for_queued(&key)], vec![steer], Some(done));
+            return self.record_queue_change(vec![PendingKey::for_queued(&key)], vec![steer], Some(done));
         }
         self.queue.push_front((key, content));
-        self.next_is_due = true;
+        self.send_next_now = true;
         let (done, stored) = oneshot::channel();
-        self.tell_queue(Vec::new(), Vec::new(), Some(done));
-        let started = self.queue_goes_on().await;
+        self.record_queue_change(Vec::new(), Vec::new(), Some(done));
+        let started = self.start_next_queued().await;
         let answer = QueueReply {
             turn: started,
             ..self.queue_reply()
@@ -148,40 +148,40 @@ impl Actor {
     }
 
     /// Starts the next prompt if it is due. After a turn that did not complete, announces that the queue is paused.
-    pub(super) async fn queue_goes_on(&mut self) -> Option<TurnId> {
+    pub(super) async fn start_next_queued(&mut self) -> Option<TurnId> {
         if self.turn.is_some() || self.queue.is_empty() || !self.deleting.is_empty() {
             return None;
         }
-        let due = std::mem::take(&mut self.next_is_due);
-        if self.ending || (self.state.queue_paused && !due) {
-            self.tell_queue(Vec::new(), Vec::new(), None);
+        let due = std::mem::take(&mut self.send_next_now);
+        if self.is_ending || (self.state.queue_paused && !due) {
+            self.record_queue_change(Vec::new(), Vec::new(), None);
             return None;
         }
         if let Err(refused) = self.may_start().await {
             // No caller waits for an answer: the prompt stays queued, and the user sees that the queue is paused.
             tracing::warn!(session = %self.info.id, %refused, "could not start a queued prompt");
             self.state.queue_paused = true;
-            self.tell_queue(Vec::new(), Vec::new(), None);
+            self.record_queue_change(Vec::new(), Vec::new(), None);
             return None;
         }
         let (key, content) = self.queue.pop_front()?;
         self.state.queue_paused = false;
         // `turnEnded` announces the end; no caller waits for an answer.
-        let handle = self.start_prompt(TurnTrigger::Queue, title_of(&content), content, |actor| {
+        let handle = self.start_prompt(TurnTrigger::Queue, make_title(&content), content, |actor| {
             // Dequeued in the transaction that starts the turn, so a crash can neither lose nor repeat it.
-            actor.tell_queue(vec![PendingKey::for_queued(&key)], Vec::new(), None);
+            actor.record_queue_change(vec![PendingKey::for_queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)
     }
 
-    fn tell_queue(
+    fn record_queue_change(
         &mut self,
         drops: Vec<PendingKey>,
         puts: Vec<PendingEvent>,
         done: Option<oneshot::Sender<()>>,
     ) {
         let event = Event::QueueChanged(self.queue_state());
-        self.record_of(None, event, None, drops, puts, done);
+        self.record_in_turn(None, event, None, drops, puts, done);
     }
 
     /// Returns the queue as it is shown.

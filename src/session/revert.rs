@@ -126,9 +126,9 @@ impl Actor {
                 .iter()
                 .map(RevertItem::to_file_change)
                 .chain(plan.earlier.iter().cloned());
-            self.write_down(&cause, changes.collect()).await?;
+            self.store_changes(&cause, changes.collect()).await?;
         }
-        let (done, conflicts) = self.put_back(&cx, plan).await;
+        let (done, conflicts) = self.restore_files(&cx, plan).await;
         let standing = if redo {
             ChangeState::Redone
         } else {
@@ -138,10 +138,10 @@ impl Actor {
         if !reply.files.is_empty() {
             self.services.totals.reverts.add(1);
             self.metrics.reverts += 1;
-            self.tell_revert(turn, standing, &reply);
+            self.record_revert_diff(turn, standing, &reply);
             // A complete redo leaves nothing to redo.
             if redo && reply.conflicts.is_empty() {
-                self.write_down(&cause, Vec::new()).await?;
+                self.store_changes(&cause, Vec::new()).await?;
             }
             self.flush().await.map_err(to_command_error)?;
         }
@@ -182,7 +182,7 @@ impl Actor {
                 .map(|item| item.path.clone())
                 .collect();
             for wish in in_the_way {
-                let now = instead_of_folder(Path::new(&wish.path), &going);
+                let now = judge_folder_in_the_way(Path::new(&wish.path), &going);
                 add(&mut plan, wish, now);
             }
             // Deletions first, so that a folder is empty when a file must take its place.
@@ -194,12 +194,12 @@ impl Actor {
         planned.await.map_err(|_| to_command_error(StoreError::Closed))
     }
 
-    async fn write_down(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), CommandError> {
+    async fn store_changes(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), CommandError> {
         let (done, stored) = oneshot::channel();
         let write = StoreWrite::Changes {
             session: self.info.id.clone(),
             cause: cause.to_owned(),
-            anew: true,
+            replaces_earlier: true,
             changes,
             done,
         };
@@ -213,7 +213,7 @@ impl Actor {
     }
 
     /// Restores the files, those that are open through the editor. Files that changed meanwhile are left alone.
-    async fn put_back(
+    async fn restore_files(
         &mut self,
         cx: &ToolContext,
         plan: RevertPlan,
@@ -243,7 +243,7 @@ impl Actor {
             let contents = contents.clone();
             let put = run_blocking(move || {
                 some.into_iter()
-                    .map(|item| (on_disk(&item, &contents), item))
+                    .map(|item| (restore_on_disk(&item, &contents), item))
                     .collect::<Vec<_>>()
             });
             for (outcome, item) in put.await.unwrap_or_default() {
@@ -254,7 +254,7 @@ impl Actor {
             }
         }
         for item in open {
-            match in_editor(cx, &item, &contents).await {
+            match restore_in_editor(cx, &item, &contents).await {
                 Ok(()) => done.push(item),
                 Err(why) => conflicts.push((item.path.display().to_string(), why)),
             }
@@ -293,7 +293,7 @@ impl Actor {
         }
     }
 
-    fn tell_revert(&mut self, turn: &TurnId, standing: ChangeState, reply: &RevertReply) {
+    fn record_revert_diff(&mut self, turn: &TurnId, standing: ChangeState, reply: &RevertReply) {
         let file = |(_, path, kind): &(String, String, ChangeKind)| FileDiff {
             path: path.clone(),
             kind: *kind,
@@ -304,12 +304,12 @@ impl Actor {
         };
         let diff = TurnDiff {
             turn: turn.clone(),
-            standing,
+            state: standing,
             files: reply.files.iter().take(LISTED).map(file).collect(),
             unlisted: reply.files.len().saturating_sub(LISTED) as u64,
             partial: false,
         };
-        self.record_of(
+        self.record_in_turn(
             None,
             Event::TurnDiff(Arc::new(diff)),
             None,
@@ -333,24 +333,24 @@ impl Actor {
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,
-            news: mpsc::channel(1).0,
-            keep: self.content_sink(),
+            progress: mpsc::channel(1).0,
+            content_sink: self.content_sink(),
             checkpoints: Arc::new(NoCheckpoints),
-            unkept: true,
+            allows_uncheckpointed: true,
             judged: None,
         }
     }
 }
 
 /// Returns an absent file if the folder at `path` contains only files to be deleted.
-fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, String> {
+fn judge_folder_in_the_way(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, String> {
     let below = checkpoint::files_below(path, going.len()).map_err(|error| error.to_string())?;
     match below {
         Some(files) if files.iter().all(|file| going.contains(file)) => Ok(Current::Disk(FoundFile {
             state: FileState::Absent,
             bytes: None,
         })),
-        Some(_) => Err(checkpoint::A_FOLDER.to_owned()),
+        Some(_) => Err(checkpoint::FOLDER_IN_THE_WAY.to_owned()),
         None => Err("it is no longer a file".to_owned()),
     }
 }
@@ -371,7 +371,7 @@ fn plan_revert_item(
         Current::Shown(..) => {
             let on_disk = |state: &FileState| now.is_in_state(state, |_| None);
             let bytes = on_disk(&wish.to) || wish.known.iter().any(on_disk);
-            now.told_apart(!bytes)
+            now.resolve_shown(!bytes)
         }
         Current::Disk(_) | Current::Unsaved(_) => now,
     };
@@ -405,7 +405,7 @@ fn plan_revert_item(
     }))
 }
 
-fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
+fn restore_on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
     // Checked again under the lock: the file may have changed since it was planned.
     let now = checkpoint::inspect_file(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
@@ -415,10 +415,14 @@ fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
         FileState::File { hash, .. } => contents.read(hash),
         FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
     };
-    checkpoint::put_back(&item.path, &item.to, bytes.as_deref())
+    checkpoint::restore_file_state(&item.path, &item.to, bytes.as_deref())
 }
 
-async fn in_editor(cx: &ToolContext, item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
+async fn restore_in_editor(
+    cx: &ToolContext,
+    item: &RevertItem,
+    contents: &ContentReader,
+) -> Result<(), String> {
     let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
     let unsaved = item.unsaved;
     let looked = {
@@ -428,7 +432,7 @@ async fn in_editor(cx: &ToolContext, item: &RevertItem, contents: &ContentReader
                 FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
             };
-            Ok::<_, String>((read_current_file(&cx, &path)?.told_apart(unsaved), bytes))
+            Ok::<_, String>((read_current_file(&cx, &path)?.resolve_shown(unsaved), bytes))
         })
     };
     let (now, bytes) = looked.await.map_err(|error| error.to_string())??;

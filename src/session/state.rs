@@ -33,7 +33,7 @@ pub struct SessionState {
     /// Usage and cost of the open turn.
     pub turn_spent: (Usage, Option<Cost>),
     /// The open turn, or the last one, is a compaction, which cannot be resumed.
-    pub upkeep: bool,
+    pub is_compaction: bool,
     /// The last turn that ended, and why. Compactions do not count.
     pub last_end: Option<(TurnId, TerminalReason)>,
     /// Compactions that failed in a row.
@@ -43,11 +43,11 @@ pub struct SessionState {
     /// `provider/model`.
     pub model: Option<String>,
     /// The last announced reason for the choice of the model.
-    pub model_why: Option<String>,
+    pub model_reason: Option<String>,
     /// The model that answered last, as `provider/model`, if there was a switch.
     pub answering: Option<String>,
     /// Providers whose circuits were last announced as not closed.
-    pub met: BTreeSet<String>,
+    pub open_circuits: BTreeSet<String>,
     /// Reasoning effort.
     pub effort: Option<Effort>,
     pub usage: Usage,
@@ -58,19 +58,19 @@ pub struct SessionState {
     /// By how much the user has raised the session's limit.
     pub raised: Cost,
     /// Models that the user allowed although their price is unknown.
-    pub unpriced: BTreeSet<String>,
+    pub accepted_unpriced: BTreeSet<String>,
     /// The unknown price was announced.
-    pub told_unpriced: bool,
+    pub warned_unpriced: bool,
     /// Tokens in use and size of the model's window, as last announced.
     pub context: (u64, u64),
     pub plan: Vec<PlanItem>,
     pub counts: EventCounts,
     /// Files restored since the model last spoke, and how.
-    pub put_back: Vec<(ChangeState, String)>,
+    pub restored_files: Vec<(ChangeState, String)>,
     /// The queue is paused, because the last turn did not complete.
     pub queue_paused: bool,
     /// Content from outside has reached the model (R-TOOL-7).
-    pub foreign: bool,
+    pub has_untrusted_content: bool,
     /// The instruction files of the last turn; `None` before the first turn that had any.
     pub instructions: Option<Arc<[InstructionFile]>>,
 }
@@ -89,14 +89,14 @@ impl SessionState {
         match event {
             Event::TurnStarted { by, .. } => {
                 self.open_turn.clone_from(turn);
-                self.upkeep = *by == TurnTrigger::Compact;
+                self.is_compaction = *by == TurnTrigger::Compact;
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
                 // R-CANCEL: a turn that did not complete pauses the queue.
                 self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
-                    && !self.upkeep
+                    && !self.is_compaction
                 {
                     self.last_end = Some((turn, end.reason));
                 }
@@ -136,12 +136,12 @@ impl SessionState {
                 self.apply_limit_reply(inquiry, reply);
                 self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
-            Event::TurnDiff(diff) if diff.standing != ChangeState::Made => {
-                let files = diff.files.iter().map(|file| (diff.standing, file.path.clone()));
-                self.put_back.extend(files);
+            Event::TurnDiff(diff) if diff.state != ChangeState::Made => {
+                let files = diff.files.iter().map(|file| (diff.state, file.path.clone()));
+                self.restored_files.extend(files);
             }
             // When the model speaks, it has read the note about restored files.
-            Event::Message(message) if message.role == Role::Assistant => self.put_back.clear(),
+            Event::Message(message) if message.role == Role::Assistant => self.restored_files.clear(),
             Event::TurnDiff(_) => {}
             Event::QueueChanged(queue) => self.queue_paused = queue.paused,
             Event::Plan(items) => self.plan.clone_from(items),
@@ -195,8 +195,8 @@ impl SessionState {
                 ..
             } => {
                 match state {
-                    CircuitState::Closed => self.met.remove(name),
-                    CircuitState::Open | CircuitState::HalfOpen => self.met.insert(name.clone()),
+                    CircuitState::Closed => self.open_circuits.remove(name),
+                    CircuitState::Open | CircuitState::HalfOpen => self.open_circuits.insert(name.clone()),
                 };
             }
             Event::Compacted(compaction) => {
@@ -206,8 +206,8 @@ impl SessionState {
                 }
             }
             Event::Warning { code, message } => match code.as_str() {
-                UNKNOWN_PRICE => self.told_unpriced = true,
-                MODEL_CHOSEN => self.model_why = Some(message.clone()),
+                UNKNOWN_PRICE => self.warned_unpriced = true,
+                MODEL_CHOSEN => self.model_reason = Some(message.clone()),
                 COMPACTION_FAILED => self.failed_compactions += 1,
                 _ => {}
             },
@@ -245,7 +245,9 @@ impl SessionState {
         };
         match (reached.limit, reply) {
             (LimitName::SessionCost, InquiryReply::Raise(by)) => self.raised += Cost(*by),
-            (LimitName::UnknownPrice, InquiryReply::Accept) => self.unpriced.extend(reached.model.clone()),
+            (LimitName::UnknownPrice, InquiryReply::Accept) => {
+                self.accepted_unpriced.extend(reached.model.clone())
+            }
             _ => {}
         }
     }
@@ -257,7 +259,7 @@ impl SessionState {
     }
 
     /// Returns the open inquiry that a call itself has asked.
-    pub fn inquiry_of(&self, call: &ToolCallId) -> Option<&Arc<Inquiry>> {
+    pub fn find_inquiry_of_call(&self, call: &ToolCallId) -> Option<&Arc<Inquiry>> {
         let mut open = self.inquiries.iter().map(|open| &open.inquiry);
         open.find(|inquiry| inquiry.tool_call() == Some(call))
     }
@@ -265,7 +267,7 @@ impl SessionState {
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.status.is_final() {
             // A call that did not run has no duration, and brought no content.
-            self.foreign |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
+            self.has_untrusted_content |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
             self.calls.remove(&update.id);
         } else {
             self.calls.insert(update.id.clone(), update.clone());

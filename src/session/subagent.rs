@@ -98,7 +98,7 @@ impl Spawner for SubagentSpawner {
                 why,
             )));
         }
-        let (up, parent) = (self.cx.port.clone(), self.cx.clone());
+        let (up, parent) = (self.cx.link.clone(), self.cx.clone());
         // Two levels: running out of time stops the work, but leaves the last step.
         let cut = job.cancel.child_token();
         let work = cut.child_token();
@@ -136,11 +136,11 @@ impl SubagentSpawner {
     ) -> RunningSubagent {
         let mut family = self.family.clone();
         let mut cx = TurnContext {
-            port,
+            link: port,
             cancel: work,
             depth: parent.depth + 1,
             workspace: Arc::new(parent.workspace.of_subagent()),
-            briefing: SystemPromptSource::Fixed(parent.system.clone()),
+            prompt_source: SystemPromptSource::Fixed(parent.system.clone()),
             limits: TurnLimits {
                 // The token target is the turn's own, not each sub-agent's.
                 token_target: None,
@@ -175,7 +175,7 @@ impl SubagentSpawner {
                     ..cx.choice
                 }
             };
-            cx.briefed = None;
+            cx.announced_instructions = None;
             cx.limits = TurnLimits {
                 // These limits count for the whole turn, including its sub-agents.
                 max_tool_calls: cx.limits.max_tool_calls,
@@ -186,10 +186,10 @@ impl SubagentSpawner {
                 job.limit = job.limit.min(limit);
             }
             cx.models = profile.models;
-            cx.briefing = profile.system;
+            cx.prompt_source = profile.system;
             cx.context = profile.context;
             cx.hooks = profile.hooks.of_subagent();
-            cx.conducts = profile.conducts;
+            cx.policy = profile.conducts;
         }
         if cx.depth >= DEEPEST {
             // R-SUB: at the depth limit the tool is not even offered.
@@ -235,7 +235,7 @@ async fn run_child(
         // Only a time limit leaves `cut` open; a cancel must not start another model call.
         if ended.is_err() && !cut.is_cancelled() {
             let last = TurnContext {
-                port: cx.port.with_cancel_token(cut.clone()),
+                link: cx.link.with_cancel_token(cut.clone()),
                 cancel: cut,
                 ..cx
             };

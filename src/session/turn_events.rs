@@ -46,7 +46,7 @@ impl Actor {
     }
 
     /// Returns the tools that the session's agent may use.
-    fn tools_of(&self, profile: &TurnSettings) -> Arc<Registry> {
+    fn select_tools(&self, profile: &TurnSettings) -> Arc<Registry> {
         let tools = self.services.client_tools(&profile.own_tools);
         let choice = &profile.tools;
         if choice.is_all() {
@@ -76,16 +76,16 @@ impl Actor {
             budgets: profile.budgets.clone(),
             session: self.state.known_cost,
             session_raised: self.state.raised,
-            unpriced: self.state.unpriced.clone(),
+            unpriced: self.state.accepted_unpriced.clone(),
             ..TurnSpend::default()
         };
         let checkpoints = Arc::new(TurnCheckpoints::new(&self.services, &self.info.id, &id));
         let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
-            port: SessionLink::new(messages, self.account.clone(), cancel.clone()),
+            link: SessionLink::new(messages, self.byte_budget.clone(), cancel.clone()),
             cancel: cancel.clone(),
-            hurry: hurry.clone(),
+            force_cancel: hurry.clone(),
             models: profile.models.clone(),
             choice: ModelChoice {
                 agent: self.info.agent.clone(),
@@ -93,15 +93,15 @@ impl Actor {
                 effort: self.state.effort,
             },
             slots: self.services.slots.clone(),
-            tools: self.tools_of(&profile),
+            tools: self.select_tools(&profile),
             workspace,
             editor: self.services.editor.clone(),
             cwd: self.info.cwd.clone(),
-            keep: self.content_sink(),
+            content_sink: self.content_sink(),
             checkpoints: checkpoints.clone(),
             redactor: self.services.redactor.clone(),
-            briefing: profile.system.clone(),
-            briefed: self.state.instructions.clone(),
+            prompt_source: profile.system.clone(),
+            announced_instructions: self.state.instructions.clone(),
             system: "".into(),
             skills: Arc::default(),
             limits: profile.limits,
@@ -111,17 +111,17 @@ impl Actor {
             tool_timeouts: profile.tool_timeouts.clone(),
             tool_cooldowns: profile.tool_cooldowns.clone(),
             hooks: profile.hooks.clone(),
-            conducts: profile.conducts,
+            policy: profile.conducts,
             first: self.state.history.is_empty(),
             circuits: self.circuits.clone(),
             totals: self.services.totals.clone(),
             context: profile.context.clone(),
-            counting: self.counting.clone(),
+            counting: self.calibration.clone(),
             task,
             requests: self.requests.clone(),
             carried,
             answering: self.state.answering.clone(),
-            met: self.state.met.iter().cloned().collect(),
+            open_circuits: self.state.open_circuits.iter().cloned().collect(),
             inquiries,
         };
         let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
@@ -138,28 +138,28 @@ impl Actor {
             }),
             messages: inbox,
             cancel,
-            hurry,
-            profile,
-            asked_for: self.state.model.clone(),
+            force_cancel: hurry,
+            settings: profile,
+            model_at_start: self.state.model.clone(),
             stopping: None,
-            closing: false,
-            judges,
+            is_closing: false,
+            has_prompt_hooks: judges,
             prompt: None,
             waiter: Some(waiter),
-            passed: Some(tell_passed),
-            asks: HashMap::new(),
+            end_forwarded: Some(tell_passed),
+            approvals: HashMap::new(),
             inquiries: HashMap::new(),
             clock: PausableDeadline::start_with_limit(wall_time),
             checkpoints,
             usage: Default::default(),
             cost: None,
-            charged: false,
+            has_spent: false,
             answer: FinalAnswer::default(),
             compacted: None,
         });
         // Before `turnStarted` is recorded, so that a cancel that names the turn is never taken for a stale one.
         self.cancels.note_turn_started(&id);
-        self.roll.set_running(&self.info.id, true);
+        self.live_sessions.set_running(&self.info.id, true);
         let before = self.out.len();
         begin(self);
         // All or nothing: a crash must not leave a turn without its prompt (I16).
@@ -177,13 +177,13 @@ impl Actor {
     pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
         let Some(turn) = self.turn.as_mut() else { return };
         if turn.stopping.is_some() {
-            turn.hurry.cancel();
+            turn.force_cancel.cancel();
             return;
         }
         turn.stopping = Some((reason, clock::now()));
         // R-CANCEL: at the server's end there is no time for `on_cancel`.
         if reason == TerminalReason::ServerStopped {
-            turn.hurry.cancel();
+            turn.force_cancel.cancel();
         }
         turn.cancel.cancel();
     }
@@ -198,18 +198,18 @@ impl Actor {
                 }
             }
             TurnRequest::MayStep(reply) => self.nested_step(reply),
-            TurnRequest::Gone => self.settle_what_nobody_awaits(),
+            TurnRequest::WaiterGone => self.settle_abandoned_requests(),
             // The question itself has already paused the turn's own clock.
-            TurnRequest::WaitsBeside(_) => {}
-            TurnRequest::Hear(reply) => {
+            TurnRequest::PauseClock(_) => {}
+            TurnRequest::FetchPendingInputs(reply) => {
                 let _ = reply.send(self.unreviewed_inputs());
             }
             TurnRequest::InputVerdict { key, heard } => self.apply_input_verdict(&key, heard),
-            TurnRequest::MayEnd(reply) => {
+            TurnRequest::TryFinish(reply) => {
                 let may_end = self.steers.is_empty();
                 if let Some(turn) = self.turn.as_mut() {
                     // In the same step as the answer, so that no steer slips in between.
-                    turn.closing = may_end;
+                    turn.is_closing = may_end;
                 }
                 let _ = reply.send(may_end);
             }
@@ -235,12 +235,12 @@ impl Actor {
     pub(super) fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
         if let Some(turn) = self.turn.as_mut() {
             // The turn continues after all.
-            turn.closing = false;
+            turn.is_closing = false;
         }
         // A compaction answers nothing: messages that arrive meanwhile are returned at its end.
-        if !self.state.upkeep {
+        if !self.state.is_compaction {
             self.join_steers();
-            self.tell_reverted();
+            self.record_restore_note();
         }
         // The turn may have been stopped meanwhile; then nobody needs the answer.
         let _ = reply.send(StepInput {
@@ -250,20 +250,20 @@ impl Actor {
     }
 
     fn handle_turn_event(&mut self, event: Event, permit: Option<Permit>) {
-        let event = self.of_subagent(event);
+        let event = self.fold_subagent_event(event);
         match &event {
             Event::Delta(Delta::Text { message, text, .. }) => {
-                self.partial_of(message).text.push_str(text);
+                self.partial_mut(message).text.push_str(text);
                 self.partial_due.get_or_insert_with(partial_due);
             }
             Event::Delta(Delta::Reasoning { message, text, .. }) => {
-                self.partial_of(message).reasoning.push_str(text);
+                self.partial_mut(message).reasoning.push_str(text);
                 self.partial_due.get_or_insert_with(partial_due);
             }
             Event::Delta(Delta::ToolInput {
                 message, tool_call, ..
             }) => {
-                let calls = &mut self.partial_of(message).tool_calls;
+                let calls = &mut self.partial_mut(message).tool_calls;
                 if !calls.contains(tool_call) {
                     calls.push(tool_call.clone());
                 }
@@ -289,7 +289,7 @@ impl Actor {
                 self.close_question(&update.id);
             }
             Event::Compacted(compaction) if compaction.summary.is_some() => {
-                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.upkeep) {
+                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.is_compaction) {
                     turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
                 }
             }
@@ -302,12 +302,12 @@ impl Actor {
                 return;
             }
             Event::Warning { code, message }
-                if code == MODEL_CHOSEN && self.state.model_why.as_ref() == Some(message) =>
+                if code == MODEL_CHOSEN && self.state.model_reason.as_ref() == Some(message) =>
             {
                 return;
             }
             // Every turn warns; people read it once per session.
-            Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.told_unpriced => return,
+            Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.warned_unpriced => return,
             _ => {}
         }
         let event = self.with_session_sums(event);
@@ -319,12 +319,12 @@ impl Actor {
     fn model_was_set(&self) -> bool {
         self.turn
             .as_ref()
-            .is_some_and(|turn| turn.asked_for != self.state.model)
+            .is_some_and(|turn| turn.model_at_start != self.state.model)
     }
 
     /// Adapts a sub-agent's event. Its usage counts for the turn, but occupies none of the session's window. An unknown
     /// price is announced once per session.
-    fn of_subagent(&mut self, event: Event) -> Event {
+    fn fold_subagent_event(&mut self, event: Event) -> Event {
         let Event::Nested(mut nested) = event else {
             return event;
         };
@@ -365,18 +365,18 @@ impl Actor {
         if let Some(running) = self.turn.as_mut() {
             // Includes the usage of sub-agents, which the turn itself does not know.
             running.usage += *step;
-            running.cost = match (running.charged, running.cost, *step_cost) {
+            running.cost = match (running.has_spent, running.cost, *step_cost) {
                 (false, _, cost) => cost,
                 (true, Some(sum), Some(cost)) => Some(sum + cost),
                 (true, _, _) => None,
             };
-            running.charged = true;
+            running.has_spent = true;
             (*turn, *turn_cost) = (running.usage, running.cost);
         }
         event
     }
 
-    fn partial_of(&mut self, message: &crate::domain::MessageId) -> &mut PartialMessage {
+    fn partial_mut(&mut self, message: &crate::domain::MessageId) -> &mut PartialMessage {
         let same = self
             .partial
             .as_ref()
@@ -416,7 +416,7 @@ impl Actor {
     /// Takes the user's prompt: it joins the history, or waits for the hooks as a steer does. It is stored either way
     /// (I16).
     pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.judges) else {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.has_prompt_hooks) else {
             return self.record_event(Event::Message(super::commands::user_message(content).into()));
         };
         let key = crate::base::random::random_token(12);
@@ -467,7 +467,7 @@ impl Actor {
 
     /// Turns waiting steers into messages of the history, unless hooks must judge them first.
     fn join_steers(&mut self) {
-        if self.turn.as_ref().is_some_and(|turn| turn.judges) {
+        if self.turn.as_ref().is_some_and(|turn| turn.has_prompt_hooks) {
             return;
         }
         while let Some((key, content)) = self.steers.pop_front() {
@@ -482,8 +482,8 @@ impl Actor {
     }
 
     /// Tells the model which files were restored since it last spoke (R-SESS-3).
-    fn tell_reverted(&mut self) {
-        let told = std::mem::take(&mut self.state.put_back);
+    fn record_restore_note(&mut self) {
+        let told = std::mem::take(&mut self.state.restored_files);
         if told.is_empty() {
             return;
         }
@@ -499,21 +499,21 @@ impl Actor {
         let Some(turn) = &self.turn else {
             return Judgement::Deny("the turn has ended".to_owned());
         };
-        let rules = &turn.profile.rules;
+        let rules = &turn.settings.rules;
         let policy = Policy {
             mode: self.state.mode,
             require_approval: rules.require_approval.clone(),
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
-            unreadable: rules.unreadable.clone(),
+            invalid_rules: rules.unreadable.clone(),
             // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
-            tainted: self.state.foreign,
+            tainted: self.state.has_untrusted_content,
             grants: self
                 .grants
                 .iter()
                 // A stored grant that cannot be read, or matches nothing, allows nothing.
                 .filter_map(|grant| {
-                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.profile)).ok()
+                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.settings)).ok()
                 })
                 .flatten()
                 .collect(),
@@ -551,21 +551,21 @@ impl Actor {
         if let Some(approval) = self.state.question_about(call).cloned() {
             self.decisions.remove(&approval.id);
             if let Some(turn) = self.turn.as_mut() {
-                turn.asks.remove(&approval.id);
+                turn.approvals.remove(&approval.id);
             }
             self.deny_approval(&approval, ResolvedBy::Cancel);
             self.run_clock();
         }
-        if let Some(inquiry) = self.state.inquiry_of(call).cloned() {
+        if let Some(inquiry) = self.state.find_inquiry_of_call(call).cloned() {
             let unanswered = inquiry.default_reply();
             self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
         }
     }
 
     /// Settles the questions of a sub-agent that was stopped and no longer waits for answers.
-    fn settle_what_nobody_awaits(&mut self) {
+    fn settle_abandoned_requests(&mut self) {
         let Some(turn) = self.turn.as_mut() else { return };
-        let mut asks: Vec<ApprovalId> = (turn.asks.iter())
+        let mut asks: Vec<ApprovalId> = (turn.approvals.iter())
             .filter(|(_, asked)| asked.reply.is_closed())
             .map(|(id, _)| id.clone())
             .collect();
@@ -581,7 +581,7 @@ impl Actor {
                 self.deny_approval(&approval, ResolvedBy::Cancel);
             }
             if let Some(turn) = self.turn.as_mut() {
-                turn.asks.remove(&id);
+                turn.approvals.remove(&id);
             }
         }
         for id in inquiries {
@@ -596,17 +596,17 @@ impl Actor {
     fn open_approval(&mut self, question: ApprovalQuestion, reply: oneshot::Sender<ApprovalOutcome>) {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::new_random);
-        let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let deadline = turn.settings.approval_timeout.map(|limit| clock::now() + limit);
         let insists = question.insists;
         let (tool, effect) = (question.name.clone(), question.effect.clone());
         let asked = PendingApproval {
-            insists: question.insists,
+            needs_person: question.insists,
             reply,
             tool: question.name.clone(),
             effect: question.effect,
             deadline,
         };
-        turn.asks.insert(id.clone(), asked);
+        turn.approvals.insert(id.clone(), asked);
         let approval = Approval {
             id: id.clone(),
             tool_call: question.tool_call,

@@ -76,7 +76,7 @@ impl Actor {
     /// Restarts the turn's clock, unless another question is still open.
     pub(super) fn run_clock(&mut self) {
         if let Some(turn) = self.turn.as_mut()
-            && turn.asks.is_empty()
+            && turn.approvals.is_empty()
             && turn.inquiries.is_empty()
             && turn.clock.asked.is_none()
         {
@@ -115,7 +115,7 @@ impl Actor {
     }
 
     /// Reports the end as a decision of the loop, if the turn ended at its time limit and not by a cancel.
-    pub(super) fn tell_stop(&mut self, reason: TerminalReason) {
+    pub(super) fn record_stop(&mut self, reason: TerminalReason) {
         let detail = match reason {
             TerminalReason::WallTime => self.time_is_up(),
             TerminalReason::StoppedByUser => "stopped by the user: max_wall_time_s".to_owned(),

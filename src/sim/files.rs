@@ -96,7 +96,7 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let content = format!("{} {}", cx.call, world.rng.next_u64());
     let content = world.rng.chance(850).then_some(content);
     let after = match &content {
-        Some(text) => crate::workspace::checkpoint::of_bytes(text.as_bytes(), 0o644),
+        Some(text) => crate::workspace::checkpoint::regular_file_state(text.as_bytes(), 0o644),
         None => FileState::Absent,
     };
     let change = FileChange {

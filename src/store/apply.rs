@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
-use super::records::Worded;
+use super::records::StoredWord;
 use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::domain::{Grant, GrantScope, SessionId, TurnId};
 
@@ -38,7 +38,7 @@ pub(super) fn apply(
             Ok(None) => {}
             Ok(Some(why)) => applied.refused.push(why),
             // The fault is in this write: retrying it would block all others forever.
-            Err(error) if is_of_the_write(&error) => applied.refused.push(error.to_string()),
+            Err(error) if is_write_fault(&error) => applied.refused.push(error.to_string()),
             Err(error) => return Err(error),
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn apply(
     Ok(applied)
 }
 
-fn is_of_the_write(error: &rusqlite::Error) -> bool {
+fn is_write_fault(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
@@ -113,11 +113,11 @@ impl WriteBatch<'_> {
             WriteOp::Changes {
                 session,
                 cause,
-                anew,
+                replaces_earlier,
                 rows,
             } => {
                 if let Some(num) = self.load_tally(session)?.map(|tally| tally.num) {
-                    self.insert_changes(num, cause, *anew, rows)?;
+                    self.insert_changes(num, cause, *replaces_earlier, rows)?;
                 }
             }
             WriteOp::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
@@ -172,7 +172,7 @@ impl WriteBatch<'_> {
         choice: &ContentChoice,
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
-        let mode = choice.mode.as_ref().map(Worded::as_word);
+        let mode = choice.mode.as_ref().map(StoredWord::as_word);
         self.execute_cached(
             "INSERT INTO choices (folder, agent, model, effort, mode, at_ms) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET model = coalesce(excluded.model, model),
@@ -313,10 +313,10 @@ impl WriteBatch<'_> {
         &self,
         session: i64,
         cause: &str,
-        anew: bool,
+        replaces_earlier: bool,
         rows: &[(String, String)],
     ) -> Result<(), rusqlite::Error> {
-        if anew {
+        if replaces_earlier {
             self.execute_cached(
                 "DELETE FROM changes WHERE session = ? AND cause = ?",
                 params![session, cause],

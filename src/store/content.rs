@@ -12,7 +12,7 @@ use crate::base::text;
 use crate::domain::{ContentRef, SessionId};
 
 /// Largest size of one file in bytes, without the note about a cut.
-const MOST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Longest piece that one read returns, in bytes.
 const PIECE: usize = 1 << 20;
@@ -72,7 +72,7 @@ impl OutputStore {
             path,
             file,
             bytes: 0,
-            most: MOST,
+            most: MAX_FILE_BYTES,
             cut: 0,
         })
     }
@@ -232,7 +232,7 @@ mod tests {
 
     fn content() -> (tempfile::TempDir, OutputStore, SessionId) {
         let folder = tempfile::tempdir().unwrap();
-        let content = OutputStore::new(DataDir::new(folder.path().to_owned()), StorePlace::Here);
+        let content = OutputStore::new(DataDir::new(folder.path().to_owned()), StorePlace::Inline);
         (folder, content, SessionId::from("ses_1"))
     }
 

@@ -13,11 +13,11 @@ use crate::domain::SessionId;
 
 /// Stores and reads contents of files. Its methods block.
 #[derive(Clone, Debug)]
-pub struct KeptFiles {
+pub struct FileSnapshots {
     folder: DataDir,
 }
 
-impl KeptFiles {
+impl FileSnapshots {
     pub(super) fn new(folder: DataDir) -> Self {
         Self { folder }
     }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn contents_are_stored_once_and_for_the_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = KeptFiles::new(DataDir::new(folder.path().to_owned()));
+        let kept = FileSnapshots::new(DataDir::new(folder.path().to_owned()));
         let session = SessionId::from("ses_1");
         for bytes in [&b"torn"[..], b"a\0b", b"a\0b"] {
             kept.save_file(&session, "name", bytes).unwrap();

@@ -86,9 +86,9 @@ pub(super) fn private_file() -> fs::OpenOptions {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StorePlace {
     /// On the runtime's threads for blocking work.
-    Pool,
+    BlockingPool,
     /// In the caller (simulator, tests).
-    Here,
+    Inline,
 }
 
 impl StorePlace {
@@ -98,9 +98,9 @@ impl StorePlace {
         work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         match self {
-            Self::Here => work(),
+            Self::Inline => work(),
             // This fails only if the runtime ends or `work` panicked; the log reports a panic.
-            Self::Pool => tokio::task::spawn_blocking(work)
+            Self::BlockingPool => tokio::task::spawn_blocking(work)
                 .await
                 .unwrap_or(Err(StoreError::Closed)),
         }

@@ -56,7 +56,7 @@ pub enum StoreWrite {
         /// The turn or the revert that made them.
         cause: String,
         /// Whether to remove earlier changes of this cause.
-        anew: bool,
+        replaces_earlier: bool,
         /// For a file that this cause has changed before, the first original state stays.
         changes: Vec<FileChange>,
         /// Signaled once they are stored, or kept in memory because the disk fails.

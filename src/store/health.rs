@@ -22,12 +22,12 @@ pub enum StoreHealth {
     },
     /// Writes fail and no more are kept: running turns must end `failed`/`store`. It recovers with the disk, but not
     /// once a newer agentls has migrated the store.
-    Gone(Loss),
+    Gone(LossReason),
 }
 
 /// The reason why no more writes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossReason {
     /// The disk fails, and the memory for its writes is full.
     Full,
     /// A newer agentls has migrated the store.
@@ -39,21 +39,21 @@ pub enum Loss {
     },
 }
 
-impl From<Loss> for StoreError {
-    fn from(loss: Loss) -> Self {
+impl From<LossReason> for StoreError {
+    fn from(loss: LossReason) -> Self {
         match loss {
-            Loss::Full => Self::NotWritable,
-            Loss::Newer { found, known } => Self::NewerSchema { found, known },
+            LossReason::Full => Self::NotWritable,
+            LossReason::Newer { found, known } => Self::NewerSchema { found, known },
         }
     }
 }
 
 /// Publishes the health from the writer to all handles. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HealthWatch(Arc<ToldHealth>);
+pub(super) struct HealthWatch(Arc<SharedHealth>);
 
 #[derive(Debug, Default)]
-struct ToldHealth {
+struct SharedHealth {
     now: Mutex<StoreHealth>,
     changed: Notify,
 }

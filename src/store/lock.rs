@@ -19,7 +19,7 @@ use crate::domain::SessionId;
 ///
 /// `flock` itself could wait, but only on a thread that nothing can interrupt. This is the only polling loop here; it
 /// lasts 5 s at most.
-const LOOK: Duration = Duration::from_millis(25);
+const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Hands out session locks.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Locks {
         loop {
             match self.try_acquire(session, holder) {
                 Err(LockError::Held { .. }) if clock::now() < until => {
-                    tokio::time::sleep(LOOK.min(until - clock::now())).await;
+                    tokio::time::sleep(RETRY_INTERVAL.min(until - clock::now())).await;
                 }
                 other => return other,
             }

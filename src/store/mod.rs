@@ -33,9 +33,9 @@ mod tests;
 
 pub use content::{ContentPiece, OutputStore, Spool};
 pub use error::StoreError;
-pub use file_snapshots::KeptFiles;
+pub use file_snapshots::FileSnapshots;
 pub use handle::{FaultHook, StoreHandle, StoreThread, StoreWrite, WriteFault, WritePermit};
-pub use health::{Loss, StoreHealth};
+pub use health::{LossReason, StoreHealth};
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{EventCursor, StoreReader};
 pub use rows::{
@@ -63,7 +63,7 @@ pub struct Store {
     /// Long outputs of tools.
     pub content: OutputStore,
     /// Contents of files from before a turn changed them.
-    pub kept: KeptFiles,
+    pub kept: FileSnapshots,
 }
 
 /// Redirects that the user accepted: folder, provider and target.
@@ -76,7 +76,7 @@ pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
 pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
-    let reader = StoreReader::new(DataDir::new(data), StorePlace::Here);
+    let reader = StoreReader::new(DataDir::new(data), StorePlace::Inline);
     Ok((reader.trusted_folders().await?, reader.list_redirects().await?))
 }
 
@@ -90,7 +90,7 @@ impl Store {
     pub fn start(data: PathBuf, outlet: Box<dyn EventSink>) -> io::Result<(Self, StoreThread)> {
         let folder = DataDir::new(data);
         let (writes, thread) = handle::start(folder.clone(), outlet)?;
-        Ok((Self::from_parts(folder, StorePlace::Pool, writes), thread))
+        Ok((Self::from_parts(folder, StorePlace::BlockingPool, writes), thread))
     }
 
     /// Opens the store without any thread: the returned future is the writer, and reads run in the caller.
@@ -103,7 +103,7 @@ impl Store {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let folder = DataDir::new(data);
         let (writes, driver) = handle::start_inline(folder.clone(), outlet, faults);
-        (Self::from_parts(folder, StorePlace::Here, writes), driver)
+        (Self::from_parts(folder, StorePlace::Inline, writes), driver)
     }
 
     fn from_parts(folder: DataDir, place: StorePlace, writes: StoreHandle) -> Self {
@@ -111,7 +111,7 @@ impl Store {
             writes,
             reader: StoreReader::new(folder.clone(), place),
             locks: Locks::new(folder.clone()),
-            kept: KeptFiles::new(folder.clone()),
+            kept: FileSnapshots::new(folder.clone()),
             content: OutputStore::new(folder, place),
         }
     }

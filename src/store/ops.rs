@@ -33,7 +33,7 @@ pub(super) enum WriteOp {
     Changes {
         session: SessionId,
         cause: String,
-        anew: bool,
+        replaces_earlier: bool,
         /// Path and JSON of each change.
         rows: Vec<(String, String)>,
     },
@@ -83,7 +83,7 @@ pub(super) struct EventOp {
     pub(super) searchable: Option<String>,
     pub(super) puts: Vec<PutOp>,
     pub(super) drops: Vec<PendingKey>,
-    pub(super) worth: Priority,
+    pub(super) priority: Priority,
     pub(super) day: Option<DayOp>,
 }
 
@@ -120,11 +120,11 @@ impl WriteOp {
         })
     }
 
-    /// Prepares the changes of files by one cause. With `anew`, its earlier changes are removed.
+    /// Prepares the changes of files by one cause. With `replaces_earlier`, its earlier changes are removed.
     pub(super) fn from_changes(
         session: SessionId,
         cause: String,
-        anew: bool,
+        replaces_earlier: bool,
         changes: &[FileChange],
     ) -> Result<Self, RecordError> {
         let row = |change: &FileChange| -> Result<(String, String), RecordError> {
@@ -133,7 +133,7 @@ impl WriteOp {
         Ok(Self::Changes {
             session,
             cause,
-            anew,
+            replaces_earlier,
             rows: changes.iter().map(row).collect::<Result<_, _>>()?,
         })
     }
@@ -193,7 +193,7 @@ impl WriteOp {
     pub(super) fn priority(&self) -> Priority {
         match self {
             Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Priority::Critical,
-            Self::Event(event) => event.worth,
+            Self::Event(event) => event.priority,
             Self::Put { .. } if self.is_piece() => Priority::Low,
             Self::Changes { .. }
             | Self::Put { .. }
@@ -240,7 +240,7 @@ impl EventOp {
             puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
             drops,
             // Pending rows may carry the user's input.
-            worth: if puts.is_empty() {
+            priority: if puts.is_empty() {
                 Priority::Low
             } else {
                 Priority::High
@@ -257,13 +257,13 @@ impl EventOp {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
             Event::TurnEnded(_) => {
                 self.effect.open_turn = Some(None);
-                self.worth = Priority::Critical;
+                self.priority = Priority::Critical;
             }
             Event::Message(message) => {
                 self.drops.push(PendingKey::for_partial(&message.id));
                 self.searchable = extract_search_text(message);
                 if message.role == Role::User {
-                    self.worth = Priority::High;
+                    self.priority = Priority::High;
                 }
             }
             Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::for_partial(message)),
@@ -276,7 +276,7 @@ impl EventOp {
                 }))?)
             }
             Event::ApprovalResolved { approval, .. } => {
-                self.worth = Priority::Critical;
+                self.priority = Priority::Critical;
                 self.drops.push(PendingKey::for_approval(approval));
                 self.drops.push(PendingKey::for_decision(approval));
             }
@@ -290,7 +290,7 @@ impl EventOp {
             }
             Event::InquiryResolved { inquiry, reply, .. } => {
                 self.day = to_day_op(inquiry, reply);
-                self.worth = Priority::Critical;
+                self.priority = Priority::Critical;
                 self.drops.push(PendingKey::for_inquiry(&inquiry.id));
                 self.drops.push(PendingKey::for_reply(&inquiry.id));
             }
@@ -301,7 +301,7 @@ impl EventOp {
                 provider,
                 ..
             } => {
-                self.worth = Priority::Critical;
+                self.priority = Priority::Critical;
                 self.day = match (provider, step_cost) {
                     (Some(provider), Some(spent)) => Some(DayOp {
                         account: provider.clone(),
@@ -318,7 +318,7 @@ impl EventOp {
                 model,
                 effort,
             } => {
-                self.worth = Priority::Critical;
+                self.priority = Priority::Critical;
                 self.effect.change = SessionChange {
                     title: title.clone(),
                     agent: None,
@@ -328,7 +328,7 @@ impl EventOp {
                 };
             }
             // A lost change of the queue would send a prompt a second time.
-            Event::QueueChanged(_) => self.worth = self.worth.max(Priority::High),
+            Event::QueueChanged(_) => self.priority = self.priority.max(Priority::High),
             Event::ToolCall(_)
             | Event::Plan(_)
             | Event::TurnDiff(_)

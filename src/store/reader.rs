@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::apply::{event_id, event_ids, find_session_number, seq_of};
 use super::error::StoreError;
 use super::files::{DataDir, StorePlace};
-use super::records::{self, Worded};
+use super::records::{self, StoredWord};
 use super::rows::{
     ContentChoice, EventPage, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, Skipped, StoredEvent, Window,
@@ -82,7 +82,7 @@ impl StoreReader {
             let Some((num, row)) = find_session(connection, &session)? else {
                 return Ok(None);
             };
-            let (pending, skipped) = pending_of(connection, num)?;
+            let (pending, skipped) = read_pending_rows(connection, num)?;
             Ok(Some(LoadedSession {
                 session: row,
                 page: read_page(connection, num, window, limit)?,
@@ -195,7 +195,7 @@ impl StoreReader {
         let session = session.clone();
         self.read(
             move |connection| match find_session_number(connection, &session)? {
-                Some(num) => pending_of(connection, num),
+                Some(num) => read_pending_rows(connection, num),
                 None => Ok(Default::default()),
             },
         )
@@ -255,7 +255,7 @@ impl StoreReader {
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
-    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+    pub async fn find_approval_owner(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
         self.find_owner(PendingKey::for_approval(approval)).await
     }
 
@@ -263,7 +263,7 @@ impl StoreReader {
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
-    pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
+    pub async fn find_inquiry_owner(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
         self.find_owner(PendingKey::for_inquiry(inquiry)).await
     }
 
@@ -703,7 +703,10 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
     })
 }
 
-fn pending_of(connection: &Connection, num: i64) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
+fn read_pending_rows(
+    connection: &Connection,
+    num: i64,
+) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT kind, key, json FROM pending WHERE session = ? ORDER BY num")?;
     let mut rows = statement.query([num])?;

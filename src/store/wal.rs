@@ -12,7 +12,7 @@ use rusqlite::Connection;
 const STEP: u64 = 4 << 20;
 
 /// Size of the log, in bytes, above which the writer runs the checkpoint itself. A steady stream cannot outgrow it.
-const MOST: u64 = 64 << 20;
+const MAX_LOG_BYTES: u64 = 64 << 20;
 
 /// Decides when to checkpoint the log of one database.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl WalCheckpointer {
             return;
         }
         self.next = size + STEP;
-        if size > MOST {
+        if size > MAX_LOG_BYTES {
             // On the writer's own connection: it waits here, so the log cannot grow meanwhile.
             let _ = checkpoint_wal(writer, "TRUNCATE");
         } else if !self.threaded {
@@ -66,7 +66,7 @@ impl WalCheckpointer {
             self.running = std::thread::Builder::new()
                 .name("store-log".into())
                 .spawn(move || {
-                    let _ = fold_apart(&path);
+                    let _ = checkpoint_on_own_connection(&path);
                 })
                 .ok();
         }
@@ -84,7 +84,7 @@ fn checkpoint_wal(connection: &Connection, how: &str) -> Result<(), rusqlite::Er
     connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
 }
 
-fn fold_apart(path: &Path) -> Result<(), rusqlite::Error> {
+fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {
     let connection = Connection::open(path)?;
     // A checkpoint that meets a busy database gives up; the next one tries again.
     connection.busy_timeout(Duration::ZERO)?;

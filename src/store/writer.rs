@@ -14,7 +14,7 @@ use super::apply;
 use super::error::StoreError;
 use super::files::DataDir;
 use super::handle::{FaultHook, StoreWrite, WriteFault};
-use super::health::{HealthWatch, Loss, StoreHealth};
+use super::health::{HealthWatch, LossReason, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
 use super::rows::{PendingEvent, PendingKey};
 use super::schema;
@@ -23,7 +23,7 @@ use crate::base::clock::{self, Instant};
 use crate::domain::{Envelope, EventSink, SessionId};
 
 /// Bytes of writes kept in memory while the disk fails.
-pub(super) const KEEP: usize = 32 << 20;
+pub(super) const MAX_BUFFERED_BYTES: usize = 32 << 20;
 
 /// Last part of [`KEEP`], reserved for the user's input and small rows ([`Priority::High`]).
 pub(super) const RESERVE: usize = 1 << 20;
@@ -41,7 +41,7 @@ pub(super) struct StoreWriter {
     kept: KeptWrites,
     retry_at: Option<Instant>,
     /// Set once a newer agentls has migrated the store: this server never writes again (R-SESS-5).
-    superseded: Option<Loss>,
+    superseded: Option<LossReason>,
     faults: Option<FaultHook>,
 }
 
@@ -153,11 +153,11 @@ impl StoreWriter {
                 StoreWrite::Changes {
                     session,
                     cause,
-                    anew,
+                    replaces_earlier,
                     changes,
                     done,
                 } => {
-                    match WriteOp::from_changes(session, cause, anew, &changes) {
+                    match WriteOp::from_changes(session, cause, replaces_earlier, &changes) {
                         Ok(op) => ops.push(op),
                         Err(error) => self.outlet.publish_warning(
                             "store",
@@ -192,7 +192,7 @@ impl StoreWriter {
         let mut ops = std::mem::take(&mut self.kept.ops);
         let mut done = 0;
         let outcome = loop {
-            let part = part_of(&ops[done..]);
+            let part = retry_batch_len(&ops[done..]);
             if let Err(error) = self.commit_ops(&ops[done..done + part]) {
                 break Err(error);
             }
@@ -316,7 +316,7 @@ impl StoreWriter {
             Some(at) => {
                 // Later writes wait behind the earlier ones, or the order on disk would be wrong.
                 self.buffer_ops(ops);
-                self.tell_degraded();
+                self.report_degraded();
                 if clock::now() >= at {
                     self.retry();
                 }
@@ -331,7 +331,7 @@ impl StoreWriter {
             let weight = op.estimate_bytes();
             let limit = match op.priority() {
                 // Pieces and other low priorities stop before the reserve; critical writes are never dropped.
-                Priority::Low => most - most / (KEEP / RESERVE),
+                Priority::Low => most - most / (MAX_BUFFERED_BYTES / RESERVE),
                 Priority::High => most,
                 Priority::Critical => usize::MAX,
             };
@@ -433,7 +433,7 @@ impl StoreWriter {
     fn handle_failure(&mut self, error: &StoreError) {
         let first = self.retry_at.is_none();
         if let StoreError::NewerSchema { found, known } = *error {
-            let loss = Loss::Newer { found, known };
+            let loss = LossReason::Newer { found, known };
             self.superseded = Some(loss);
             // The kept writes can never be stored, so their memory is released.
             self.kept = KeptWrites::default();
@@ -452,7 +452,7 @@ impl StoreWriter {
             // This fails only on a busy connection, and this one is idle.
             let _ = connection.busy_timeout(Duration::ZERO);
         }
-        self.tell_degraded();
+        self.report_degraded();
         // One warning per failure, not one per attempt.
         if first {
             self.outlet.publish_warning(
@@ -462,12 +462,12 @@ impl StoreWriter {
         }
     }
 
-    fn tell_degraded(&mut self) {
+    fn report_degraded(&mut self) {
         let KeptWrites { bytes, lost, .. } = self.kept;
         let health = if !(lost > 0 || bytes > most_kept()) {
             StoreHealth::Degraded { bytes }
         } else {
-            StoreHealth::Gone(Loss::Full)
+            StoreHealth::Gone(LossReason::Full)
         };
         self.health.set(health);
     }
@@ -492,9 +492,9 @@ impl StoreWriter {
 /// Returns [`KEEP`], or less if the simulator tests its limit.
 fn most_kept() -> usize {
     #[cfg(any(test, feature = "sim"))]
-    return crate::base::sim_schedule::retained_bytes(KEEP);
+    return crate::base::sim_schedule::retained_bytes(MAX_BUFFERED_BYTES);
     #[cfg(not(any(test, feature = "sim")))]
-    KEEP
+    MAX_BUFFERED_BYTES
 }
 
 /// Replaces groups by their members: a batch is one transaction anyway.
@@ -512,7 +512,7 @@ fn flatten_groups(batch: &mut Vec<StoreWrite>) {
 }
 
 /// Returns how many of `ops` are retried together: about 1 MiB, but at least one.
-fn part_of(ops: &[WriteOp]) -> usize {
+fn retry_batch_len(ops: &[WriteOp]) -> usize {
     const PART: usize = 1 << 20;
     let mut bytes = 0;
     let fit = ops.iter().take_while(|op| {

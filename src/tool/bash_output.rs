@@ -88,7 +88,7 @@ pub(super) fn to_tool_error(error: BackgroundError) -> ToolError {
 
 /// Formats what was read for the model.
 pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
-    let mut text = CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call));
+    let mut text = CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call));
     text.push(&output.text);
     let gathered = text.finish().await;
     let id = output.status.id;

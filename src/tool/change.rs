@@ -15,7 +15,7 @@ use crate::workspace::diff::{Diff, Sides, build_unified_diff};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{Buffer, LoadError, Resolved, SeenVersion, checkpoint, watch, write};
 
-use super::editor_edit::{self, InEditor};
+use super::editor_edit::{self, EditorEdit};
 use super::files::{self, Numbered, build_location, count_lines, fail_with_message};
 use super::{Preview, ToolContext, ToolError, ToolOutput};
 
@@ -33,7 +33,7 @@ pub(super) struct Change {
 
 /// The purpose for which a change is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum PlanPurpose {
     /// A preview for the person who approves. Its errors reach the model only if the model may read the file unasked.
     Show,
     /// The change itself.
@@ -42,11 +42,11 @@ pub(super) enum Target {
 
 /// Computes a change without touching anything except the read log.
 pub(super) trait EditPlan:
-    FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + Send + 'static
+    FnOnce(&ToolContext, &Resolved, PlanPurpose) -> Result<Change, ToolError> + Send + 'static
 {
 }
 
-impl<F: FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + Send + 'static> EditPlan
+impl<F: FnOnce(&ToolContext, &Resolved, PlanPurpose) -> Result<Change, ToolError> + Send + 'static> EditPlan
     for F
 {
 }
@@ -65,7 +65,7 @@ pub(super) async fn build_preview(
     let inner = cx.clone();
     files::run_blocking(cx, move |_| {
         let target = inner.resolve_path(&path)?;
-        let change = plan(&inner, &target, Target::Show)?;
+        let change = plan(&inner, &target, PlanPurpose::Show)?;
         Ok(Preview {
             diff: Some(change.compute_diff(&target).text.into()),
             locations: vec![build_location(&target.absolute, None)],
@@ -89,7 +89,7 @@ pub(super) async fn apply_plan(
     };
     let inner = cx.clone();
     let planned = files::run_blocking(cx, move |stop| {
-        let change = plan(&inner, &target, Target::Make)?;
+        let change = plan(&inner, &target, PlanPurpose::Make)?;
         // The last moment at which a cancel stops the change; after it, a write to the disk finishes (R-CANCEL).
         if stop.is_cancelled() {
             return Err(ToolError::Cancelled);
@@ -100,7 +100,7 @@ pub(super) async fn apply_plan(
         // The old content is stored before anything changes, so that a revert can restore it (R-SESS-3).
         let kept = change.store_contents(&inner, &target)?;
         let there = editor_edit::route_to_editor(&inner, &target, &change)?;
-        Ok(PlannedChange::ToMake(Box::new(ToMake {
+        Ok(PlannedChange::ToMake(Box::new(PlannedEdit {
             target,
             change,
             kept,
@@ -114,14 +114,14 @@ pub(super) async fn apply_plan(
 }
 
 /// A computed change, with the record of its stored contents.
-struct ToMake {
+struct PlannedEdit {
     target: Resolved,
     change: Change,
     kept: Option<FileChange>,
-    there: Option<InEditor>,
+    there: Option<EditorEdit>,
 }
 
-impl ToMake {
+impl PlannedEdit {
     async fn apply_change(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let Self {
             target,
@@ -132,7 +132,7 @@ impl ToMake {
         // `unkept`: the person has approved the change although it cannot be undone (R-ERR-2).
         if let Some(kept) = &kept
             && let Err(why) = cx.checkpoints.record_changes(vec![kept.clone()]).await
-            && !cx.unkept
+            && !cx.allows_uncheckpointed
         {
             return not_kept(&target, &why);
         }
@@ -159,8 +159,8 @@ impl ToMake {
             }
         };
         match (&output, kept) {
-            (Ok(_), Some(kept)) => as_it_came(cx, path, kept).await,
-            (Err(_), Some(kept)) => not_made(cx, path, kept).await,
+            (Ok(_), Some(kept)) => record_final_state(cx, path, kept).await,
+            (Err(_), Some(kept)) => record_failed_change(cx, path, kept).await,
             (_, None) => {}
         }
         output
@@ -168,13 +168,13 @@ impl ToMake {
 }
 
 /// Records what the file has become: an editor may have changed more (a formatter on save), which can be undone too.
-async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
+async fn record_final_state(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let file = inner.workspace.load_file(&path).ok()?.file;
         let bytes = file.to_bytes();
         inner.checkpoints.store_content(&bytes).ok()?;
-        let state = checkpoint::of_bytes(&bytes, checkpoint::mode_of(&path));
+        let state = checkpoint::regular_file_state(&bytes, checkpoint::mode_of(&path));
         if let Some(stamp) = watch::read_stamp(&path) {
             inner
                 .workspace
@@ -193,7 +193,7 @@ async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
 }
 
 /// Records a failed change as none, unless the file has the new content all the same.
-async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
+async fn record_failed_change(cx: &ToolContext, path: PathBuf, kept: FileChange) {
     let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
     let made = match looked.await {
         Ok(Ok(found)) => checkpoint::same_content(&found.state, &kept.after),
@@ -220,7 +220,7 @@ fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
 /// The result of planning a change.
 enum PlannedChange {
     Done(ToolOutput),
-    ToMake(Box<ToMake>),
+    ToMake(Box<PlannedEdit>),
 }
 
 impl Change {
@@ -230,7 +230,7 @@ impl Change {
         let keep = |file: &TextFile| {
             let bytes = file.to_bytes();
             cx.checkpoints.store_content(&bytes)?;
-            Ok::<_, String>(checkpoint::of_bytes(&bytes, checkpoint::mode_of(path)))
+            Ok::<_, String>(checkpoint::regular_file_state(&bytes, checkpoint::mode_of(path)))
         };
         let kept = || {
             let before = self.before.as_ref().map(keep).transpose()?;
@@ -242,7 +242,7 @@ impl Change {
         };
         match kept() {
             Ok(kept) => Ok(Some(kept)),
-            Err(_) if cx.unkept => Ok(None),
+            Err(_) if cx.allows_uncheckpointed => Ok(None),
             Err(why) => not_kept(target, &why),
         }
     }
@@ -320,11 +320,11 @@ pub(super) fn cannot_edit_unsaved<T>(target: &Resolved, why: &str) -> Result<T, 
 }
 
 /// Refuses a file that has changed since the model knew it, showing the current text.
-pub(super) fn must_be_unchanged(
+pub(super) fn check_unchanged(
     cx: &ToolContext,
     target: &Resolved,
     file: &TextFile,
-    aim: Target,
+    aim: PlanPurpose,
 ) -> Result<SeenVersion, ToolError> {
     let reads = cx.workspace.read_log();
     let seen = reads.compare_text(&target.absolute, &file.text);
@@ -332,7 +332,7 @@ pub(super) fn must_be_unchanged(
         return Ok(seen);
     }
     // The model does not receive this error, so it must not count as having seen the text.
-    if aim == Target::Show && (target.secret || !target.inside) {
+    if aim == PlanPurpose::Show && (target.secret || !target.inside) {
         return fail_with_message(changed_text(target, &file.text, CHANGED).0);
     }
     Err(refuse_with_current_text(cx, target, &file.text, CHANGED))
@@ -428,7 +428,7 @@ mod tests {
     async fn a_panic_fails_only_the_call() {
         let bench = ToolHarness::new();
         let plan =
-            |_: &ToolContext, _: &Resolved, _: Target| -> Result<Change, ToolError> { panic!("a bug") };
+            |_: &ToolContext, _: &Resolved, _: PlanPurpose| -> Result<Change, ToolError> { panic!("a bug") };
         let error = apply_plan(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
         // The lock is free again.

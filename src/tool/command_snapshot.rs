@@ -12,7 +12,7 @@ use super::{PartialReason, ToolContext, git_blobs};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_KEPT};
 use crate::workspace::git_index::GitIndex;
-use crate::workspace::watch::{self, ChangedFile, FileStamp, MAX_WATCHED, OthersWatch, WatchedTree};
+use crate::workspace::watch::{self, ChangedFile, ExternalWriteWatch, FileStamp, MAX_WATCHED, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const KEPT_AFTER: u64 = 1 << 20;
@@ -27,7 +27,7 @@ const READ_TO_RECALL: u64 = 64 << 20;
 pub(super) struct FilesBefore {
     watched: WatchedTree,
     indexes: Vec<GitIndex>,
-    others: OthersWatch,
+    others: ExternalWriteWatch,
 }
 
 /// Takes a snapshot before a command, and keeps the files that the session knows.
@@ -193,7 +193,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
             continue;
         };
         let before = match change.was {
-            None if !change.surely => FileState::Unknown,
+            None if !change.is_before_known => FileState::Unknown,
             None => FileState::Absent,
             Some(was) => {
                 let known = cx.workspace.known_files();
@@ -242,7 +242,7 @@ fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mu
         Ok(found) => {
             cx.workspace
                 .known_files()
-                .note_left(path, stamp, found.state.clone());
+                .record_left_state(path, stamp, found.state.clone());
             found.state
         }
         Err(_) => FileState::Unknown,

@@ -38,13 +38,13 @@ pub struct ToolContext {
     /// The configured time limit, for a tool that enforces its own.
     pub time_limit: Option<Duration>,
     /// Receives live output and plans; closed once the turn has ended (the fence of R-CANCEL).
-    pub news: mpsc::Sender<ToolProgress>,
+    pub progress: mpsc::Sender<ToolProgress>,
     /// Keeps long output for reading back.
-    pub keep: Arc<dyn ContentSink>,
+    pub content_sink: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
     /// The person has allowed the call although old contents cannot be kept.
-    pub unkept: bool,
+    pub allows_uncheckpointed: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
 }
@@ -140,7 +140,7 @@ impl ToolContext {
     /// # Errors
     /// [`OutputClosed`] if the turn has ended.
     pub async fn send_progress(&self, news: ToolProgress) -> Result<(), OutputClosed> {
-        self.news.send(news).await.map_err(|_| OutputClosed)
+        self.progress.send(news).await.map_err(|_| OutputClosed)
     }
 }
 

@@ -199,7 +199,7 @@ impl Plan {
             prompt: prompt.clone(),
             limit: cx.time_limit.unwrap_or(TIME_LIMIT),
             cancel: cancel.child_token(),
-            news: cx.news.clone(),
+            news: cx.progress.clone(),
         }
     }
 
@@ -418,10 +418,13 @@ fn format_report_head(name: &str, report: &SubagentReport) -> String {
 }
 
 fn store_full_text(cx: &ToolContext, whole: &str) -> Option<ContentRef> {
-    let kept = cx.keep.create_writer(cx.call.as_str()).and_then(|mut kept| {
-        kept.append_text(whole)?;
-        kept.finish()
-    });
+    let kept = cx
+        .content_sink
+        .create_writer(cx.call.as_str())
+        .and_then(|mut kept| {
+            kept.append_text(whole)?;
+            kept.finish()
+        });
     kept.inspect_err(|error| tracing::warn!(error, "long answers of sub-agents were not kept"))
         .ok()
 }

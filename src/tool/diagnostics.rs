@@ -117,12 +117,15 @@ impl Tool for Diagnostics {
         };
         let least = input.at_least.unwrap_or_default().to_severity();
         let inner = cx.clone();
-        files::run_blocking(&cx, move |_| Ok(told_of(&inner, found, within.as_deref(), least))).await
+        files::run_blocking(&cx, move |_| {
+            Ok(format_diagnostics(&inner, found, within.as_deref(), least))
+        })
+        .await
     }
 }
 
 /// Formats the findings by file and line, with a count per severity.
-fn told_of(
+fn format_diagnostics(
     cx: &ToolContext,
     found: Vec<EditorDiagnostic>,
     within: Option<&Path>,
@@ -143,11 +146,11 @@ fn told_of(
         if !wanted {
             continue;
         }
-        if one.grade > least {
+        if one.severity > least {
             left_out += 1;
             continue;
         }
-        counts[one.grade as usize] += 1;
+        counts[one.severity as usize] += 1;
         by_file
             .entry(cx.workspace.format_for_model(&cx.cwd, &at.absolute))
             .or_default()
@@ -157,7 +160,7 @@ fn told_of(
     let mut text = String::new();
     let mut room = MAX_TOLD;
     for (file, mut findings) in by_file {
-        findings.sort_by_key(|one| (one.range.start, one.grade));
+        findings.sort_by_key(|one| (one.range.start, one.severity));
         for one in findings.iter().take(room) {
             write_diagnostic(&mut text, &file, one);
         }
@@ -193,7 +196,7 @@ fn write_diagnostic(text: &mut String, file: &str, one: &EditorDiagnostic) {
         "{file}:{}:{}: {}: {message}{source}",
         at.line + 1,
         at.character + 1,
-        one.grade.name(),
+        one.severity.name(),
     );
 }
 
@@ -268,7 +271,7 @@ mod tests {
         EditorDiagnostic {
             uri: uri::uri_of(&bench.path(path)),
             range: Range { start: at, end: at },
-            grade,
+            severity: grade,
             message: message.to_owned(),
             source: Some("rustc".to_owned()),
         }

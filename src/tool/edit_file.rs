@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change, Target};
+use super::change::{self, Change, PlanPurpose};
 use super::files::{self, fail_with_message};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
@@ -80,7 +80,7 @@ impl Tool for EditFile {
 }
 
 impl EditFileInput {
-    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
+    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: PlanPurpose) -> Result<Change, ToolError> {
         let Some(before) = change::load_editable_file(cx, target)? else {
             return fail_with_message(format!(
                 "`{}` does not exist{}; to create a file use write_file",
@@ -89,7 +89,7 @@ impl EditFileInput {
             ));
         };
         // Before the replacement: otherwise the model would learn "not found" instead of the text that has changed.
-        change::must_be_unchanged(cx, target, &before, aim)?;
+        change::check_unchanged(cx, target, &before, aim)?;
         let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
         let edited = edit::apply(&before.text, &edits)
             .map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;

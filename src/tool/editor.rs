@@ -72,7 +72,7 @@ pub struct EditorDiagnostic {
     /// The URI of the document, as the client writes it.
     pub uri: String,
     pub range: Range,
-    pub grade: DiagnosticSeverity,
+    pub severity: DiagnosticSeverity,
     pub message: String,
     /// The compiler or linter that reports it.
     pub source: Option<String>,

@@ -18,17 +18,17 @@ use super::files::{self, fail_with_message};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
-use crate::workspace::{Buffer, Opened, Resolved};
+use crate::workspace::{Buffer, OpenedDocument, Resolved};
 
 /// How soon the document must show the edit after the editor reported success (R-TOOL-3).
-const BELIEVED: Duration = Duration::from_secs(1);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time left for the editor to answer once the turn is cancelled.
 const AFTER_CANCEL: Duration = Duration::from_millis(50);
 
 /// A change to be made in the editor.
-pub(super) struct InEditor {
+pub(super) struct EditorEdit {
     target: Resolved,
-    opened: Opened,
+    opened: OpenedDocument,
     edits: Vec<TextEdit>,
     after: Arc<str>,
     /// The result once the change is made.
@@ -40,7 +40,7 @@ pub(super) fn route_to_editor(
     cx: &ToolContext,
     target: &Resolved,
     change: &Change,
-) -> Result<Option<InEditor>, ToolError> {
+) -> Result<Option<EditorEdit>, ToolError> {
     let overlay = cx.workspace.overlay();
     let Some(opened) = overlay.find_open_document(&target.absolute) else {
         return Ok(None);
@@ -69,7 +69,7 @@ pub(super) fn route_to_editor(
             ));
         }
     };
-    Ok(Some(InEditor {
+    Ok(Some(EditorEdit {
         target: target.clone(),
         opened,
         edits,
@@ -83,7 +83,7 @@ fn mixed_line_ends(text: &str) -> bool {
     crlf > 0 && crlf < memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
-impl InEditor {
+impl EditorEdit {
     /// Makes the change. A cancel does not wait: the result says what the editor had done by then.
     pub(super) async fn apply_edit(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let path = &self.target.absolute;
@@ -103,7 +103,7 @@ impl InEditor {
                 return Ok(());
             }
             answer.map_err(|error| error.to_string())?;
-            match tokio::time::timeout(BELIEVED, shown).await {
+            match tokio::time::timeout(CONFIRM_TIMEOUT, shown).await {
                 Ok(Ok(())) => Ok(()),
                 _ => {
                     Err("the editor reported success, but the document does not contain the edit".to_owned())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ToolContext;
 use crate::domain::FileState;
-use crate::workspace::checkpoint::of_bytes;
+use crate::workspace::checkpoint::regular_file_state;
 use crate::workspace::git_files;
 use crate::workspace::git_index::CleanFiles;
 use crate::workspace::process::{Command, Stdin, Stream, git_command};
@@ -63,7 +63,7 @@ async fn read(
     let (tree, sought) = (root.to_owned(), files.clone());
     let regular = tokio::task::spawn_blocking(move || {
         let paths = sought.iter().map(|file| file.path.as_path());
-        git_files::are_regular(&tree, paths, sought.iter().map(|file| file.id.as_str()))
+        git_files::reads_only_regular_files(&tree, paths, sought.iter().map(|file| file.id.as_str()))
     });
     // Git would block on a pipe that a repository provides.
     if !regular.await.ok()? {
@@ -111,7 +111,7 @@ fn store_blob(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileSta
         return Some(FileState::Link { target });
     }
     cx.checkpoints.store_content(blob).ok()?;
-    Some(of_bytes(blob, stamp.mode()))
+    Some(regular_file_state(blob, stamp.mode()))
 }
 
 /// Returns the files whose attributes convert them between the store and the work tree.

@@ -58,7 +58,7 @@ fn is_text(bytes: &[u8]) -> bool {
 impl Current {
     /// Resolves [`Current::Shown`]: to the text in the editor if `unsaved`, else to the bytes on the disk.
     #[must_use]
-    pub fn told_apart(self, unsaved: bool) -> Self {
+    pub fn resolve_shown(self, unsaved: bool) -> Self {
         match self {
             Self::Shown(_, text) if unsaved => Self::Unsaved(text),
             Self::Shown(found, _) => Self::Disk(found),
@@ -90,7 +90,7 @@ impl Current {
     pub fn to_file_state(&self) -> FileState {
         match self {
             Self::Disk(found) | Self::Shown(found, _) => found.state.clone(),
-            Self::Unsaved(text) => checkpoint::of_bytes(text.as_bytes(), 0),
+            Self::Unsaved(text) => checkpoint::regular_file_state(text.as_bytes(), 0),
         }
     }
 }
@@ -121,7 +121,7 @@ pub async fn restore_file(
         let unsaved = matches!(from, Current::Unsaved(_));
         let now = read_current_file(&inner, path)
             .map_err(ToolError::Reported)?
-            .told_apart(unsaved);
+            .resolve_shown(unsaved);
         // Checked under the write lock: nobody may change the file between this and the restore.
         if now != from {
             return Err(ToolError::Reported("it has just changed".to_owned()));
@@ -150,7 +150,7 @@ pub async fn restore_file(
                 "it has unsaved changes in the editor".to_owned(),
             ));
         }
-        checkpoint::put_back(path, &to, bytes.as_deref()).map_err(ToolError::Reported)?;
+        checkpoint::restore_file_state(path, &to, bytes.as_deref()).map_err(ToolError::Reported)?;
         Ok(None)
     });
     let done = match planned.await {
@@ -178,9 +178,9 @@ mod tests {
             std::fs::write(bench.path("raw"), raw).unwrap();
             bench.open("raw", shown);
             let now = read_current_file(&bench.cx, &bench.path("raw")).unwrap();
-            let bytes = checkpoint::of_bytes(raw, 0);
+            let bytes = checkpoint::regular_file_state(raw, 0);
             assert_eq!(now.is_in_state(&bytes, |_| None), is, "{shown:?}");
-            let (disk, editor) = (now.clone().told_apart(false), now.told_apart(true));
+            let (disk, editor) = (now.clone().resolve_shown(false), now.resolve_shown(true));
             assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{shown:?}");
             assert_eq!(editor, Current::Unsaved(shown.to_owned()));
         }

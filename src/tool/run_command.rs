@@ -107,7 +107,7 @@ impl RunningCommand {
             process: child.process,
             output: child.output,
             decoder: Decoder::default(),
-            text: CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call)),
+            text: CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call)),
         }
     }
 
@@ -174,7 +174,7 @@ impl RunningCommand {
                 // The command may have closed its output and still run.
                 return self.process.wait_until_gone().await;
             }
-            be_fair().await;
+            yield_to_other_work().await;
         }
     }
 
@@ -239,7 +239,7 @@ async fn drain_into_text(output: &mut Output, decoder: &mut Decoder, text: &mut 
             return;
         };
         text.push(&decoder.push(&chunk.bytes));
-        be_fair().await;
+        yield_to_other_work().await;
     }
 }
 
@@ -247,7 +247,7 @@ async fn drain_into_text(output: &mut Output, decoder: &mut Decoder, text: &mut 
 ///
 /// Otherwise a pipe that is never empty is read for a hundred chunks before anything else runs, such as the next stage
 /// of a stop.
-async fn be_fair() {
+async fn yield_to_other_work() {
     tokio::task::yield_now().await;
 }
 

@@ -98,10 +98,10 @@ impl ToolHarness {
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,
-            news: sender,
-            keep: Arc::new(MemoryKeep::default()),
+            progress: sender,
+            content_sink: Arc::new(MemoryKeep::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
-            unkept: false,
+            allows_uncheckpointed: false,
             judged: None,
         };
         Self {

@@ -137,7 +137,7 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
     let from = url.clone();
     let read = files::run_blocking(cx, move |stop| {
         let bound = WalkBound::new(stop, MAX_TIME);
-        Ok(Read::from_body(body, &from, || bound.check_end().is_some()))
+        Ok(PageText::from_body(body, &from, || bound.check_end().is_some()))
     });
     let read = read.await?;
     if !status.is_success() {
@@ -148,13 +148,13 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
 }
 
 /// A page as text.
-struct Read {
+struct PageText {
     title: String,
     text: String,
     cut: bool,
 }
 
-impl Read {
+impl PageText {
     fn from_body(body: FetchedBody, url: &Url, stop: impl Fn() -> bool) -> Self {
         let page = match body.kind {
             ContentKind::Html => markdown::convert_html(&body.text, url, stop),
@@ -262,7 +262,7 @@ mod tests {
     fn long_text_comes_in_pieces_that_fit_together() {
         let url = Url::parse("https://a.org/").unwrap();
         let line = "wörd ".repeat(20) + "\n";
-        let read = Read {
+        let read = PageText {
             title: "T".to_owned(),
             text: line.repeat(1_000),
             cut: true,

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Change, Target};
+use super::change::{self, Change, PlanPurpose};
 use super::files::{self, fail_with_message};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
@@ -66,7 +66,7 @@ impl Tool for WriteFile {
 }
 
 impl WriteFileInput {
-    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
+    fn plan_change(self, cx: &ToolContext, target: &Resolved, aim: PlanPurpose) -> Result<Change, ToolError> {
         if self.content.len() > MAX_TEXT {
             return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
@@ -82,7 +82,7 @@ impl WriteFileInput {
         };
         // A model writes `\n` whatever the file has, so other line ends alone are not a change.
         let same = unix_lines(&before.text) == unix_lines(&self.content);
-        let seen = change::must_be_unchanged(cx, target, &before, aim)?;
+        let seen = change::check_unchanged(cx, target, &before, aim)?;
         // Overwriting loses text, so the model must have seen it. An empty or equal file has nothing to lose.
         if seen == SeenVersion::Never && !before.text.is_empty() && !same {
             return fail_with_message(format!(

@@ -82,9 +82,9 @@ struct HeaderBlock {
 }
 
 enum FrameStep {
-    Give(FrameItem),
-    Again,
-    Starved,
+    Yield(FrameItem),
+    Continue,
+    NeedMore,
 }
 
 /// A parsed header line.
@@ -146,15 +146,15 @@ impl FrameDecoder {
                 FrameState::Hunt => self.find_next_header(),
             };
             match step {
-                FrameStep::Give(item) => return Some(item),
-                FrameStep::Again => {}
-                FrameStep::Starved => return None,
+                FrameStep::Yield(item) => return Some(item),
+                FrameStep::Continue => {}
+                FrameStep::NeedMore => return None,
             }
         }
     }
 
     /// Whether the stream can end here without loss.
-    pub fn at_rest(&self) -> bool {
+    pub fn is_at_boundary(&self) -> bool {
         self.buffer.is_empty() && matches!(self.state, FrameState::Header(HeaderBlock { used: 0, .. }))
     }
 
@@ -165,7 +165,7 @@ impl FrameDecoder {
         let Some(end) = memchr::memchr(b'\n', &window[self.scanned.min(window.len())..]) else {
             self.scanned = window.len();
             if window.len() < room {
-                return FrameStep::Starved;
+                return FrameStep::NeedMore;
             }
             // Within a block the limit may cut the name `Content-Length`: the hunt finds it, however it arrives.
             let why = "no end of header within 4 KiB";
@@ -193,7 +193,7 @@ impl FrameDecoder {
                         ..HeaderBlock::default()
                     });
                     self.consume_line(end + 1);
-                    return FrameStep::Give(FrameItem::Bad(BadFrame::Header(
+                    return FrameStep::Yield(FrameItem::Bad(BadFrame::Header(
                         "two Content-Length lines differ",
                     )));
                 }
@@ -209,7 +209,7 @@ impl FrameDecoder {
         }
         self.state = FrameState::Header(block);
         self.consume_line(end + 1);
-        FrameStep::Again
+        FrameStep::Continue
     }
 
     /// Removes one line of the block.
@@ -232,23 +232,23 @@ impl FrameDecoder {
                 blank_before: true,
                 ..block
             });
-            return FrameStep::Again;
+            return FrameStep::Continue;
         }
         let Some(length) = block.length else {
             return self.report_bad_header(block.reject.unwrap_or("no Content-Length"));
         };
         if let Some(why) = block.reject {
             self.state = FrameState::Skip(length);
-            return FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)));
+            return FrameStep::Yield(FrameItem::Bad(BadFrame::Header(why)));
         }
         match usize::try_from(length) {
             Ok(kept) if length <= self.limits.frame => {
                 self.state = FrameState::Body(kept);
-                FrameStep::Again
+                FrameStep::Continue
             }
             _ => {
                 self.state = FrameState::Skip(length);
-                FrameStep::Give(FrameItem::Bad(BadFrame::TooLarge {
+                FrameStep::Yield(FrameItem::Bad(BadFrame::TooLarge {
                     bytes: length,
                     limit: self.limits.frame,
                 }))
@@ -258,7 +258,7 @@ impl FrameDecoder {
 
     fn read_body(&mut self, length: usize) -> FrameStep {
         if self.buffer.len() < length {
-            return FrameStep::Starved;
+            return FrameStep::NeedMore;
         }
         let body = self.buffer.split_to(length).freeze();
         // A copy of the rest releases the large buffer.
@@ -266,7 +266,7 @@ impl FrameDecoder {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.restart_header(HeaderBlock::default());
-        FrameStep::Give(FrameItem::Frame(body))
+        FrameStep::Yield(FrameItem::Frame(body))
     }
 
     fn skip_body(&mut self, left: u64) -> FrameStep {
@@ -275,10 +275,10 @@ impl FrameDecoder {
         let left = left - here as u64;
         if left > 0 {
             self.state = FrameState::Skip(left);
-            return FrameStep::Starved;
+            return FrameStep::NeedMore;
         }
         self.restart_header(HeaderBlock::default());
-        FrameStep::Again
+        FrameStep::Continue
     }
 
     fn find_next_header(&mut self) -> FrameStep {
@@ -286,13 +286,13 @@ impl FrameDecoder {
             Some(at) => {
                 self.buffer.advance(at);
                 self.restart_header(HeaderBlock::default());
-                FrameStep::Again
+                FrameStep::Continue
             }
             None => {
                 // The end of the buffer may cut the name, so keep enough bytes for it.
                 let keep = self.buffer.len().min(NAME.len());
                 self.buffer.advance(self.buffer.len() - keep);
-                FrameStep::Starved
+                FrameStep::NeedMore
             }
         }
     }
@@ -310,7 +310,7 @@ impl FrameDecoder {
     fn report_bad_header(&mut self, why: &'static str) -> FrameStep {
         self.scanned = 0;
         self.state = FrameState::Hunt;
-        FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)))
+        FrameStep::Yield(FrameItem::Bad(BadFrame::Header(why)))
     }
 
     fn restart_header(&mut self, block: HeaderBlock) {
@@ -412,7 +412,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 return Ok(Some(item));
             }
             if self.input.read_buf(self.decoder.reserve_read_buffer()).await? == 0 {
-                if !self.decoder.at_rest() {
+                if !self.decoder.is_at_boundary() {
                     tracing::warn!("input ended within a message");
                 }
                 return Ok(None);

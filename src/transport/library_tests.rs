@@ -124,8 +124,8 @@ async fn the_library_keeps_order_lifecycle_and_cancel() {
     send(notification("exit", json!(null))).await;
     assert_eq!(
         serving.await.unwrap(),
-        Ended {
-            end: End::Exit,
+        ServeResult {
+            end: EndReason::Exit,
             after_shutdown: true
         }
     );

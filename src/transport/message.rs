@@ -77,7 +77,7 @@ pub fn classify_message(body: &[u8]) -> ClientMessage {
             let why = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
             // Replacement characters keep the structure, so an id outside the bad bytes can still be read.
             match serde_json::from_str(&String::from_utf8_lossy(body)) {
-                Ok(Top::Object(members)) => refuse_unusable(&members, why),
+                Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, why),
                 _ => refuse_request(Id::Null, why),
             }
         }
@@ -85,10 +85,12 @@ pub fn classify_message(body: &[u8]) -> ClientMessage {
 }
 
 fn classify_text(text: &str) -> ClientMessage {
-    match serde_json::from_str::<Top<Value>>(text) {
-        Ok(Top::Object(members)) => classify_members(*members),
-        Ok(Top::Array) => refuse_request(Id::Null, invalid_request_error("batches are not supported")),
-        Ok(Top::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
+    match serde_json::from_str::<TopLevelValue<Value>>(text) {
+        Ok(TopLevelValue::Object(members)) => classify_members(*members),
+        Ok(TopLevelValue::Array) => {
+            refuse_request(Id::Null, invalid_request_error("batches are not supported"))
+        }
+        Ok(TopLevelValue::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
         // One round at most: mended text has no lone surrogate left, so the next call mends nothing.
         Err(error) => match mend_surrogates(text) {
             Some(mended) => classify_text(&mended),
@@ -108,7 +110,7 @@ fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
     }
     let why = invalid_request_error(format!("malformed message: {error}"));
     match serde_json::from_str(text) {
-        Ok(Top::Object(members)) => refuse_unusable(&members, why),
+        Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, why),
         _ => refuse_request(Id::Null, why),
     }
 }
@@ -129,7 +131,7 @@ fn classify_members(members: Members<Value>) -> ClientMessage {
     let id = members.usable_id();
     let refused =
         |why: Cow<'static, str>| refuse_request(id.clone().unwrap_or_default(), invalid_request_error(why));
-    if let Some(name) = members.twice {
+    if let Some(name) = members.duplicate {
         return refused(format!("duplicate member {name}").into());
     }
     if let Err(why) = members.check_version() {
@@ -146,7 +148,7 @@ fn classify_members(members: Members<Value>) -> ClientMessage {
     }
     // An unusable id must not turn a request into a notification: a notification gets no answer (I1).
     if let (Some(given), None) = (&members.id, &id) {
-        return refused(given.why_no_id().into());
+        return refused(given.id_problem().into());
     }
     let mut request = Request::build(method);
     match members.params {
@@ -167,7 +169,7 @@ fn judge_answer(members: Members<Value>) -> ClientMessage {
     let malformed = |why: &'static str| {
         ClientMessage::Answer(Response::from_error(id.clone(), invalid_request_error(why)))
     };
-    if members.twice.is_some() {
+    if members.duplicate.is_some() {
         return malformed("the client's response has a duplicate member");
     }
     if members.check_version().is_err() {
@@ -197,7 +199,7 @@ fn refuse_request(id: Id, why: Error) -> ClientMessage {
 }
 
 /// The top-level value of a body.
-enum Top<V> {
+enum TopLevelValue<V> {
     Object(Box<Members<V>>),
     Array,
     Other,
@@ -212,13 +214,13 @@ struct Members<V> {
     result: Option<V>,
     error: Option<V>,
     /// A member that occurs more than once.
-    twice: Option<&'static str>,
+    duplicate: Option<&'static str>,
 }
 
 impl<V> Members<V> {
     fn usable_id(&self) -> Option<Id> {
         match &self.id {
-            _ if self.twice == Some("id") => None,
+            _ if self.duplicate == Some("id") => None,
             Some(Scalar::Int(number)) => Some(Id::Number(*number)),
             Some(Scalar::Text(text)) if text.len() <= MAX_ID => Some(Id::String(text.clone())),
             _ => None,
@@ -249,7 +251,7 @@ enum Scalar {
 }
 
 impl Scalar {
-    fn why_no_id(&self) -> &'static str {
+    fn id_problem(&self) -> &'static str {
         match self {
             Self::Null => "id is null",
             Self::OtherNumber => "id is not a whole number of 64 bits",
@@ -329,7 +331,7 @@ enum MessageField {
     Unknown,
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Top<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for TopLevelValue<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TopVisitor(PhantomData))
     }
@@ -338,42 +340,42 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Top<V> {
 struct TopVisitor<V>(PhantomData<V>);
 
 impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
-    type Value = Top<V>;
+    type Value = TopLevelValue<V>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_unit<E>(self) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_i64<E>(self, _: i64) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_u64<E>(self, _: u64) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Top<V>, E> {
-        Ok(Top::Other)
+    fn visit_str<E>(self, _: &str) -> Result<TopLevelValue<V>, E> {
+        Ok(TopLevelValue::Other)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Top<V>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<TopLevelValue<V>, A::Error> {
         drain_sequence(items)?;
-        Ok(Top::Array)
+        Ok(TopLevelValue::Array)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Top<V>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<TopLevelValue<V>, A::Error> {
         let mut members = Members {
             jsonrpc: None,
             id: None,
@@ -381,10 +383,10 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
             params: None,
             result: None,
             error: None,
-            twice: None,
+            duplicate: None,
         };
         while let Some(field) = entries.next_key::<MessageField>()? {
-            let twice = &mut members.twice;
+            let twice = &mut members.duplicate;
             match field {
                 MessageField::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", twice)?,
                 MessageField::Id => take(&mut entries, &mut members.id, "id", twice)?,
@@ -397,7 +399,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
                 }
             }
         }
-        Ok(Top::Object(Box::new(members)))
+        Ok(TopLevelValue::Object(Box::new(members)))
     }
 }
 

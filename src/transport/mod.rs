@@ -19,6 +19,6 @@ pub mod writer;
 
 pub use message::protocol_error;
 pub use outbox::{Outbox, Outgoing};
-pub use serve::{Connection, ConnectionOptions, End, Ended, cancel_token};
+pub use serve::{Connection, ConnectionOptions, EndReason, ServeResult, cancel_token};
 pub use stdio::{Stdio, claim_stdio, raise_open_files};
 pub use writer::FrameWriter;

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 /// Polling interval where the system cannot report the end of a process.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watched process.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct Parent {
 enum ParentWatch {
     /// Readable when the process has ended.
     #[cfg(target_os = "linux")]
-    Told(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>),
-    Looking,
+    Pidfd(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>),
+    Polling,
 }
 
 impl Parent {
@@ -49,20 +49,20 @@ impl Parent {
     pub async fn wait_for_exit(&self) {
         match &self.how {
             #[cfg(target_os = "linux")]
-            ParentWatch::Told(fd) => {
+            ParentWatch::Pidfd(fd) => {
                 if fd.readable().await.is_ok() {
                     return;
                 }
                 // An error of the reactor does not mean that the process has ended.
                 self.poll_exit().await;
             }
-            ParentWatch::Looking => self.poll_exit().await,
+            ParentWatch::Polling => self.poll_exit().await,
         }
     }
 
     async fn poll_exit(&self) {
         while process_exists(self.pid) {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -76,7 +76,7 @@ impl ParentWatch {
     fn from_pid(pid: Pid) -> Result<Self, Errno> {
         use tokio::io::{Interest, unix::AsyncFd};
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-            Ok(fd) => Ok(AsyncFd::with_interest(fd, Interest::READABLE).map_or(Self::Looking, Self::Told)),
+            Ok(fd) => Ok(AsyncFd::with_interest(fd, Interest::READABLE).map_or(Self::Polling, Self::Pidfd)),
             Err(Errno::SRCH) => Err(Errno::SRCH),
             // An old kernel or a sandbox does not allow it.
             Err(_) => Self::new_polling(pid),
@@ -89,7 +89,7 @@ impl ParentWatch {
     }
 
     fn new_polling(pid: Pid) -> Result<Self, Errno> {
-        process_exists(pid).then_some(Self::Looking).ok_or(Errno::SRCH)
+        process_exists(pid).then_some(Self::Polling).ok_or(Errno::SRCH)
     }
 }
 

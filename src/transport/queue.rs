@@ -20,7 +20,7 @@ pub const MAX_MERGED: usize = 64 << 10;
 const PER_FRAME: u8 = 2;
 
 /// Number of groups at which ended groups are first removed. Afterwards, each doubling triggers the next sweep.
-const SWEEP: usize = 64;
+const FIRST_SWEEP_AT: usize = 64;
 
 /// A message to send.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl OutboundQueue {
             held: BTreeSet::new(),
             unopened: Some(Vec::new()),
             unbounded: 0,
-            sweep_at: SWEEP,
+            sweep_at: FIRST_SWEEP_AT,
         }
     }
 
@@ -265,7 +265,7 @@ impl OutboundQueue {
             self.sweep_groups(now);
         }
         let entry = self.groups.entry(group).or_default();
-        if let Some(at) = entry.held_of(stream) {
+        if let Some(at) = entry.find_held(stream) {
             if entry.held[at].1.can_merge(stream, text) {
                 entry.held[at].1.merge_text(text, slot.permit);
                 return WakeHint::Nothing;
@@ -335,7 +335,7 @@ impl OutboundQueue {
         if !entry.held.iter().any(|(other, _)| *other == due) {
             self.held.remove(&(due, group));
         }
-        if let Some(frame) = entry.frame_of(slot.stream) {
+        if let Some(frame) = entry.find_frame(slot.stream) {
             frame.sent = frame.sent.saturating_add(1);
         }
         self.enqueue_frame(slot, Some(group));
@@ -350,7 +350,7 @@ impl OutboundQueue {
                 let at = entry.held.iter().position(|(other, _)| *other == due)?;
                 let stream = entry.held[at].1.stream;
                 // The slot leaves at the end of its frame, so it opens and counts in the next one.
-                if let Some(frame) = entry.frame_of(stream) {
+                if let Some(frame) = entry.find_frame(stream) {
                     (frame.start, frame.sent) = (now, 0);
                 }
                 Some(at)
@@ -372,16 +372,16 @@ impl OutboundQueue {
                 || group.newest.is_some_and(|newest| newest >= first)
                 || group.frames.iter().any(|seen| now < seen.start + frame)
         });
-        self.sweep_at = (self.groups.len() * 2).max(SWEEP);
+        self.sweep_at = (self.groups.len() * 2).max(FIRST_SWEEP_AT);
     }
 }
 
 impl Group {
-    fn held_of(&self, stream: u64) -> Option<usize> {
+    fn find_held(&self, stream: u64) -> Option<usize> {
         self.held.iter().position(|(_, slot)| slot.stream == Some(stream))
     }
 
-    fn frame_of(&mut self, stream: Option<u64>) -> Option<&mut Frame> {
+    fn find_frame(&mut self, stream: Option<u64>) -> Option<&mut Frame> {
         self.frames.iter_mut().find(|frame| Some(frame.stream) == stream)
     }
 

@@ -279,7 +279,7 @@ fn idle_groups_are_removed() {
         queue.push(delta(group, group, 0, "x"), now);
         drain(&mut queue, now);
     }
-    assert!(queue.groups.len() <= 2 * SWEEP, "{}", queue.groups.len());
+    assert!(queue.groups.len() <= 2 * FIRST_SWEEP_AT, "{}", queue.groups.len());
 }
 
 #[derive(Clone, Debug)]

@@ -34,7 +34,7 @@ use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
 use crate::base::text::one_line;
 
 /// Requests to the client that are passed on in a row before an answer.
-const TO_CLIENT: usize = 64;
+const MAX_CLIENT_REQUESTS_IN_A_ROW: usize = 64;
 
 /// Notifications whose handlers may still run, on top of the limit of requests.
 const NOTIFICATIONS: usize = 1_024;
@@ -86,7 +86,7 @@ impl Default for ConnectionOptions {
 
 /// The reason why serving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum EndReason {
     /// The client closed its end of the pipe.
     EndOfInput,
     /// The client's pipe cannot be read.
@@ -103,13 +103,13 @@ pub enum End {
 
 /// The result of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub end: End,
+pub struct ServeResult {
+    pub end: EndReason,
     /// Whether the client had requested `shutdown`.
     pub after_shutdown: bool,
 }
 
-impl Ended {
+impl ServeResult {
     /// Returns the exit code that LSP requires: 0 after `shutdown`, otherwise 1.
     pub fn exit_code(self) -> u8 {
         u8::from(!self.after_shutdown)
@@ -149,7 +149,10 @@ where
     ///
     /// `on_end` runs after the last input and before the writer closes, for at most [`ConnectionOptions::end`]. It
     /// interrupts running work, so that the handlers of exempt methods answer. Whatever it and they send still leaves.
-    pub async fn serve_until_end<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
+    pub async fn serve_until_end<F: Future<Output = ()>>(
+        self,
+        on_end: impl FnOnce(EndReason) -> F,
+    ) -> ServeResult {
         let mut frames = FrameReader::new(self.input, self.options.limits);
         let mut serving = Serving {
             service: self.service,
@@ -178,7 +181,7 @@ where
         if tokio::time::timeout_at(last, self.written).await.is_err() {
             tracing::warn!("the client did not read what was left");
         }
-        Ended { end, after_shutdown }
+        ServeResult { end, after_shutdown }
     }
 }
 
@@ -193,7 +196,7 @@ struct Serving<S, Q, A> {
     /// Requests that were accepted and not yet answered.
     live: HashMap<Id, RunningCall>,
     /// Handlers that were not done at their first poll.
-    running: FuturesUnordered<Running>,
+    running: FuturesUnordered<SpawnedHandler>,
     handshake: Handshake,
     after_shutdown: bool,
     parent: Option<Parent>,
@@ -215,7 +218,7 @@ struct Handshake {
 
 /// Something for the loop to handle.
 enum LoopEvent {
-    End(End),
+    End(EndReason),
     Answered(HandlerAnswer),
     ToClient(Option<Request>),
     Input(std::io::Result<Option<FrameItem>>),
@@ -223,7 +226,7 @@ enum LoopEvent {
 
 /// Which source to poll first: the one that was not served last, so that no flood delays a cancel.
 #[derive(Clone, Copy)]
-enum First {
+enum PollFirst {
     Requests,
     Input,
 }
@@ -235,12 +238,12 @@ struct HandlerAnswer {
 }
 
 /// A spawned handler.
-struct Running {
+struct SpawnedHandler {
     id: Option<Id>,
     task: AbortOnDrop<Option<Response>>,
 }
 
-impl Future for Running {
+impl Future for SpawnedHandler {
     type Output = HandlerAnswer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<HandlerAnswer> {
@@ -258,8 +261,8 @@ where
     Q: Stream<Item = Request> + Unpin,
     A: Sink<Response> + Unpin,
 {
-    async fn run_loop<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
-        let mut first = First::Requests;
+    async fn run_loop<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> EndReason {
+        let mut first = PollFirst::Requests;
         loop {
             let end = match self.next(frames, first).await {
                 LoopEvent::End(end) => Some(end),
@@ -268,12 +271,12 @@ where
                     None
                 }
                 LoopEvent::ToClient(request) => {
-                    first = First::Input;
+                    first = PollFirst::Input;
                     self.send_to_client(request);
                     None
                 }
                 LoopEvent::Input(input) => {
-                    first = First::Requests;
+                    first = PollFirst::Requests;
                     self.handle_input(input).await
                 }
             };
@@ -283,13 +286,17 @@ where
         }
     }
 
-    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>, first: First) -> LoopEvent {
+    async fn next<R: AsyncRead + Unpin>(
+        &mut self,
+        frames: &mut FrameReader<R>,
+        first: PollFirst,
+    ) -> LoopEvent {
         let outbox = &self.outbox;
         let requests = &mut self.requests;
         // While the client does not read, neither its input nor the service's requests to it are taken.
         let request = async {
             outbox.wait_for_room().await;
-            LoopEvent::ToClient(next_of(requests).await)
+            LoopEvent::ToClient(next_or_pending(requests).await)
         };
         let input = async {
             outbox.wait_for_room().await;
@@ -298,14 +305,14 @@ where
         tokio::select! {
             biased;
             // In order of priority: the end, then finished answers, then new work.
-            () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { End::PipeBroken } else { End::Cancelled }),
-            () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
+            () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { EndReason::PipeBroken } else { EndReason::Cancelled }),
+            () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(EndReason::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
             happened = select_in_order(request, input, first) => happened,
         }
     }
 
-    async fn handle_input(&mut self, input: std::io::Result<Option<FrameItem>>) -> Option<End> {
+    async fn handle_input(&mut self, input: std::io::Result<Option<FrameItem>>) -> Option<EndReason> {
         let body = match input {
             Ok(Some(FrameItem::Frame(body))) => body,
             Ok(Some(FrameItem::Bad(bad))) => {
@@ -320,10 +327,10 @@ where
                 ));
                 return None;
             }
-            Ok(None) => return Some(End::EndOfInput),
+            Ok(None) => return Some(EndReason::EndOfInput),
             Err(error) => {
                 tracing::warn!(%error, "input cannot be read");
-                return Some(End::InputFailed);
+                return Some(EndReason::InputFailed);
             }
         };
         let verdict = classify_message(&body);
@@ -344,10 +351,10 @@ where
     }
 
     /// Handles a request or a notification as far as the loop itself is concerned.
-    async fn handle_request(&mut self, request: Request) -> Option<End> {
+    async fn handle_request(&mut self, request: Request) -> Option<EndReason> {
         let id = request.id().cloned();
         match (request.method(), id) {
-            ("exit", None) => return Some(End::Exit),
+            ("exit", None) => return Some(EndReason::Exit),
             ("$/cancelRequest", None) => self.cancel_request(request.params()),
             ("initialized", None) => {
                 self.handshake.said = true;
@@ -390,7 +397,7 @@ where
         }
         let mut handler = self.build_handler(request, None, CancellationToken::new());
         if first_poll(&mut handler).await.is_pending() {
-            self.running.push(Running {
+            self.running.push(SpawnedHandler {
                 id: None,
                 task: spawn(handler),
             });
@@ -441,7 +448,7 @@ where
             Poll::Pending => {
                 let grace = (!exempt).then_some(self.options.grace);
                 let task = spawn(run_with_grace(id.clone(), handler, token, grace));
-                self.running.push(Running { id: Some(id), task });
+                self.running.push(SpawnedHandler { id: Some(id), task });
             }
         }
     }
@@ -466,13 +473,13 @@ where
         });
         let future = match called {
             Ok(future) => CANCEL.scope(token, AssertUnwindSafe(future).catch_unwind()),
-            Err(payload) => return futures::future::ready(failed(PANICKED, &text_of(payload))).boxed(),
+            Err(payload) => return futures::future::ready(failed(PANICKED, &panic_message(payload))).boxed(),
         };
         async move {
             match future.await {
                 Ok(Ok(response)) => response,
                 Ok(Err(error)) => failed("the service has ended", &error.to_string()),
-                Err(payload) => failed(PANICKED, &text_of(payload)),
+                Err(payload) => failed(PANICKED, &panic_message(payload)),
             }
         }
         .boxed()
@@ -504,8 +511,8 @@ where
     /// Sends what a handler passed to the library's client before it answered, so that it leaves before the answer.
     fn pass_on_requests(&mut self) {
         // Bounded: a service that always has another request must not hold back the answer.
-        for _ in 0..TO_CLIENT {
-            match next_of(&mut self.requests).now_or_never() {
+        for _ in 0..MAX_CLIENT_REQUESTS_IN_A_ROW {
+            match next_or_pending(&mut self.requests).now_or_never() {
                 Some(request) => self.send_to_client(request),
                 None => return,
             }
@@ -555,12 +562,12 @@ where
                     match done {
                         Ok(Ok(())) => {}
                         Ok(Err(_)) => tracing::warn!("the end took too long"),
-                        Err(payload) => tracing::error!(detail = text_of(payload), "the end panicked"),
+                        Err(payload) => tracing::error!(detail = panic_message(payload), "the end panicked"),
                     }
                     last_words = Some(deadline.min(clock::now() + DRAIN_TIMEOUT));
                 }
                 Some(answered) = self.running.next(), if !self.running.is_empty() => self.finish_request(answered),
-                request = next_of(&mut self.requests) => self.send_to_client(request),
+                request = next_or_pending(&mut self.requests) => self.send_to_client(request),
                 () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
         }
@@ -614,7 +621,7 @@ fn with_process_id(request: Request) -> Request {
 
 const PANICKED: &str = "the handler panicked";
 
-fn text_of(payload: Box<dyn Any + Send>) -> String {
+fn panic_message(payload: Box<dyn Any + Send>) -> String {
     panic_text(payload.as_ref())
 }
 
@@ -675,20 +682,20 @@ async fn wait_for_parent_exit(parent: Option<&Parent>) {
 async fn select_in_order<T>(
     request: impl Future<Output = T>,
     input: impl Future<Output = T>,
-    first: First,
+    first: PollFirst,
 ) -> T {
     match first {
-        First::Requests => {
+        PollFirst::Requests => {
             tokio::select! { biased; happened = request => happened, happened = input => happened }
         }
-        First::Input => {
+        PollFirst::Input => {
             tokio::select! { biased; happened = input => happened, happened = request => happened }
         }
     }
 }
 
 /// Returns the next item of a stream that may have ended; pending forever once it has.
-async fn next_of<Q: Stream + Unpin>(stream: &mut Option<Q>) -> Option<Q::Item> {
+async fn next_or_pending<Q: Stream + Unpin>(stream: &mut Option<Q>) -> Option<Q::Item> {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,

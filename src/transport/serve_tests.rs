@@ -91,7 +91,7 @@ struct TestClient {
     sent: mpsc::UnboundedReceiver<Value>,
     outbox: Outbox,
     root: CancellationToken,
-    serving: AbortOnDrop<Ended>,
+    serving: AbortOnDrop<ServeResult>,
     posted: mpsc::Receiver<i64>,
     /// Requests of the service to the client.
     ask: futures_mpsc::Sender<Request>,
@@ -104,7 +104,7 @@ fn start() -> TestClient {
     start_with(|_| async {})
 }
 
-fn start_with<F>(on_end: impl FnOnce(End) -> F + Send + 'static) -> TestClient
+fn start_with<F>(on_end: impl FnOnce(EndReason) -> F + Send + 'static) -> TestClient
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -198,7 +198,7 @@ impl TestClient {
         outcome(&message)
     }
 
-    async fn end(mut self) -> (Ended, Vec<Value>) {
+    async fn end(mut self) -> (ServeResult, Vec<Value>) {
         let ended = (&mut self.serving).await.unwrap();
         let mut rest = Vec::new();
         while let Some(message) = self.sent.recv().await {
@@ -472,7 +472,7 @@ async fn notifications_wait_for_initialized() {
 }
 
 /// Each way a client can end, with the expected end.
-async fn ends() -> Vec<(TestClient, End, bool)> {
+async fn ends() -> Vec<(TestClient, EndReason, bool)> {
     let mut eof = start();
     eof.input = None;
     let mut exit = start();
@@ -489,11 +489,11 @@ async fn ends() -> Vec<(TestClient, End, bool)> {
     let cancelled = start();
     cancelled.root.cancel();
     vec![
-        (eof, End::EndOfInput, false),
-        (exit, End::Exit, false),
-        (orderly, End::Exit, true),
-        (shutdown_eof, End::EndOfInput, true),
-        (cancelled, End::Cancelled, false),
+        (eof, EndReason::EndOfInput, false),
+        (exit, EndReason::Exit, false),
+        (orderly, EndReason::Exit, true),
+        (shutdown_eof, EndReason::EndOfInput, true),
+        (cancelled, EndReason::Cancelled, false),
     ]
 }
 
@@ -501,7 +501,7 @@ async fn ends() -> Vec<(TestClient, End, bool)> {
 async fn each_end_reports_its_cause_and_exit_code() {
     for (client, end, after_shutdown) in ends().await {
         let (ended, rest) = client.end().await;
-        assert_eq!(ended, Ended { end, after_shutdown });
+        assert_eq!(ended, ServeResult { end, after_shutdown });
         assert_eq!(ended.exit_code(), u8::from(!after_shutdown));
         assert!(rest.is_empty());
     }
@@ -550,7 +550,7 @@ async fn a_quick_end_waits_only_the_drain_timeout_for_hanging_handlers() {
 async fn messages_sent_during_the_end_still_leave() {
     let (outbox_in, outbox_of) = tokio::sync::oneshot::channel::<Outbox>();
     let mut client = start_with(|end| async move {
-        assert_eq!(end, End::EndOfInput);
+        assert_eq!(end, EndReason::EndOfInput);
         let outbox = outbox_of.await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         outbox.push(Outgoing::Notification {
@@ -580,7 +580,7 @@ async fn messages_sent_during_the_end_still_leave() {
 async fn a_panic_in_on_end_keeps_the_cause_of_the_end() {
     let mut client = start_with(|_| async { panic!("in on_end") });
     client.input = None;
-    assert_eq!(client.end().await.0.end, End::EndOfInput);
+    assert_eq!(client.end().await.0.end, EndReason::EndOfInput);
 }
 
 #[tokio::test]
@@ -598,7 +598,7 @@ async fn the_server_ends_when_the_parent_ends() {
     client.send(request(2, "echo", json!([]))).await;
     client.answer().await;
     parent.kill().unwrap();
-    assert_eq!(client.end().await.0.end, End::ParentGone);
+    assert_eq!(client.end().await.0.end, EndReason::ParentGone);
     parent.wait().unwrap();
 }
 
@@ -649,7 +649,7 @@ async fn input_is_not_read_while_the_client_does_not_read() {
     outbox.take(&mut batch, 4 << 20).await;
     input.write_all(b"Content-Length: 2\r\n\r\n[]").await.unwrap();
     root.cancel();
-    assert_eq!(serving.await.unwrap().end, End::Cancelled);
+    assert_eq!(serving.await.unwrap().end, EndReason::Cancelled);
 }
 
 #[tokio::test]
@@ -680,7 +680,7 @@ async fn a_broken_pipe_ends_serving() {
         .write_all(request(1, "echo", json!([])).as_bytes())
         .await
         .unwrap();
-    assert_eq!(serving.await.unwrap().end, End::PipeBroken);
+    assert_eq!(serving.await.unwrap().end, EndReason::PipeBroken);
 }
 
 #[tokio::test]
@@ -724,7 +724,7 @@ async fn input_is_handled_during_a_flood_of_requests_to_the_client() {
         }
     }
     root.cancel();
-    assert_eq!(serving.await.unwrap().end, End::Cancelled);
+    assert_eq!(serving.await.unwrap().end, EndReason::Cancelled);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
 /// Bytes that one read takes at most.
-const READ: usize = 64 << 10;
+const READ_CHUNK_BYTES: usize = 64 << 10;
 
 /// Chunks that may wait to be decoded. When they are full, the thread stops reading.
 const READS_AHEAD: usize = 4;
@@ -151,7 +151,7 @@ impl AsyncRead for StdinReader {
 }
 
 fn read_all(fd: &OwnedFd, stopped: &OwnedFd, sender: &mpsc::Sender<io::Result<Bytes>>) {
-    let mut buffer = vec![0; READ];
+    let mut buffer = vec![0; READ_CHUNK_BYTES];
     while wait_for_input(fd, stopped) {
         let read = match rustix::io::read(fd, &mut buffer) {
             // Returning drops the sender, which tells the receiver about the end of input.

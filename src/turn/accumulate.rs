@@ -111,7 +111,7 @@ impl Accumulator {
     }
 
     /// Returns whether text or reasoning was shown, which is what remains of a message that is cut.
-    pub(super) fn has_said(&self) -> bool {
+    pub(super) fn has_output(&self) -> bool {
         self.text_bytes + self.reasoning_bytes > 0
     }
 

@@ -71,7 +71,7 @@ impl ProviderAccess {
     }
 
     /// Returns whether a fallback is available for the call that was given up.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn may_continue(&self) -> bool {
         match &self.left {
             None => false,
             Some(FallbackReason::Overloaded) => self.stand_in.is_some(),
@@ -112,7 +112,7 @@ pub(super) async fn look_ahead(
     let Some(standing) = standing.filter(|standing| way.next.is_some() && !standing.would_admit()) else {
         return Ok(None);
     };
-    tell_circuit(cx, model, way).await?;
+    emit_circuit(cx, model, way).await?;
     way.left = Some(FallbackReason::Circuit);
     Ok(Some(circuit_open_error(model, standing, None)))
 }
@@ -140,7 +140,7 @@ pub(super) async fn admit_provider_call(
             let slot = wait_for_slot(cx).await?;
             // The waits above may have been long: only now does the lease say whether the circuit admits the call.
             if let Ok(pass) = standing.admit_call(way.caller_kind()) {
-                tell_circuit(cx, model, way).await?;
+                emit_circuit(cx, model, way).await?;
                 // Reporting may wait for a slow client, so the circuit may have opened again meanwhile.
                 if standing.circuit_view().state == CircuitState::Open {
                     continue;
@@ -152,7 +152,7 @@ pub(super) async fn admit_provider_call(
                 }));
             }
         }
-        tell_circuit(cx, model, way).await?;
+        emit_circuit(cx, model, way).await?;
         // Without the `patient` or `persistent` profile an open circuit fails the call at once; the bound keeps I13.
         if way.next.is_some() || !model.retry.persists || waits > model.retry.max_retries {
             way.left = Some(FallbackReason::Circuit);
@@ -172,18 +172,18 @@ pub(super) async fn admit_provider_call(
             }
         };
         let until = circuit.until;
-        cx.port.emit_event(Event::Wait { why, until }).await?;
+        cx.link.emit_event(Event::Wait { why, until }).await?;
         let rest = until.map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
         tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
             _ = changes.changed() => {}
-            () = rest_of(rest) => {}
+            () = wait_for_rest(rest) => {}
         }
     }
 }
 
 /// Sleeps for `rest_ms`; without a value, forever.
-async fn rest_of(rest_ms: Option<u64>) {
+async fn wait_for_rest(rest_ms: Option<u64>) {
     match rest_ms {
         // One millisecond more: the clocks differ by fractions of a millisecond.
         Some(ms) => tokio::time::sleep(Duration::from_millis(ms + 1)).await,
@@ -197,7 +197,7 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
         return Ok(slot);
     }
     let why = "the server's limit of model calls is reached; waiting for a free one".to_owned();
-    cx.port.emit_event(Event::Wait { why, until: None }).await?;
+    cx.link.emit_event(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),
         slot = cx.slots.acquire() => Ok(slot),
@@ -210,15 +210,15 @@ async fn wait_for_pacer(cx: &TurnContext, standing: &AccountHealth) -> Result<()
     };
     let until = clock::wall_ms().saturating_add_unsigned(pace.wait.as_millis() as u64);
     let wait = Event::Wait {
-        why: pace.why,
+        why: pace.reason,
         until: Some(until),
     };
-    cx.port.emit_event(wait).await?;
+    cx.link.emit_event(wait).await?;
     sleep_unless_stopped(cx, pace.wait).await
 }
 
 /// Reports the circuit's state if the session knows another one.
-pub(super) async fn tell_circuit(
+pub(super) async fn emit_circuit(
     cx: &TurnContext,
     model: &ResolvedModel,
     way: &mut ProviderAccess,
@@ -242,7 +242,7 @@ pub(super) async fn tell_circuit(
         state: now.state,
         until: now.until,
     };
-    cx.port.emit_event(circuit).await
+    cx.link.emit_event(circuit).await
 }
 
 /// What to do about a failed call.
@@ -283,7 +283,7 @@ pub(super) fn decide_after_failure(
     let (left, told) = match plan_failure_action(&others, &stands, &model.retry, error, (verdict, attempts)) {
         FailureAction::Retry(again) => return AdmissionDecision::Retry(again),
         FailureAction::Leave(left) => (left, error.to_agent_error()),
-        FailureAction::Shut => {
+        FailureAction::CircuitOpen => {
             let told = standing.map(|standing| circuit_open_error(model, standing, Some(error)));
             (
                 Some(FallbackReason::Circuit),
@@ -371,10 +371,10 @@ mod tests {
                 stand_in: stand_in.then(|| "small".to_owned()),
                 ..ProviderAccess::default()
             };
-            assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
+            assert_eq!(way.may_continue(), goes_on, "{:?}", way.left);
             // An auxiliary call has no fallback.
             let kept = way.disable_fallback(Some("without"));
-            assert!(!way.goes_on());
+            assert!(!way.may_continue());
             way.restore_fallback(kept);
             assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
             assert_eq!((way.left, way.aside), (None, None));

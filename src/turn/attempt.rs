@@ -58,7 +58,7 @@ pub(super) struct CallUsage {
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
     /// Bytes of the answer that arrived. They allow an estimate where the provider reports no usage.
-    pub(super) came: usize,
+    pub(super) received_bytes: usize,
 }
 
 /// Whether clients see an answer while it arrives.
@@ -187,7 +187,7 @@ fn streamed_output(accumulator: &Accumulator, shows: Visibility) -> Option<Strea
     (shows == Visibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
-        said: accumulator.has_said(),
+        said: accumulator.has_output(),
     })
 }
 
@@ -197,7 +197,7 @@ fn call_usage(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
         usage,
         // R-PROV-7: a cost that the provider reports wins over the price table.
         cost: told.or_else(|| model.info.price.map(|price| price.calculate_cost(&usage))),
-        came: accumulator.received_bytes(),
+        received_bytes: accumulator.received_bytes(),
     }
 }
 
@@ -255,7 +255,7 @@ impl DeltaBatch {
             return Ok(());
         }
         for delta in self.deltas {
-            cx.port.emit_event(Event::Delta(delta)).await?;
+            cx.link.emit_event(Event::Delta(delta)).await?;
         }
         Ok(())
     }

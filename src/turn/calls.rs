@@ -56,7 +56,7 @@ pub(super) struct ToolRun {
     /// A note for the model, appended to the result.
     note: Option<String>,
     /// The user allowed it although its change cannot be reverted.
-    unkept: bool,
+    uncheckpointed: bool,
     /// The resolved paths by which it was judged.
     judged: Option<Arc<[PathBuf]>>,
 }
@@ -106,7 +106,7 @@ impl ToolRun {
             carried: false,
             approval: None,
             note: None,
-            unkept: false,
+            uncheckpointed: false,
             judged: None,
         }
     }
@@ -120,7 +120,7 @@ impl ToolRun {
             carried: true,
             approval: carried.approval,
             note: None,
-            unkept: false,
+            uncheckpointed: false,
             judged: None,
         }
     }
@@ -177,7 +177,7 @@ pub(super) async fn run_calls(
         if !call.carried {
             let mut pending = call.to_update(ToolCallStatus::Pending);
             pending.input = call.input.as_ref().ok().cloned();
-            cx.port.emit_event(Event::ToolCall(pending)).await?;
+            cx.link.emit_event(Event::ToolCall(pending)).await?;
         }
         ready.push((call, prepared));
     }
@@ -329,7 +329,7 @@ async fn execute_call(
 ) -> Result<ToolRunResult, Stopped> {
     let mut running = call.to_update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
-    cx.port.emit_event(Event::ToolCall(running)).await?;
+    cx.link.emit_event(Event::ToolCall(running)).await?;
     cx.totals.tool_calls.add(1);
     let started = clock::now();
     let result = run_to_end(cx, call, prepared).await?;
@@ -369,7 +369,7 @@ async fn execute_call(
     ended.duration_ms = Some(took.as_millis() as u64);
     ended.exit_code = output.exit_code;
     // Late, because the tool has run: its result is recorded even after a cancel.
-    cx.port.emit_late(Event::ToolCall(ended)).await?;
+    cx.link.emit_late(Event::ToolCall(ended)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
         fate,
@@ -420,7 +420,7 @@ async fn run_to_end(
     let mut run = std::pin::pin!(run.fuse());
     let mut ended = None;
     {
-        let mut telling = std::pin::pin!(pass_on(cx, call, &mut told).fuse());
+        let mut telling = std::pin::pin!(forward_progress(cx, call, &mut told).fuse());
         // Until both are done: the run's output may still be on its way when the run has ended.
         while ended.is_none() || !telling.is_terminated() {
             tokio::select! { biased;
@@ -442,7 +442,7 @@ async fn run_to_end(
     // Live output is in the result as well, but a plan is only here.
     while let Ok(news) = told.try_recv() {
         if let ToolProgress::Plan(items) = news {
-            cx.port.emit_late(Event::Plan(items)).await?;
+            cx.link.emit_late(Event::Plan(items)).await?;
         }
     }
     Ok(result)
@@ -458,7 +458,7 @@ fn finish_limit(cx: &TurnContext) -> Duration {
 }
 
 /// Forwards all progress of a call until it ends or the receiver is gone.
-async fn pass_on(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
+async fn forward_progress(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
     // A key may be split over two pieces, so the redactor holds back what could be its start.
     let mut pieces = cx.redactor.redact_pieces();
     while let Some(news) = told.recv().await {
@@ -483,7 +483,7 @@ fn output_event(call: &ToolRun, text: String) -> Option<Event> {
 
 async fn emit_optional_event(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
     match event {
-        Some(event) => cx.port.emit_event(event).await,
+        Some(event) => cx.link.emit_event(event).await,
         None => Ok(()),
     }
 }
@@ -548,7 +548,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
 }
 
 fn store_output(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
-    let mut kept = cx.keep.create_writer(call.id.as_str())?;
+    let mut kept = cx.content_sink.create_writer(call.id.as_str())?;
     kept.append_text(whole)?;
     kept.finish()
 }
@@ -569,7 +569,7 @@ async fn finish_without_run(
         tool_guard::append_note(&mut result, note);
     }
     ended.result = Some(Arc::new(result));
-    cx.port.emit_event(Event::ToolCall(ended)).await?;
+    cx.link.emit_event(Event::ToolCall(ended)).await?;
     Ok(ToolRunResult {
         tool: call.name.clone(),
         fate,
@@ -612,17 +612,17 @@ fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<Tool
         cwd: cx.cwd.clone(),
         workspace: cx.workspace.clone(),
         skills: cx.skills.clone(),
-        asker: Arc::new(cx.port.clone()),
+        asker: Arc::new(cx.link.clone()),
         spawner: cx.spawner.clone(),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
-        hurry: cx.hurry.clone(),
+        hurry: cx.force_cancel.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
         // Without a receiver: outside its run, a tool has nobody to report progress to.
-        news: news.unwrap_or_else(|| mpsc::channel(1).0),
-        keep: Arc::new(RedactingSink::new(cx.keep.clone(), cx.redactor.clone())),
+        progress: news.unwrap_or_else(|| mpsc::channel(1).0),
+        content_sink: Arc::new(RedactingSink::new(cx.content_sink.clone(), cx.redactor.clone())),
         checkpoints: cx.checkpoints.clone(),
-        unkept: call.unkept,
+        allows_uncheckpointed: call.uncheckpointed,
         judged: call.judged.clone(),
     }
 }

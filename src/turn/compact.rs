@@ -24,7 +24,7 @@ const SHORTER: u32 = 3;
 pub(super) const FAILURES: u32 = 3;
 
 /// The longest summary, in tokens. A reasoning model gets more, because its thoughts count too.
-const NOTES: u32 = 4_000;
+const MAX_SUMMARY_TOKENS: u32 = 4_000;
 const NOTES_AND_THOUGHTS: u32 = 16_000;
 
 /// The code of the warning that a summary failed. The session counts these warnings.
@@ -118,7 +118,7 @@ pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> R
 }
 
 async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<HistoryItem>>, Stopped> {
-    let begun = cx.port.begin_step().await?;
+    let begun = cx.link.begin_step().await?;
     // The failures in a row are the session's, so the actor counts them over its turns (R-CTX-2).
     state.failed_compactions = begun.failed_compactions;
     state.used.context = state.estimate_tokens(&begun.items);
@@ -159,7 +159,7 @@ pub(super) async fn collapse_large_results(
         stubs,
         ..as_it_is(state, items, CompactTrigger::Overflow)
     };
-    tell(cx, state, items, smaller).await?;
+    emit_compaction(cx, state, items, smaller).await?;
     Ok(true)
 }
 
@@ -173,7 +173,7 @@ pub(super) async fn drop_pictures(
         pictures: true,
         ..as_it_is(state, items, CompactTrigger::Picture)
     };
-    tell(cx, state, items, smaller).await
+    emit_compaction(cx, state, items, smaller).await
 }
 
 /// The result of a summary.
@@ -188,7 +188,7 @@ pub(super) enum Summarised {
 }
 
 /// Why there is no summary.
-enum NoNotes {
+enum SummaryFailure {
     Failed(AgentError),
     /// The model returned no usable summary.
     Useless(AgentError),
@@ -220,11 +220,11 @@ pub(super) async fn summarize_history(
         }
         // R-CTX-2: a summary that saves less than a fifth has failed.
         Ok(_) => "the summary would save less than a fifth".to_owned(),
-        Err(NoNotes::Failed(error)) if trigger == CompactTrigger::Manual => {
+        Err(SummaryFailure::Failed(error)) if trigger == CompactTrigger::Manual => {
             return Ok(Summarised::Failed(error));
         }
-        Err(NoNotes::Failed(error) | NoNotes::Useless(error)) => error.to_string(),
-        Err(NoNotes::Limited(end)) => match &end.error {
+        Err(SummaryFailure::Failed(error) | SummaryFailure::Useless(error)) => error.to_string(),
+        Err(SummaryFailure::Limited(end)) => match &end.error {
             // The limit refused the summary call, but the digest costs nothing, and the smaller request may still fit.
             Some(error) if trigger != CompactTrigger::Manual => error.to_string(),
             Some(_) | None => return Ok(Summarised::Limited(end)),
@@ -232,7 +232,7 @@ pub(super) async fn summarize_history(
     };
     let digest = compact::build_digest(middle.slice_items(items));
     let helps = after(&digest) < before;
-    tell_failure(cx, state, &why, helps).await?;
+    emit_failure(cx, state, &why, helps).await?;
     if !helps {
         return Ok(Summarised::Same("no summary made the conversation shorter"));
     }
@@ -254,11 +254,11 @@ async fn replace_middle(
         ..as_it_is(state, items, trigger)
     };
     cx.totals.compactions.add(1);
-    tell(cx, state, items, smaller).await
+    emit_compaction(cx, state, items, smaller).await
 }
 
 /// Warns that a summary failed; after the third failure in a row, also that automatic compaction is disabled.
-async fn tell_failure(
+async fn emit_failure(
     cx: &TurnContext,
     state: &mut LoopState,
     why: &str,
@@ -270,7 +270,7 @@ async fn tell_failure(
         "it stays as it is"
     };
     let message = format!("could not summarize the conversation: {why}; {then}");
-    cx.port
+    cx.link
         .emit_event(build_warning(COMPACTION_FAILED, message))
         .await?;
     state.failed_compactions += 1;
@@ -278,7 +278,7 @@ async fn tell_failure(
         let message =
             "three summaries in a row failed; automatic compaction is off for this session. Compact it by hand, or start a new session"
                 .to_owned();
-        cx.port
+        cx.link
             .emit_event(build_warning(COMPACTION_RESTS, message))
             .await?;
     }
@@ -293,7 +293,7 @@ async fn write_notes(
     items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
-) -> Result<Result<String, NoNotes>, Stopped> {
+) -> Result<Result<String, SummaryFailure>, Stopped> {
     let model = resolve_notes_model(cx, state).await?;
     let mut part = middle;
     // A compaction by hand has no alternative: it fails with its error.
@@ -305,17 +305,17 @@ async fn write_notes(
             compact::build_summary_prompt(part.slice_items(items), instructions),
         );
         // An auxiliary call never falls back: what `without` says happens instead.
-        let kept = state.way.disable_fallback(without);
+        let kept = state.access.disable_fallback(without);
         let asked = call_with_retries(
             cx,
             &model,
-            &mut state.way,
+            &mut state.access,
             request,
             &mut state.used,
             Visibility::Nothing,
         )
         .await?;
-        state.way.restore_fallback(kept);
+        state.access.restore_fallback(kept);
         match asked {
             CallOutcome::Answered(answered) => {
                 // The part that the model did not read is not lost: a digest of it precedes the summary.
@@ -325,7 +325,7 @@ async fn write_notes(
                 );
                 return Ok(extract_notes(&model, *answered)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
-                    .map_err(NoNotes::Useless));
+                    .map_err(SummaryFailure::Useless));
             }
             CallOutcome::TooLong { error, limit } => {
                 if let Some(limit) = limit {
@@ -335,15 +335,15 @@ async fn write_notes(
                 // times.
                 match part.without_older_half(items) {
                     Some(smaller) if shorter < SHORTER => part = smaller,
-                    _ => return Ok(Err(NoNotes::Failed(error))),
+                    _ => return Ok(Err(SummaryFailure::Failed(error))),
                 }
             }
             CallOutcome::ImageRefused(error)
             | CallOutcome::OutputRefused { error, .. }
             | CallOutcome::Failed(error) => {
-                return Ok(Err(NoNotes::Failed(error)));
+                return Ok(Err(SummaryFailure::Failed(error)));
             }
-            CallOutcome::Limited(end) => return Ok(Err(NoNotes::Limited(end))),
+            CallOutcome::Limited(end) => return Ok(Err(SummaryFailure::Limited(end))),
         }
     }
     unreachable!("it ends by itself")
@@ -353,7 +353,7 @@ fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<ModelRequest>
     let longest = if is_thinking_enabled(&model.model, None) {
         NOTES_AND_THOUGHTS
     } else {
-        NOTES
+        MAX_SUMMARY_TOKENS
     };
     Arc::new(ModelRequest {
         model: model.model.clone(),
@@ -413,7 +413,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
             let message =
                 // A setting that does not work must not keep the conversation from being compacted.
                 format!("compaction_model {named:?} is unavailable: {error}; using the session's model");
-            cx.port
+            cx.link
                 .emit_event(build_warning("compaction_model", message))
                 .await?;
             Ok(state.model.clone())
@@ -442,7 +442,7 @@ fn as_it_is(state: &LoopState, items: &[Arc<HistoryItem>], trigger: CompactTrigg
     }
 }
 
-async fn tell(
+async fn emit_compaction(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
@@ -451,7 +451,7 @@ async fn tell(
     let after = compact::apply_to_copy(items, &smaller);
     smaller.tokens_after = state.estimate_tokens(&after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);
-    cx.port.emit_event(Event::Compacted(Arc::new(smaller))).await
+    cx.link.emit_event(Event::Compacted(Arc::new(smaller))).await
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::provider::account_health::OVERLOADS;
+use crate::provider::account_health::MAX_CONSECUTIVE_OVERLOADS;
 use crate::provider::{Disposition, GiveUp, ProviderError, ProviderFault, RetryPolicy, RetryVerdict};
 
 /// The models that may take over.
@@ -37,7 +37,7 @@ pub(super) enum FailureAction {
     /// Give up because of the call's own error. The reason is set if another model may do better.
     Leave(Option<FallbackReason>),
     /// Give up because the circuit is open.
-    Shut,
+    CircuitOpen,
 }
 
 /// How to retry a call.
@@ -72,23 +72,27 @@ pub(super) fn plan_failure_action(
     (verdict, attempts): (RetryVerdict, u32),
 ) -> FailureAction {
     // R-PROV-4: repeated 529 switch at once, even if retries are left.
-    if error.fault == ProviderFault::Overloaded && stands.overloads >= OVERLOADS && others.stand_in.is_some()
+    if error.fault == ProviderFault::Overloaded
+        && stands.overloads >= MAX_CONSECUTIVE_OVERLOADS
+        && others.stand_in.is_some()
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
     let (attempt, mut delay, left) = match verdict {
         RetryVerdict::Retry { attempt, delay, left } => (attempt, delay, left),
-        RetryVerdict::GiveUp { why } => return FailureAction::Leave(left_for(why, error, attempts)),
+        RetryVerdict::GiveUp { why } => {
+            return FailureAction::Leave(to_fallback_reason(why, error, attempts));
+        }
     };
     let long = error.retry_after.filter(|wait| *wait > policy.max_retry_after);
     if let Some(wait) = long.filter(|_| others.next.is_some()) {
         // Even under a patient policy: another provider can answer sooner.
-        return FailureAction::Leave(left_for(GiveUp::WaitTooLong(wait), error, attempts));
+        return FailureAction::Leave(to_fallback_reason(GiveUp::WaitTooLong(wait), error, attempts));
     }
     // Without a fallback, a persistent policy waits until the circuit admits a call again.
     let rests_it_out = policy.persists && others.next.is_none();
     match stands.open {
-        Some(_) if !rests_it_out => return FailureAction::Shut,
+        Some(_) if !rests_it_out => return FailureAction::CircuitOpen,
         // One millisecond more: the clocks differ by fractions of a millisecond.
         Some(rest) => delay = delay.max(rest + Duration::from_millis(1)),
         None => {}
@@ -103,7 +107,7 @@ pub(super) fn plan_failure_action(
 }
 
 /// Returns why another model may do better after a call was given up, if one may.
-fn left_for(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
+fn to_fallback_reason(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
     let reason = match why {
         GiveUp::NotRetryable(Disposition::NextOnRoute) => format!("{}: {}", error.provider, error.message),
         GiveUp::NotRetryable(_) => return None,
@@ -135,7 +139,7 @@ fn what_next(
     let stand_in = others
         .stand_in
         .filter(|_| error.fault == ProviderFault::Overloaded);
-    let until_stand_in = OVERLOADS.saturating_sub(stands.overloads + 1);
+    let until_stand_in = MAX_CONSECUTIVE_OVERLOADS.saturating_sub(stands.overloads + 1);
     let tries = left.min(until_open);
     let (tries, then) = match (stand_in, others.next) {
         (Some(stand_in), _) if until_stand_in <= tries => {
@@ -275,7 +279,7 @@ mod tests {
                 &ProviderFault::Server,
                 4,
                 rests,
-                FailureAction::Shut,
+                FailureAction::CircuitOpen,
             ),
             (
                 &ALONE,
@@ -315,7 +319,7 @@ mod tests {
                 &ProviderFault::Connection,
                 4,
                 hop,
-                FailureAction::Shut,
+                FailureAction::CircuitOpen,
             ),
             (&ROUTE, nine, &silent, 1, hop, failed("p was silent again: words")),
             (
@@ -348,7 +352,7 @@ mod tests {
                 &ProviderFault::Server,
                 4,
                 without,
-                FailureAction::Shut,
+                FailureAction::CircuitOpen,
             ),
             (
                 &ASIDE,
@@ -364,7 +368,7 @@ mod tests {
                 &ProviderFault::Server,
                 4,
                 hop,
-                FailureAction::Shut,
+                FailureAction::CircuitOpen,
             ),
         ];
         for (others, policy, fault, retries, last, done) in cases {

@@ -190,7 +190,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         let why = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
         // An error means that the turn is stopped; the run itself returns that.
         let _ = cx
-            .port
+            .link
             .emit_event(Event::Wait {
                 why,
                 until: Some(until),
@@ -219,7 +219,7 @@ async fn report_hook_failure(cx: &TurnContext, hook: &HookSettings, why: &str) -
         "the hook `{}` ({}) failed and was skipped: {why}",
         hook.name, hook.on
     );
-    cx.port
+    cx.link
         .emit_event(Event::Warning {
             code: FAILED.to_owned(),
             message,

@@ -257,7 +257,7 @@ impl TurnBudget {
     }
 
     /// Takes up to `count` tool calls. Returns how many it took.
-    pub(super) fn take_what_is_left(&self, count: usize) -> usize {
+    pub(super) fn take_up_to(&self, count: usize) -> usize {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
         let taken = self.with_open_turn(|open, _| match open.tool_calls.as_mut() {
             None => wanted,
@@ -449,7 +449,7 @@ mod tests {
         budget.raise_limit(LimitName::ToolCalls, 1);
         assert_eq!(budget.take_tool_calls(2), Ok(()));
         budget.raise_limit(LimitName::ToolCalls, 2);
-        assert_eq!(budget.take_what_is_left(5), 2);
-        assert_eq!(budget.take_what_is_left(5), 0);
+        assert_eq!(budget.take_up_to(5), 2);
+        assert_eq!(budget.take_up_to(5), 0);
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn admit_within_budget(
         }
         // One question at a time for a turn and its sub-agents: one answer may be enough for all of them.
         // Ask the ledger again under the lock: the limit may have been raised while this call waited for it.
-        let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
+        let _asking = cx.link.pause_clock_during(cx.budget.lock_limit_prompt()).await?;
         let reached = match cx.budget.request_call(&planned).await {
             BudgetDecision::Reached(reached) => *reached,
             leave => match to_reservation_result(leave) {
@@ -71,7 +71,7 @@ pub(super) async fn admit_within_budget(
             },
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
-        match cx.port.ask_about_limit(reached.clone()).await? {
+        match cx.link.ask_about_limit(reached.clone()).await? {
             LimitOutcome::Raised(by) => cx.budget.raise_limit(reached.limit, by),
             LimitOutcome::Stop => {
                 cx.budget.stop();
@@ -120,7 +120,7 @@ pub(super) fn compute_call_cost(
     Some(price.calculate_cost(&Usage {
         input: input_tokens(request),
         // R-CTX-1: about four bytes per token.
-        output: (spent.came as u64).div_ceil(4),
+        output: (spent.received_bytes as u64).div_ceil(4),
         ..Usage::default()
     }))
 }
@@ -140,7 +140,7 @@ pub(super) async fn record_call_cost(
             message: near.to_message(provider),
         };
         // Late, because the cost is spent even if the turn is being cancelled.
-        cx.port.emit_late(told).await?;
+        cx.link.emit_late(told).await?;
     }
     Ok(())
 }
@@ -163,7 +163,7 @@ fn log_budget_warning(near: &BudgetWarning) {
 
 async fn emit_warning(cx: &TurnContext, code: &str, message: String) -> Result<(), Stopped> {
     let code = code.to_owned();
-    cx.port.emit_event(Event::Warning { code, message }).await
+    cx.link.emit_event(Event::Warning { code, message }).await
 }
 
 fn limit_exceeded_outcome(reached: &LimitReached) -> StepOutcome {
@@ -201,7 +201,7 @@ pub(super) async fn apply_tool_call_limit(
         if cx.budget.take_tool_calls(calls.len()).is_ok() {
             return Ok(Allowed::allow_all(calls));
         }
-        let _asking = cx.port.waits_beside(cx.budget.lock_limit_prompt()).await?;
+        let _asking = cx.link.pause_clock_during(cx.budget.lock_limit_prompt()).await?;
         // Another part of the turn may have raised the limit meanwhile.
         let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
             return Ok(Allowed::allow_all(calls));
@@ -215,7 +215,7 @@ pub(super) async fn apply_tool_call_limit(
             model: None,
             message: format!("the turn has used its {most} tool calls"),
         };
-        let (end, may) = match cx.port.ask_about_limit(reached.clone()).await? {
+        let (end, may) = match cx.link.ask_about_limit(reached.clone()).await? {
             LimitOutcome::Raised(by) => {
                 cx.budget.raise_limit(LimitName::ToolCalls, by);
                 continue;
@@ -223,7 +223,7 @@ pub(super) async fn apply_tool_call_limit(
             LimitOutcome::Stop => (stopped_at_limit_outcome(reached.limit.name()), 0),
             LimitOutcome::Accepted | LimitOutcome::Holds => {
                 // The calls that still fit run; only the rest is refused.
-                (tool_calls_used_up(most), cx.budget.take_what_is_left(calls.len()))
+                (tool_calls_used_up(most), cx.budget.take_up_to(calls.len()))
             }
         };
         let refused = calls.split_off(may);
@@ -286,7 +286,7 @@ pub(super) async fn at_step_limit(
             model: None,
             message: message.clone(),
         };
-        match cx.port.ask_about_limit(reached).await? {
+        match cx.link.ask_about_limit(reached).await? {
             LimitOutcome::Raised(by) => {
                 state.raise_steps(by);
                 next = next_transition(
@@ -313,7 +313,7 @@ pub(super) async fn at_step_limit(
 
 /// Lets a turn at its step or tool-call limit summarize under policy `degrade`, in one last call without tools. Returns
 /// whether it did.
-pub(super) async fn sum_up(
+pub(super) async fn summarize_at_limit(
     cx: &TurnContext,
     state: &mut LoopState,
     next: Transition,
@@ -325,19 +325,19 @@ pub(super) async fn sum_up(
     if !limited || !cx.limits.degrade {
         return Ok(false);
     }
-    last_words(cx, state, SUM_UP, "the turn ends without a summary").await
+    final_summary(cx, state, SUM_UP, "the turn ends without a summary").await
 }
 
 /// Makes one last call without tools, with `words` as its prompt. `without` says what happens if it fails, for people.
 /// Returns whether the model answered with text.
-pub(super) async fn last_words(
+pub(super) async fn final_summary(
     cx: &TurnContext,
     state: &mut LoopState,
     words: &str,
     without: &'static str,
 ) -> Result<bool, Stopped> {
     push_hidden_message(cx, words.to_owned()).await?;
-    let items = cx.port.begin_step().await?.items;
+    let items = cx.link.begin_step().await?.items;
     let model = state.model.clone();
     // As plain text: some APIs reject a history with tool calls if the request has no tools.
     let told = Message::user_text(compact::format_transcript(&items));
@@ -350,24 +350,24 @@ pub(super) async fn last_words(
         effort: model.effort,
     });
     // An auxiliary call never falls back: what `without` says happens instead.
-    let kept = state.way.disable_fallback(Some(without));
+    let kept = state.access.disable_fallback(Some(without));
     let asked = call_with_retries(
         cx,
         &model,
-        &mut state.way,
+        &mut state.access,
         request,
         &mut state.used,
         Visibility::Deltas,
     )
     .await?;
-    state.way.restore_fallback(kept);
+    state.access.restore_fallback(kept);
     let CallOutcome::Answered(answered) = asked else {
         return Ok(false);
     };
     let said = answered.answer.wanted.is_empty();
     match answered.answer.message {
         Some(message) if said && !message.text().trim().is_empty() => {
-            cx.port.emit_event(Event::Message(Arc::new(message))).await?;
+            cx.link.emit_event(Event::Message(Arc::new(message))).await?;
             Ok(true)
         }
         Some(_) | None => {

@@ -99,7 +99,7 @@ pub(super) struct LoopState {
     /// Steps that the user granted beyond the limit.
     more_steps: u32,
     pub(super) route: Route,
-    pub(super) way: ProviderAccess,
+    pub(super) access: ProviderAccess,
 }
 
 impl LoopState {
@@ -107,7 +107,7 @@ impl LoopState {
         Self {
             max_output: first_output(&model),
             route: Route::new(model.clone(), None),
-            way: ProviderAccess::default(),
+            access: ProviderAccess::default(),
             used: TurnUsage {
                 window: model.info.window,
                 ..TurnUsage::default()
@@ -127,7 +127,7 @@ impl LoopState {
     }
 
     /// Adopts what the session has counted before, and keeps it up to date.
-    pub(super) fn count_as(&mut self, counting: Arc<TokenCalibration>) {
+    pub(super) fn adopt_calibration(&mut self, counting: Arc<TokenCalibration>) {
         self.correction = counting.ratio_for(&self.model.label());
         counting.limit_output(&mut self.model);
         // A limit that was learned earlier may be smaller than a first request's.
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(state.context, 90_000);
         // The next turn starts with the last plausible count. Nothing is known about another model.
         let mut next = LoopState::new(model(200_000, 8_000), 100, true);
-        next.count_as(state.counting.clone());
+        next.adopt_calibration(state.counting.clone());
         assert_eq!(next.estimate_tokens(&items), 800);
         next.switch_model(ResolvedModel {
             model: "other".to_owned(),

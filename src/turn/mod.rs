@@ -54,7 +54,7 @@ pub use loop_state::TokenCalibration;
 pub use policy::AgentPolicy;
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use session_link::{
-    ApprovalOutcome, ApprovalQuestion, HookedMessage, Inquire, Judgement, LimitOutcome, PendingInput,
+    ApprovalOutcome, ApprovalQuestion, HookedMessage, InquiryRequest, Judgement, LimitOutcome, PendingInput,
     QuestionOutcome, SessionLink, StepInput, Stopped, TurnMessage, TurnRequest,
 };
 pub use system_prompt::{SystemPrompt, SystemPromptSource, load_system_prompt};
@@ -78,11 +78,11 @@ pub struct TurnContext {
     pub session: SessionId,
     pub turn: TurnId,
     /// Connects to the session's actor.
-    pub port: SessionLink,
+    pub link: SessionLink,
     /// Cancelled to stop the turn.
     pub cancel: CancellationToken,
     /// Forceful cancel: skip graceful shutdown.
-    pub hurry: CancellationToken,
+    pub force_cancel: CancellationToken,
     /// Resolves the provider and the model to call.
     pub models: Arc<dyn ModelSource>,
     /// The agent, model and effort that the session selects.
@@ -96,7 +96,7 @@ pub struct TurnContext {
     /// The directory that relative paths and commands start from.
     pub cwd: PathBuf,
     /// Stores output that is too long for the model.
-    pub keep: Arc<dyn ContentSink>,
+    pub content_sink: Arc<dyn ContentSink>,
     /// Starts sub-agents.
     pub spawner: Arc<dyn Spawner>,
     /// Nesting depth of a sub-agent; 0 for the turn itself.
@@ -106,9 +106,9 @@ pub struct TurnContext {
     /// Knows the API keys that tool output must not reveal (I15).
     pub redactor: Redactor,
     /// Builds the system prompt.
-    pub briefing: SystemPromptSource,
+    pub prompt_source: SystemPromptSource,
     /// The instruction files that were last announced to the session.
-    pub briefed: Option<Arc<[InstructionFile]>>,
+    pub announced_instructions: Option<Arc<[InstructionFile]>>,
     /// The system prompt; empty until [`load_system_prompt`] fills it.
     pub system: Arc<str>,
     /// The available skills; empty until [`load_system_prompt`] fills them.
@@ -123,7 +123,7 @@ pub struct TurnContext {
     /// The user's commands that run at certain points of the turn.
     pub hooks: Hooks,
     /// Planning, reflection and failure policies.
-    pub conducts: AgentPolicy,
+    pub policy: AgentPolicy,
     /// This is the session's first turn.
     pub first: bool,
     /// The circuit breakers of the session's tools.
@@ -141,7 +141,7 @@ pub struct TurnContext {
     /// The model that answered last, as `provider/model`, if there was a switch since one was selected.
     pub answering: Option<String>,
     /// Providers whose circuits were announced to the session as not closed.
-    pub met: Vec<String>,
+    pub open_circuits: Vec<String>,
     /// Requests to the user that an earlier turn left open. This turn asks them again first.
     pub inquiries: Vec<Arc<Inquiry>>,
 }

@@ -29,7 +29,7 @@ pub(super) struct PolicyState {
     /// The plan was requested.
     pub(super) planned: bool,
     /// The prompt of the next continue, from a stop hook.
-    pub(super) words: Option<String>,
+    pub(super) pending_nudge: Option<String>,
     /// Tool calls since the last reflection.
     pub(super) calls: u32,
     /// Detects repeated steps.
@@ -39,7 +39,7 @@ pub(super) struct PolicyState {
 impl PolicyState {
     /// Returns whether a reflection is due.
     pub(super) fn should_reflect(&self, cx: &TurnContext) -> bool {
-        cx.conducts.reflection.is_some_and(|every| self.calls >= every)
+        cx.policy.reflection.is_some_and(|every| self.calls >= every)
     }
 
     /// Returns the reflection prompt, and starts counting again.

@@ -26,7 +26,7 @@ pub(super) async fn review_prompts_and_plan(
     if let ReviewOutcome::Ended(end) = review_pending_inputs(cx).await? {
         return Ok(Some(*end));
     }
-    if cx.first && cx.conducts.planning && !conduct.planned {
+    if cx.first && cx.policy.planning && !conduct.planned {
         conduct.planned = true;
         let detail = "asking for a plan first".to_owned();
         emit_transition(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
@@ -50,7 +50,7 @@ async fn review_pending_inputs(cx: &TurnContext) -> Result<ReviewOutcome, Stoppe
     if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
         return Ok(listened);
     }
-    for waiting in cx.port.fetch_pending_inputs().await? {
+    for waiting in cx.link.fetch_pending_inputs().await? {
         match review_pending_input(cx, waiting).await? {
             ReviewOutcome::Nothing => {}
             ReviewOutcome::Joined => listened = ReviewOutcome::Joined,
@@ -76,7 +76,7 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
                 Some(Value::String(text)) => replace_text(content, text),
                 Some(_) | None => content,
             };
-            cx.port
+            cx.link
                 .report_input_verdict(key, HookedMessage::Joins(content))
                 .await?;
             return Ok(ReviewOutcome::Joined);
@@ -85,14 +85,14 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
         HookVerdict::Block(objection) => (objection, prompt),
         HookVerdict::End(objection) => (objection, true),
     };
-    cx.port
+    cx.link
         .report_input_verdict(key, HookedMessage::GivenBack)
         .await?;
     let message = format!(
         "the hook `{}` blocked your message: {}",
         objection.hook, objection.words
     );
-    cx.port.emit_event(build_warning("hook_blocked", message)).await?;
+    cx.link.emit_event(build_warning("hook_blocked", message)).await?;
     Ok(if ends {
         ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection)))
     } else {
@@ -103,7 +103,7 @@ async fn review_pending_input(cx: &TurnContext, waiting: PendingInput) -> Result
 /// Returns whether a message needs an answer, so that the turn cannot complete. Blocked messages do not.
 pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, Stopped> {
     loop {
-        if cx.port.may_end().await? {
+        if cx.link.may_end().await? {
             return Ok(false);
         }
         if !cx.hooks.has_hooks_for(HookMoment::Prompt) {
@@ -194,7 +194,7 @@ pub(super) async fn before_stop(
     let rests = next_transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
         == Transition::Terminal(TerminalReason::Completed);
     // With a message left to answer, this is not the end.
-    if !rests || !cx.port.fetch_pending_inputs().await?.is_empty() {
+    if !rests || !cx.link.fetch_pending_inputs().await?.is_empty() {
         return Ok(false);
     }
     let mut about = Map::new();
@@ -203,7 +203,7 @@ pub(super) async fn before_stop(
     match run_hooks(cx, HookMoment::Stop, None, about, "").await? {
         HookVerdict::Pass { .. } => {}
         HookVerdict::Block(objection) => {
-            state.conduct.words = Some(format!(
+            state.conduct.pending_nudge = Some(format!(
                 "A hook of the person's (`{}`) objects to ending here: {}",
                 objection.hook, objection.words
             ));
@@ -226,7 +226,7 @@ pub(super) async fn objected_too_often(
     }
     let said = end.detail.as_deref().unwrap_or_default();
     let message = format!("the turn ends although a stop hook still objects ({said})");
-    cx.port
+    cx.link
         .emit_event(build_warning("stop_hook_overruled", message))
         .await
 }

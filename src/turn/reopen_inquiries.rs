@@ -3,8 +3,8 @@
 //! It returns what the user said; `run` applies it. It must not change limits itself.
 
 use super::TurnContext;
-use super::session_link::{Inquire, Stopped};
-use crate::domain::user_request::{CHOICE, STOP};
+use super::session_link::{InquiryRequest, Stopped};
+use crate::domain::user_request::{CHOICE_FIELD, STOP};
 use crate::domain::{InquiryReply, LimitName, RequestSubject};
 
 /// What the user answered.
@@ -17,10 +17,13 @@ pub(super) struct ReopenOutcome {
 }
 
 /// Asks the open requests one after the other, until the user chooses to stop.
-pub(super) async fn ask_again(cx: &TurnContext) -> Result<ReopenOutcome, Stopped> {
+pub(super) async fn reopen_inquiries(cx: &TurnContext) -> Result<ReopenOutcome, Stopped> {
     let mut said = ReopenOutcome::default();
     for inquiry in &cx.inquiries {
-        let reply = cx.port.send_inquiry(Inquire::Again(inquiry.clone())).await?;
+        let reply = cx
+            .link
+            .send_inquiry(InquiryRequest::Again(inquiry.clone()))
+            .await?;
         match (&inquiry.subject, reply) {
             (RequestSubject::Limit(reached), Some(InquiryReply::Raise(by))) => {
                 said.raised.push((reached.limit, by))
@@ -30,7 +33,7 @@ pub(super) async fn ask_again(cx: &TurnContext) -> Result<ReopenOutcome, Stopped
             }
             (RequestSubject::Question(question), Some(InquiryReply::Answers(answers)))
                 if answers
-                    .get(CHOICE)
+                    .get(CHOICE_FIELD)
                     .is_some_and(|values| values.iter().any(|value| value == STOP)) =>
             {
                 said.stop = Some(question.text.clone());

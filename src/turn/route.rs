@@ -34,9 +34,9 @@ pub(super) struct Route {
     /// The model that answered last, in the previous turn, until the primary is called again.
     before: Option<String>,
     /// The model that was last announced as not supporting images.
-    blind: Option<String>,
+    images_stripped_for: Option<String>,
     /// The error with which the turn ends, because no fallback was left after all.
-    pub(super) stranded: Option<AgentError>,
+    pub(super) exhausted: Option<AgentError>,
 }
 
 impl Route {
@@ -47,8 +47,8 @@ impl Route {
             first,
             at: 0,
             shut: false,
-            blind: None,
-            stranded: None,
+            images_stripped_for: None,
+            exhausted: None,
         }
     }
 
@@ -70,7 +70,7 @@ impl Route {
     }
 
     /// Returns the announced previous model and `to`, if they differ.
-    fn news(&mut self, from: &ResolvedModel, to: &ResolvedModel) -> Option<(String, String)> {
+    fn model_change(&mut self, from: &ResolvedModel, to: &ResolvedModel) -> Option<(String, String)> {
         let from = self.before.take().unwrap_or_else(|| from.label());
         let to = to.label();
         (from != to).then_some((from, to))
@@ -106,21 +106,21 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
     {
         return Err("it failed too often in a row and is paused".to_owned());
     }
-    able(cx, model)
+    check_tool_support(cx, model)
 }
 
 /// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
-fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
+fn find_stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
     let name = from.fallbacks.model.as_deref()?;
     let model = cx.models.take_over(&cx.choice, from.provider.name(), Some(name));
     Some(
         model
             .map_err(|error| error.message)
-            .and_then(|model| able(cx, model)),
+            .and_then(|model| check_tool_support(cx, model)),
     )
 }
 
-fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
+fn check_tool_support(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
     if model.info.tools || cx.tools.tool_specs().is_empty() {
         Ok(model)
     } else {
@@ -134,8 +134,8 @@ pub(super) async fn before_step(
     cx: &TurnContext,
     state: &mut LoopState,
 ) -> Result<Option<StepOutcome>, Stopped> {
-    if let Some(error) = state.route.stranded.take() {
-        state.way.left = None;
+    if let Some(error) = state.route.exhausted.take() {
+        state.access.left = None;
         return Ok(Some(StepOutcome::from_failure(Outcome::ProviderFailed, error)));
     }
     let standing = state.route.first.provider.account_health();
@@ -146,26 +146,26 @@ pub(super) async fn before_step(
         let why = format!("trying {} again", first.provider.name());
         switch_model(cx, state, first, why).await?;
     }
-    (state.way.left, state.way.stays) = (None, None);
-    state.way.stand_in = stand_in(cx, &state.model)
+    (state.access.left, state.access.stays) = (None, None);
+    state.access.stand_in = find_stand_in(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
-    state.way.next = state.route.next(cx).0.map(|(model, _)| model.label());
+    state.access.next = state.route.next(cx).0.map(|(model, _)| model.label());
     let standing = state.route.first.provider.account_health();
     // With a fallback and an open circuit the primary is not called, so there is no switch to announce.
-    let is_asked = state.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
+    let is_asked = state.access.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
     if state.route.before.is_some() && is_asked {
         let first = state.route.first.clone();
         let why = format!("new turn: back to {}", first.provider.name());
         announce_model_switch(cx, state, &first, &first, why).await?;
     }
-    let shut = look_ahead(cx, &state.model, &mut state.way).await?;
+    let shut = look_ahead(cx, &state.model, &mut state.access).await?;
     Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
 }
 
 /// Returns whether a fallback is available after the last call.
-pub(super) fn goes_on(cx: &TurnContext, state: &LoopState) -> bool {
-    match &state.way.left {
+pub(super) fn has_fallback(cx: &TurnContext, state: &LoopState) -> bool {
+    match &state.access.left {
         None => false,
         Some(FallbackReason::Overloaded) => true,
         Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => state.route.next(cx).0.is_some(),
@@ -179,21 +179,21 @@ pub(super) async fn fall_back(
     error: Option<AgentError>,
 ) -> Result<(), Stopped> {
     let from = state.model.clone();
-    let Some(left) = state.way.left.take() else {
-        state.route.stranded = error;
+    let Some(left) = state.access.left.take() else {
+        state.route.exhausted = error;
         return Ok(());
     };
     // A fallback became available after the call was given up, so the kept output is retracted now.
-    retract_output(cx, state.way.stays.take()).await?;
+    retract_output(cx, state.access.stays.take()).await?;
     if left == FallbackReason::Overloaded
-        && let Some(Ok(model)) = stand_in(cx, &from)
+        && let Some(Ok(model)) = find_stand_in(cx, &from)
     {
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
             let why = format!("Switched to {} due to high demand", model.model);
             return announce_model_switch(cx, state, &from, &model, why).await;
         }
-        tell_too_small(cx, &model).await?;
+        emit_too_small(cx, &model).await?;
     }
     let closed = |standing: &Arc<AccountHealth>| standing.circuit_view().state == CircuitState::Closed;
     let open = !from.provider.account_health().is_none_or(closed);
@@ -209,10 +209,10 @@ pub(super) async fn fall_back(
         let (next, skipped) = state.route.next(cx);
         for message in skipped {
             let code = ROUTE_SKIPPED.to_owned();
-            cx.port.emit_event(Event::Warning { code, message }).await?;
+            cx.link.emit_event(Event::Warning { code, message }).await?;
         }
         let Some((model, at)) = next else {
-            state.route.stranded = error;
+            state.route.exhausted = error;
             // No fallback fits, so the turn stays with the model that failed.
             state.switch_model(from);
             return Ok(());
@@ -222,22 +222,22 @@ pub(super) async fn fall_back(
         if fits_after_hop(cx, state).await? {
             return announce_model_switch(cx, state, &from, &model, why).await;
         }
-        tell_too_small(cx, &model).await?;
+        emit_too_small(cx, &model).await?;
     }
 }
 
-async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+async fn emit_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
     let message = format!(
         "skipping {}: the conversation exceeds its window of {} tokens",
         model.label(),
         model.info.window
     );
     let code = ROUTE_SKIPPED.to_owned();
-    cx.port.emit_event(Event::Warning { code, message }).await
+    cx.link.emit_event(Event::Warning { code, message }).await
 }
 
 /// Returns the history as `state.model` receives it: a fallback without image support gets text in place of images.
-pub(super) async fn as_it_is_seen(
+pub(super) async fn strip_unsupported_images(
     cx: &TurnContext,
     state: &mut LoopState,
     items: Vec<Arc<HistoryItem>>,
@@ -247,13 +247,19 @@ pub(super) async fn as_it_is_seen(
     if state.model.info.images || !took_over || !compact::has_pictures(&items) {
         return Ok(items);
     }
-    if state.route.blind.replace(state.model.label()).as_ref() != Some(&state.model.label()) {
+    if state
+        .route
+        .images_stripped_for
+        .replace(state.model.label())
+        .as_ref()
+        != Some(&state.model.label())
+    {
         let message = format!(
             "{} does not support images; leaving them out",
             state.model.label()
         );
         let code = PICTURES_LEFT_OUT.to_owned();
-        cx.port.emit_event(Event::Warning { code, message }).await?;
+        cx.link.emit_event(Event::Warning { code, message }).await?;
     }
     Ok(compact::without_pictures(&items))
 }
@@ -277,11 +283,11 @@ async fn announce_model_switch(
     to: &ResolvedModel,
     why: String,
 ) -> Result<(), Stopped> {
-    let Some((from, to)) = state.route.news(from, to) else {
+    let Some((from, to)) = state.route.model_change(from, to) else {
         return Ok(());
     };
     tracing::warn!(from, to, why, "model switched");
-    cx.port.emit_event(Event::ModelSwitched { from, to, why }).await
+    cx.link.emit_event(Event::ModelSwitched { from, to, why }).await
 }
 
 #[cfg(test)]
@@ -343,13 +349,13 @@ mod tests {
         let (one, two) = (named("one"), named("two"));
         let told = |from: &str, to: &str| Some((format!("silent/{from}"), format!("silent/{to}")));
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
-        assert_eq!(route.news(&one, &one), told("two", "one"));
-        assert_eq!(route.news(&one, &one), None);
-        assert_eq!(route.news(&one, &two), told("one", "two"));
+        assert_eq!(route.model_change(&one, &one), told("two", "one"));
+        assert_eq!(route.model_change(&one, &one), None);
+        assert_eq!(route.model_change(&one, &two), told("one", "two"));
         // The model that answered last answers again: nothing to announce.
         let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
-        assert_eq!(route.news(&one, &two), None);
+        assert_eq!(route.model_change(&one, &two), None);
         let mut route = Route::new(one.clone(), Some(one.label()));
-        assert_eq!(route.news(&one, &one), None);
+        assert_eq!(route.model_change(&one, &one), None);
     }
 }

@@ -12,15 +12,15 @@ use super::compact::{
     Summarised, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
     no_room, summarize_history,
 };
-use super::limits::{at_step_limit, sum_up};
+use super::limits::{at_step_limit, summarize_at_limit};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
 use super::policy::PolicyState;
 use super::prompt_hooks::{before_stop, objected_too_often, review_prompts_and_plan, steer_waits};
-use super::reopen_inquiries::ask_again;
-use super::route::{Route, as_it_is_seen, before_step, fall_back, goes_on};
+use super::reopen_inquiries::reopen_inquiries;
+use super::route::{Route, before_step, fall_back, has_fallback, strip_unsupported_images};
 use super::session_link::Stopped;
 use super::step::{StepOutcome, retract_output, run_step};
-use super::tool_step::take_carried;
+use super::tool_step::settle_carried_calls;
 use super::transition::{Facts, Outcome, TurnProgress, next_transition};
 use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
@@ -40,7 +40,7 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// [`Stopped`] if the turn was cancelled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
     let mut conduct = PolicyState::default();
-    let again = ask_again(cx).await?;
+    let again = reopen_inquiries(cx).await?;
     if let Some(what) = again.stop {
         let end = StepOutcome {
             detail: Some(format!("stopped by the user: {what}")),
@@ -49,16 +49,16 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
         return end_early(cx, &conduct, end).await;
     }
     // Carried calls come before the model is resolved: their approvals need a result even if no model is available.
-    if let Some(end) = take_carried(cx, &mut conduct).await? {
+    if let Some(end) = settle_carried_calls(cx, &mut conduct).await? {
         return end_early(cx, &conduct, end).await;
     }
     let mut state = match resolve_model(cx).await? {
         Ok(model) => LoopState::new(model, estimate_prefix_tokens(cx), cx.context.auto_compact),
         Err(error) => return finish_without_model(cx, error).await,
     };
-    state.count_as(cx.counting.clone());
+    state.adopt_calibration(cx.counting.clone());
     state.conduct = conduct;
-    state.way = build_provider_access(cx);
+    state.access = build_provider_access(cx);
     state.route = Route::new(state.model.clone(), cx.answering.clone());
     // The user answered these limits of the interrupted turn when they were asked again.
     for (limit, by) in again.raised {
@@ -87,7 +87,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
         let next = at_step_limit(cx, &mut state, &mut end, &facts, next).await?;
         settle_held(cx, &mut end, next).await?;
         objected_too_often(cx, &end, next).await?;
-        let summed_up = sum_up(cx, &mut state, next).await?;
+        let summed_up = summarize_at_limit(cx, &mut state, next).await?;
         emit_transition(cx, next, end.detail.clone()).await?;
         state.record_transition(next, &facts);
         match next {
@@ -105,7 +105,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
 
 /// Builds the state of the access to providers. Only the turn itself may be the trial of an open circuit.
 pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
-    let way = ProviderAccess::new(cx.met.iter().cloned());
+    let way = ProviderAccess::new(cx.open_circuits.iter().cloned());
     match cx.depth {
         0 => way,
         _ => way.by_machine(),
@@ -133,7 +133,7 @@ async fn compact_by_hand(
     state: &mut LoopState,
     instructions: Option<&str>,
 ) -> Result<TurnFinish, Stopped> {
-    let items = cx.port.begin_step().await?.items;
+    let items = cx.link.begin_step().await?.items;
     state.used.context = state.estimate_tokens(&items);
     let (reason, detail, error) =
         match summarize_history(cx, state, &items, CompactTrigger::Manual, instructions).await? {
@@ -155,7 +155,7 @@ async fn take_step(
         return Ok((Vec::new(), end));
     }
     let items = fit_history(cx, state).await?;
-    let items = as_it_is_seen(cx, state, items).await?;
+    let items = strip_unsupported_images(cx, state, items).await?;
     let end = match no_room(cx, state, &items) {
         Some(end) => end,
         None => run_step(cx, state, &items).await?,
@@ -176,13 +176,13 @@ pub(super) async fn resolve_model(cx: &TurnContext) -> Result<Result<ResolvedMod
             model: Some(model.label()),
             effort: None,
         };
-        cx.port.emit_event(model_changed).await?;
+        cx.link.emit_event(model_changed).await?;
         if let Some(why) = &model.why {
             let chosen = Event::Warning {
                 code: MODEL_CHOSEN.to_owned(),
                 message: why.clone(),
             };
-            cx.port.emit_event(chosen).await?;
+            cx.link.emit_event(chosen).await?;
         }
     }
     Ok(resolved)
@@ -220,7 +220,7 @@ async fn gather_facts(
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
         under_target: state.target_used(cx.limits.token_target).is_some(),
-        next_on_route: end.outcome == Outcome::ProviderFailed && goes_on(cx, state),
+        next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state),
         output_tokens: end.output_tokens,
         reflects: state.conduct.should_reflect(cx),
     })
@@ -237,7 +237,7 @@ async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) 
         Transition::Continue(ContinueReason::MaxOutputTokensEscalate | ContinueReason::EmptyResponseRetry)
     );
     match held.message {
-        Some(message) if !again => cx.port.emit_event(Event::Message(Arc::new(message))).await,
+        Some(message) if !again => cx.link.emit_event(Event::Message(Arc::new(message))).await,
         Some(_) | None => retract_output(cx, held.shown).await,
     }
 }
@@ -247,7 +247,7 @@ pub(super) async fn emit_transition(
     transition: Transition,
     detail: Option<String>,
 ) -> Result<(), Stopped> {
-    cx.port.emit_event(Event::Transition { transition, detail }).await
+    cx.link.emit_event(Event::Transition { transition, detail }).await
 }
 
 /// Performs what a continue reason requires before the next call.
@@ -275,7 +275,7 @@ async fn go_on(
             None => Ok(()),
         },
         ContinueReason::Reflection => push_hidden_message(cx, state.conduct.take_reflection_prompt()).await,
-        ContinueReason::StopHookBlocking => match state.conduct.words.take() {
+        ContinueReason::StopHookBlocking => match state.conduct.pending_nudge.take() {
             Some(words) => push_hidden_message(cx, words).await,
             None => Ok(()),
         },
@@ -293,7 +293,7 @@ pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Resul
         hidden: true,
         ..Message::user_text(text)
     };
-    cx.port.emit_event(Event::Message(Arc::new(message))).await
+    cx.link.emit_event(Event::Message(Arc::new(message))).await
 }
 
 fn build_turn_finish(conduct: &PolicyState, reason: TerminalReason, error: Option<AgentError>) -> TurnFinish {

@@ -42,11 +42,11 @@ pub enum TurnRequest {
     /// A sub-agent's step begins. It waits, as the turn's own steps do, while the user is asked for more time.
     MayStep(oneshot::Sender<()>),
     /// A sub-agent waits while another part of the turn asks the user, until the other end is dropped.
-    WaitsBeside(oneshot::Receiver<()>),
+    PauseClock(oneshot::Receiver<()>),
     /// A sub-agent no longer waits for its requests. Requests that have no waiter left are settled.
-    Gone,
+    WaiterGone,
     /// Fetches the messages that hooks have not judged yet.
-    Hear(oneshot::Sender<Vec<PendingInput>>),
+    FetchPendingInputs(oneshot::Sender<Vec<PendingInput>>),
     /// Hooks have judged a message.
     InputVerdict {
         /// The key of the [`PendingInput`].
@@ -54,7 +54,7 @@ pub enum TurnRequest {
         heard: HookedMessage,
     },
     /// May the turn end? If no steer waits, it may, and later steers are refused.
-    MayEnd(oneshot::Sender<bool>),
+    TryFinish(oneshot::Sender<bool>),
     /// Judges an effect by rules and grants.
     Judge {
         tool: String,
@@ -70,7 +70,7 @@ pub enum TurnRequest {
     },
     /// Asks the user about a limit, or a question of the agent.
     PersonRequest {
-        asked: Inquire,
+        asked: InquiryRequest,
         /// The answer; `None` if the client takes no questions.
         reply: oneshot::Sender<Option<InquiryReply>>,
     },
@@ -78,7 +78,7 @@ pub enum TurnRequest {
 
 /// A request to the user.
 #[derive(Clone, Debug)]
-pub enum Inquire {
+pub enum InquiryRequest {
     New(RequestSubject),
     /// A new request of a sub-agent.
     Nested {
@@ -117,7 +117,7 @@ impl QuestionOutcome {
     pub fn chosen_answer(&self) -> Option<&str> {
         match self {
             Self::Answers(answers) => answers
-                .get(crate::domain::user_request::CHOICE)?
+                .get(crate::domain::user_request::CHOICE_FIELD)?
                 .first()
                 .map(String::as_str),
             Self::Dismissed | Self::Nobody => None,
@@ -274,7 +274,7 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`Stopped`] if the actor is gone.
-    pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
+    pub async fn forward_event(&self, event: Event) -> Result<(), Stopped> {
         let weight = event.estimate_size();
         // A cancel must not lose the event, so it then takes its room without waiting.
         let permit = tokio::select! { biased;
@@ -303,10 +303,10 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
-    pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+    pub async fn pause_clock_during<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
         // Dropping `_waits`, on return or by a cancel, tells the other side that the wait is over.
         let (_waits, over) = oneshot::channel();
-        self.forward_request(TurnRequest::WaitsBeside(over)).await?;
+        self.forward_request(TurnRequest::PauseClock(over)).await?;
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(Stopped),
             waited = wait => Ok(waited),
@@ -326,7 +326,7 @@ impl SessionLink {
     /// # Errors
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn fetch_pending_inputs(&self) -> Result<Vec<PendingInput>, Stopped> {
-        self.ask_for(TurnRequest::Hear).await
+        self.ask_for(TurnRequest::FetchPendingInputs).await
     }
 
     /// Reports what hooks decided about a message.
@@ -349,7 +349,7 @@ impl SessionLink {
     /// # Errors
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn may_end(&self) -> Result<bool, Stopped> {
-        self.ask_for(TurnRequest::MayEnd).await
+        self.ask_for(TurnRequest::TryFinish).await
     }
 
     /// Judges an effect by rules and grants. `approval` is an earlier turn's open question about it.
@@ -389,7 +389,7 @@ impl SessionLink {
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_about_limit(&self, reached: LimitReached) -> Result<LimitOutcome, Stopped> {
         let said = self
-            .send_inquiry(Inquire::New(RequestSubject::Limit(reached)))
+            .send_inquiry(InquiryRequest::New(RequestSubject::Limit(reached)))
             .await?;
         Ok(match said {
             Some(InquiryReply::Raise(by)) => LimitOutcome::Raised(by),
@@ -408,7 +408,7 @@ impl SessionLink {
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
     pub async fn ask_question(&self, question: AgentQuestion) -> Result<QuestionOutcome, Stopped> {
         let said = self
-            .send_inquiry(Inquire::New(RequestSubject::Question(question)))
+            .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
             .await?;
         Ok(match said {
             Some(InquiryReply::Answers(answers)) => QuestionOutcome::Answers(answers),
@@ -423,7 +423,7 @@ impl SessionLink {
     ///
     /// # Errors
     /// [`Stopped`] if the turn is cancelled or the actor is gone.
-    pub async fn send_inquiry(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
+    pub async fn send_inquiry(&self, asked: InquiryRequest) -> Result<Option<InquiryReply>, Stopped> {
         self.ask_for(|reply| TurnRequest::PersonRequest { asked, reply })
             .await
     }
@@ -451,7 +451,7 @@ impl UserPrompt for SessionLink {
         let port = self.clone();
         Box::pin(async move {
             let asked = port
-                .send_inquiry(Inquire::New(RequestSubject::Question(question)))
+                .send_inquiry(InquiryRequest::New(RequestSubject::Question(question)))
                 .await;
             asked.ok().flatten()
         })

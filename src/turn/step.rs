@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::admission::{
     AdmissionDecision, ProviderAccess, ProviderAdmission, admit_provider_call, decide_after_failure,
-    tell_circuit,
+    emit_circuit,
 };
 use super::attempt::{
     Attempt, CallUsage, ModelAnswer, StreamedOutput, Visibility, run_attempt, sleep_unless_stopped,
@@ -19,7 +19,7 @@ use super::failure_policy::RetryPlan;
 use super::limits::{admit_within_budget, compute_call_cost, record_call_cost};
 use super::loop_state::LoopState;
 use super::session_link::Stopped;
-use super::tool_step::take;
+use super::tool_step::run_tool_step;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
@@ -153,7 +153,7 @@ async fn ask_within_output_limit(
         let asked = call_with_retries(
             cx,
             &state.model,
-            &mut state.way,
+            &mut state.access,
             request,
             &mut state.used,
             Visibility::Deltas,
@@ -172,14 +172,14 @@ async fn ask_within_output_limit(
             return Ok(asked);
         };
         // The rejected limit was our mistake, not a reason to fall back to another provider.
-        state.way.left = None;
+        state.access.left = None;
         let message = format!(
             "{} rejected an output limit of {requested} tokens ({words}); using {limit} in this session",
             state.model.label()
         );
         tracing::warn!(model = %state.model.label(), requested, limit, "output limit rejected");
         let code = OUTPUT_LIMIT.to_owned();
-        cx.port.emit_late(Event::Warning { code, message }).await?;
+        cx.link.emit_late(Event::Warning { code, message }).await?;
     }
 }
 
@@ -252,7 +252,7 @@ async fn process_answer(
     }
     let text = answer.message.as_ref().map(Message::text);
     match answer.message {
-        Some(message) => cx.port.emit_event(Event::Message(Arc::new(message))).await?,
+        Some(message) => cx.link.emit_event(Event::Message(Arc::new(message))).await?,
         None => retract_output(cx, shown).await?,
     }
     match stop {
@@ -268,7 +268,7 @@ async fn process_answer(
             ..StepOutcome::from_outcome(Outcome::Answered)
         });
     }
-    take(
+    run_tool_step(
         cx,
         &mut state.conduct,
         answer.wanted.into_iter().map(ToolRun::new).collect(),
@@ -371,8 +371,8 @@ pub(super) async fn call_with_retries(
         // The real cost is booked by now; releasing the estimate earlier would leave a gap for another call.
         drop(reserved);
         if !matches!(ended, Attempt::Stopped { .. }) {
-            tell_circuit(cx, model, way).await?;
-            tell_notice(cx, model).await?;
+            emit_circuit(cx, model, way).await?;
+            emit_model_notice(cx, model).await?;
         }
         match ended {
             Attempt::Answered(answered) => return Ok(CallOutcome::Answered(answered)),
@@ -382,7 +382,7 @@ pub(super) async fn call_with_retries(
                 match decide_after_failure(way, model, &error, verdict, retry.failed_attempts()) {
                     AdmissionDecision::Retry(again) => {
                         retract_output(cx, shown).await?;
-                        tell_retry(cx, model, &error, &again).await?;
+                        emit_retry(cx, model, &error, &again).await?;
                         cx.totals.retries.add(1);
                         sleep_unless_stopped(cx, again.delay).await?;
                     }
@@ -391,7 +391,7 @@ pub(super) async fn call_with_retries(
                         let asked = gave_up(&error, *told);
                         // Text stays as an incomplete message if the turn ends here; tool calls alone are retracted.
                         // Output that will be requested again, from any model, is retracted too.
-                        let again = !matches!(asked, CallOutcome::Failed(_)) || way.goes_on();
+                        let again = !matches!(asked, CallOutcome::Failed(_)) || way.may_continue();
                         let (stays, goes) = match shown {
                             Some(shown) if shown.said && !again => (Some(shown), None),
                             shown => (None, shown),
@@ -407,12 +407,12 @@ pub(super) async fn call_with_retries(
 }
 
 /// Reports a pending notice of the provider, such as a failed recording.
-async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+async fn emit_model_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
     let Some(message) = model.provider.take_pending_notice() else {
         return Ok(());
     };
     let code = RECORDING_FAILED.to_owned();
-    cx.port.emit_late(Event::Warning { code, message }).await
+    cx.link.emit_late(Event::Warning { code, message }).await
 }
 
 fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
@@ -426,7 +426,7 @@ fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
 
 pub(super) async fn retract_output(cx: &TurnContext, shown: Option<StreamedOutput>) -> Result<(), Stopped> {
     let Some(shown) = shown else { return Ok(()) };
-    cx.port
+    cx.link
         .emit_event(Event::MessageRetracted {
             message: shown.message,
             tool_calls: shown.tool_calls,
@@ -434,7 +434,7 @@ pub(super) async fn retract_output(cx: &TurnContext, shown: Option<StreamedOutpu
         .await
 }
 
-async fn tell_retry(
+async fn emit_retry(
     cx: &TurnContext,
     model: &ResolvedModel,
     error: &ProviderError,
@@ -448,7 +448,7 @@ async fn tell_retry(
     } = *again;
     let delay_ms = delay.as_millis() as u64;
     tracing::warn!(error = %error, attempt, backoff = delay_ms, model = %model.label(), "provider call failed");
-    cx.port
+    cx.link
         .emit_event(Event::Retry {
             provider: error.provider.clone(),
             model: error.model.clone(),
@@ -471,7 +471,7 @@ async fn charge_part(
     (request, spent): (&ModelRequest, CallUsage),
     shows: Visibility,
 ) -> Result<(), Stopped> {
-    if spent.usage == Usage::default() && spent.came == 0 {
+    if spent.usage == Usage::default() && spent.received_bytes == 0 {
         return Ok(());
     }
     let cost = compute_call_cost(model, request, &spent);
@@ -512,7 +512,7 @@ async fn charge_usage(
         cost = spent.cost.map(Cost::to_usd),
         "provider response"
     );
-    cx.port
+    cx.link
         .emit_late(Event::Usage {
             step: spent.usage,
             turn: used.usage,

@@ -48,7 +48,7 @@ impl From<&str> for SystemPromptSource {
 /// # Errors
 /// [`Stopped`] if the turn was cancelled, or if the reader panicked.
 pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
-    let read = match &cx.briefing {
+    let read = match &cx.prompt_source {
         SystemPromptSource::Fixed(text) => {
             cx.system = text.clone();
             return Ok(());
@@ -63,16 +63,16 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), Stopped> {
     };
     cx.system = briefing.system;
     cx.skills = briefing.skills;
-    let before = cx.briefed.as_deref();
+    let before = cx.announced_instructions.as_deref();
     // Before the first turn nothing is known: an empty list then equals no files, and nothing is announced.
     if before.unwrap_or_default() == &briefing.files[..] {
         return Ok(());
     }
     let warnings = instruction_file_changes(before, &briefing.files);
-    cx.port.emit_event(Event::Instructions(briefing.files)).await?;
+    cx.link.emit_event(Event::Instructions(briefing.files)).await?;
     for (code, message) in warnings {
         let code = code.to_owned();
-        cx.port.emit_event(Event::Warning { code, message }).await?;
+        cx.link.emit_event(Event::Warning { code, message }).await?;
     }
     Ok(())
 }

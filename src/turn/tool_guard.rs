@@ -71,7 +71,7 @@ impl<'a> ToolCircuitGuard<'a> {
             until,
         };
         // Late, because the circuit has changed even if the turn is being cancelled.
-        self.cx.port.emit_late(event).await
+        self.cx.link.emit_late(event).await
     }
 }
 

@@ -26,7 +26,7 @@ const NUDGE: &str = "Not run: this is what you did in the steps before, with the
 const STOPPED: &str = "Not run: stopped by the user";
 
 /// Runs a step's calls, unless the turn keeps repeating them (R-LOOP-6).
-pub(super) async fn take(
+pub(super) async fn run_tool_step(
     cx: &TurnContext,
     conduct: &mut PolicyState,
     calls: Vec<ToolRun>,
@@ -39,7 +39,7 @@ pub(super) async fn take(
         LoopAction::Run => {}
         LoopAction::Nudge => return run_calls_with_nudge(cx, calls).await,
         LoopAction::Ask => {
-            let chosen = cx.port.ask_question(build_loop_question(&calls)).await?;
+            let chosen = cx.link.ask_question(build_loop_question(&calls)).await?;
             match (chosen.chosen_answer(), &chosen) {
                 (Some(STOP), _) => return stop(cx, calls).await,
                 (_, QuestionOutcome::Answers(_)) => conduct.repeats.allow_continuation(),
@@ -101,7 +101,7 @@ fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
 }
 
 /// Settles the calls that an earlier turn left open. Returns the outcome if it ends this turn.
-pub(super) async fn take_carried(
+pub(super) async fn settle_carried_calls(
     cx: &TurnContext,
     conduct: &mut PolicyState,
 ) -> Result<Option<StepOutcome>, Stopped> {
@@ -150,9 +150,9 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
 pub(super) fn failure_policy_for(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
     match fate {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
-        ToolRunDisposition::Failed => cx.conducts.tool_failure,
-        ToolRunDisposition::TimedOut => cx.conducts.tool_timeout,
-        ToolRunDisposition::SubagentFailed => cx.conducts.subagent_failure,
+        ToolRunDisposition::Failed => cx.policy.tool_failure,
+        ToolRunDisposition::TimedOut => cx.policy.tool_timeout,
+        ToolRunDisposition::SubagentFailed => cx.policy.subagent_failure,
         // R-ERR-2: a violated join is terminal, whatever the policy.
         ToolRunDisposition::JoinViolated => FailurePolicy::Fail,
     }

@@ -2,7 +2,7 @@
 //!
 //! The bridge of the sub-agent decides when the time is up; here is only the call.
 
-use super::limits::last_words;
+use super::limits::final_summary;
 use super::loop_state::LoopState;
 use super::run::{build_provider_access, resolve_model};
 use super::session_link::Stopped;
@@ -17,9 +17,9 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
         return Ok(false);
     };
     let mut state = LoopState::new(model, compact::estimate_prefix_tokens(cx), false);
-    state.count_as(cx.counting.clone());
-    state.way = build_provider_access(cx);
-    last_words(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
+    state.adopt_calibration(cx.counting.clone());
+    state.access = build_provider_access(cx);
+    final_summary(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
 }
 
 /// The prompt of the last step.

@@ -19,7 +19,7 @@ use crate::domain::{FileChange, FileState};
 pub const MAX_KEPT: u64 = 64 << 20;
 
 /// The conflict when a folder with files is in the place of a file to restore.
-pub const A_FOLDER: &str = "it is now a folder";
+pub const FOLDER_IN_THE_WAY: &str = "it is now a folder";
 
 /// The state of a path, with the content of a regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
         Err(error) => return Err(error),
     };
     match kind_of(&status) {
-        FileKind::Folder if is_hollow(&folder.open_folder(name)?)? => return alone(FileState::Absent),
+        FileKind::Folder if has_no_files(&folder.open_folder(name)?)? => return alone(FileState::Absent),
         FileKind::Link => {
             return alone(match folder.read_link(name)?.into_string() {
                 Ok(target) => FileState::Link { target },
@@ -73,7 +73,7 @@ pub fn inspect_file(path: &Path) -> io::Result<FoundFile> {
             error => io::Error::other(error),
         })?;
     Ok(FoundFile {
-        state: of_bytes(&bytes, mode_from_stat(&status)),
+        state: regular_file_state(&bytes, mode_from_stat(&status)),
         bytes: Some(bytes),
     })
 }
@@ -88,7 +88,7 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 /// Returns the state of a regular file with this content and these permission bits.
-pub fn of_bytes(bytes: &[u8], mode: u32) -> FileState {
+pub fn regular_file_state(bytes: &[u8], mode: u32) -> FileState {
     FileState::File {
         hash: hash::sha256(bytes),
         bytes: bytes.len() as u64,
@@ -108,10 +108,10 @@ fn mode_from_stat(status: &Stat) -> u32 {
 }
 
 /// Returns whether the folder contains nothing but such folders.
-fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
+fn has_no_files(folder: &OpenFolder) -> io::Result<bool> {
     for entry in folder.read_entries()? {
         let entry = entry?;
-        if entry.kind != FileKind::Folder || !is_hollow(&folder.open_folder(&entry.name)?)? {
+        if entry.kind != FileKind::Folder || !has_no_files(&folder.open_folder(&entry.name)?)? {
             return Ok(false);
         }
     }
@@ -179,7 +179,7 @@ pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChan
             });
             wishes.len() - 1
         });
-        wishes[at].foreign |= goes_on(&wishes[at].known, change) == RestoreOutcome::FromElsewhere;
+        wishes[at].foreign |= classify_origin(&wishes[at].known, change) == ChangeOrigin::FromElsewhere;
         wishes[at].known.push(change.before.clone());
         wishes[at].known.push(change.after.clone());
     }
@@ -188,7 +188,7 @@ pub fn collect_desired_states<'a>(changes: impl IntoIterator<Item = &'a FileChan
 
 /// The origin of the state that a change started from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestoreOutcome {
+pub enum ChangeOrigin {
     /// A known state: the original, or one that an earlier change left.
     FromKnown,
     /// A state that someone else made.
@@ -196,13 +196,13 @@ pub enum RestoreOutcome {
 }
 
 /// Classifies the state that `change` started from, given the known states of the file.
-pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
+pub fn classify_origin(known: &[FileState], change: &FileChange) -> ChangeOrigin {
     let same = |state: &FileState| same_content(state, &change.before);
     // Two unknown states never compare equal, so allow them where nothing else is known.
     if known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
-        RestoreOutcome::FromKnown
+        ChangeOrigin::FromKnown
     } else {
-        RestoreOutcome::FromElsewhere
+        ChangeOrigin::FromElsewhere
     }
 }
 
@@ -249,7 +249,7 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
 ///
 /// # Errors
 /// Returns the reason as text for people.
-pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
+pub fn restore_file_state(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
     let said = |error: io::Error| {
         if nofollow::is_link_error(&error) {
             "its folder now leads somewhere else".to_owned()
@@ -270,8 +270,8 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
     // A folder without files counts as absent, as in `inspect_file`. One with files is never removed.
     if (folder.entry_status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
         let there = folder.open_folder(name).map_err(said)?;
-        match (is_hollow(&there).map_err(said)?, state) {
-            (false, _) => return Err(A_FOLDER.to_owned()),
+        match (has_no_files(&there).map_err(said)?, state) {
+            (false, _) => return Err(FOLDER_IN_THE_WAY.to_owned()),
             (true, FileState::Absent) => return Ok(()),
             (true, _) => remove_hollow(&folder, name).map_err(said)?,
         }
@@ -284,7 +284,7 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
         },
         FileState::File { mode, .. } => {
             let bytes = bytes.ok_or("its stored content is missing")?;
-            put_file(&folder, name, bytes, *mode).map_err(said)
+            write_restored_file(&folder, name, bytes, *mode).map_err(said)
         }
         FileState::Link { target } => Temporary::create_link(&folder, target)
             .and_then(|mut link| link.rename_to(name))
@@ -301,7 +301,7 @@ fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
     parent.remove_folder(name)
 }
 
-fn put_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+fn write_restored_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
     // Mode 0 means unknown: the file gets the default bits. Otherwise it stays private until its bits are set.
     let (mut temporary, mut file) = Temporary::create_in(folder, if mode == 0 { 0o666 } else { 0o600 })?;
     file.write_all(bytes)?;
@@ -353,23 +353,23 @@ mod tests {
         fs::remove_dir_all(dir.join("deep")).unwrap();
         assert_eq!(inspect_file(&path).unwrap().state, FileState::Absent);
         for found in [&file, &linked, &file] {
-            put_back(&path, &found.state, found.bytes.as_deref()).unwrap();
+            restore_file_state(&path, &found.state, found.bytes.as_deref()).unwrap();
             assert_eq!(inspect_file(&path).unwrap(), *found);
         }
-        put_back(&path, &FileState::Absent, None).unwrap();
-        put_back(&path, &FileState::Absent, None).unwrap();
+        restore_file_state(&path, &FileState::Absent, None).unwrap();
+        restore_file_state(&path, &FileState::Absent, None).unwrap();
         assert!(!path.exists());
         fs::create_dir_all(path.join("b/c")).unwrap();
         assert_eq!(inspect_file(&path).unwrap().state, FileState::Absent);
         fs::write(path.join("b/d"), "").unwrap();
         assert_eq!(inspect_file(&path).unwrap().state, FileState::Unknown);
         assert_eq!(files_below(&path, 9).unwrap(), Some(vec![path.join("b/d")]));
-        let refused = put_back(&path, &file.state, file.bytes.as_deref());
-        assert_eq!(refused.unwrap_err(), A_FOLDER);
+        let refused = restore_file_state(&path, &file.state, file.bytes.as_deref());
+        assert_eq!(refused.unwrap_err(), FOLDER_IN_THE_WAY);
         fs::remove_file(path.join("b/d")).unwrap();
-        put_back(&path, &FileState::Absent, None).unwrap();
+        restore_file_state(&path, &FileState::Absent, None).unwrap();
         assert!(path.join("b/c").is_dir());
-        put_back(&path, &file.state, file.bytes.as_deref()).unwrap();
+        restore_file_state(&path, &file.state, file.bytes.as_deref()).unwrap();
         assert_eq!(inspect_file(&path).unwrap(), file);
         assert_eq!(files_below(&path, 9).unwrap(), None);
     }
@@ -379,8 +379,8 @@ mod tests {
         let (_dir, dir) = create_temp_dir();
         let (_other, other) = create_temp_dir();
         symlink(&other, dir.join("sub")).unwrap();
-        let state = of_bytes(b"x", 0);
-        assert!(put_back(&dir.join("sub/a"), &state, Some(b"x")).is_err());
+        let state = regular_file_state(b"x", 0);
+        assert!(restore_file_state(&dir.join("sub/a"), &state, Some(b"x")).is_err());
         assert!(!other.join("a").exists());
         fs::write(other.join("a"), "x").unwrap();
         assert_eq!(inspect_file(&dir.join("sub/a")).unwrap().state, FileState::Absent);
@@ -388,7 +388,11 @@ mod tests {
 
     #[test]
     fn only_files_that_nobody_else_changed_are_restored() {
-        let (one, two, three) = (of_bytes(b"1", 0), of_bytes(b"2", 0), of_bytes(b"3", 0));
+        let (one, two, three) = (
+            regular_file_state(b"1", 0),
+            regular_file_state(b"2", 0),
+            regular_file_state(b"3", 0),
+        );
         let chain = [
             make_file_change("a", one.clone(), two.clone()),
             make_file_change("b", FileState::Absent, one.clone()),
@@ -412,7 +416,7 @@ mod tests {
         assert_eq!(judge(a, &two), RestoreVerdict::PutBack);
         assert_eq!(judge(a, &one), RestoreVerdict::Done);
         assert!(matches!(
-            judge(a, &of_bytes(b"4", 0)),
+            judge(a, &regular_file_state(b"4", 0)),
             RestoreVerdict::Conflict(_)
         ));
         assert!(matches!(
@@ -433,10 +437,10 @@ mod tests {
     #[test]
     fn changes_by_others_between_two_turns_are_conflicts() {
         let (one, two, theirs, three) = (
-            of_bytes(b"1", 0),
-            of_bytes(b"2", 0),
-            of_bytes(b"p", 0),
-            of_bytes(b"3", 0),
+            regular_file_state(b"1", 0),
+            regular_file_state(b"2", 0),
+            regular_file_state(b"p", 0),
+            regular_file_state(b"3", 0),
         );
         let judged = |chain: &[FileChange]| {
             let wishes = collect_desired_states(chain);

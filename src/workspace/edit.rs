@@ -33,12 +33,12 @@ pub struct EditError {
     pub number: usize,
     /// The number of replacements in the call.
     pub of: usize,
-    pub problem: Problem,
+    pub problem: EditProblem,
 }
 
 /// The reason why a replacement cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum EditProblem {
     #[error("no edits were given")]
     Nothing,
     /// An empty old text would match everywhere.
@@ -84,7 +84,7 @@ pub fn apply(text: &str, edits: &[Replacement]) -> Result<EditedText, EditError>
         problem,
     };
     if edits.is_empty() {
-        return Err(failed(0, Problem::Nothing));
+        return Err(failed(0, EditProblem::Nothing));
     }
     let mut edited = EditedText {
         text: text.to_owned(),
@@ -98,18 +98,18 @@ pub fn apply(text: &str, edits: &[Replacement]) -> Result<EditedText, EditError>
     Ok(edited)
 }
 
-fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem> {
+fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), EditProblem> {
     let (old, new) = (unix_lines(&edit.old), unix_lines(&edit.new));
     if old.is_empty() {
-        return Err(Problem::Empty);
+        return Err(EditProblem::Empty);
     }
     if old == new {
-        return Err(Problem::Identical);
+        return Err(EditProblem::Identical);
     }
     let unix = UnixText::from_original(text);
     let found: Vec<usize> = unix.text.match_indices(&old).map(|(at, _)| at).collect();
     let Some(&first) = found.first() else {
-        return Err(Problem::NotFound {
+        return Err(EditProblem::NotFound {
             hint: build_mismatch_hint(&unix.text, &old),
         });
     };
@@ -119,7 +119,7 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
             .take(5)
             .map(|at| line_number(&unix.text, *at).to_string())
             .collect();
-        return Err(Problem::Ambiguous {
+        return Err(EditProblem::Ambiguous {
             // `found` has no overlapping matches, but an overlap is ambiguous too.
             count: found.len().max(2),
             lines: lines.join(", ") + if found.len() > 5 { ", …" } else { "" },
@@ -127,7 +127,7 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
     }
     // Checked before the result is built. Twice, for the line feeds that may become `\r\n`.
     if text.len() + found.len().saturating_mul(2 * new.len()) > 2 * MAX_TEXT {
-        return Err(Problem::TooLarge);
+        return Err(EditProblem::TooLarge);
     }
     // Keep what both texts share: its line ends stay as the file has them.
     let (head, tail) = common_ends(&old, &new);
@@ -221,7 +221,7 @@ fn build_mismatch_hint(text: &str, old: &str) -> String {
         return ". Leave out the line numbers that read_file puts before each line".to_owned();
     }
     let lines: Vec<&str> = text.lines().collect();
-    if let Some(at) = find_but_for_spaces(&lines, &wanted) {
+    if let Some(at) = find_ignoring_whitespace(&lines, &wanted) {
         let last = at + wanted.len();
         let mut hint = format!(". Lines {} to {last} differ from it in white space only:", at + 1);
         for line in lines[at..last].iter().take(20) {
@@ -235,7 +235,7 @@ fn build_mismatch_hint(text: &str, old: &str) -> String {
     }
 }
 
-fn find_but_for_spaces(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+fn find_ignoring_whitespace(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<String> = wanted.iter().copied().map(squeezed).collect();
     if wanted.iter().all(String::is_empty) {
@@ -359,8 +359,8 @@ mod tests {
             match apply(&text, &[all(&old, &new)]) {
                 Ok(edited) => prop_assert_eq!(unix_lines(&edited.text), unix_lines(&text).replace(&old, &new)),
                 Err(error) => match error.problem {
-                    Problem::NotFound { .. } => prop_assert!(!unix_lines(&text).contains(&old)),
-                    other => prop_assert_eq!(other, Problem::Identical),
+                    EditProblem::NotFound { .. } => prop_assert!(!unix_lines(&text).contains(&old)),
+                    other => prop_assert_eq!(other, EditProblem::Identical),
                 },
             }
         }

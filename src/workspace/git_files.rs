@@ -23,7 +23,7 @@ const MAX_PACKS: usize = 10_000;
 ///
 /// `root` is the work tree, `objects` are the contents' names in hexadecimal. What is not understood counts as no.
 /// Blocks.
-pub fn are_regular<'a>(
+pub fn reads_only_regular_files<'a>(
     root: &Path,
     files: impl IntoIterator<Item = &'a Path>,
     objects: impl IntoIterator<Item = &'a str>,
@@ -220,7 +220,7 @@ mod tests {
 
     fn is_fine(root: &Path) -> bool {
         let file = root.join("sub/file.txt");
-        are_regular(root, [file.as_path()], [ID])
+        reads_only_regular_files(root, [file.as_path()], [ID])
     }
 
     #[test]

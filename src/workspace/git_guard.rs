@@ -265,11 +265,11 @@ impl Repository {
         let dot_git = root.join(".git");
         let folder = match nofollow::kind(&dot_git) {
             Some(FileKind::Folder) => dot_git.clone(),
-            _ => real_path(&root.join(pointed_at(&dot_git, "gitdir: ")?)).ok()?,
+            _ => real_path(&root.join(read_pointer_file(&dot_git, "gitdir: ")?)).ok()?,
         };
         // A linked work tree uses the settings of the main repository.
         let common = match folder.join("commondir") {
-            file if nofollow::kind(&file).is_some() => folder.join(pointed_at(&file, "")?),
+            file if nofollow::kind(&file).is_some() => folder.join(read_pointer_file(&file, "")?),
             _ => folder.clone(),
         };
         Some(Self {
@@ -315,7 +315,7 @@ async fn collect_git_output(launcher: &Launcher, command: Command, most: usize) 
 }
 
 /// Returns the path in a small file of git, without the prefix `before`.
-fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
+fn read_pointer_file(file: &Path, before: &str) -> Option<PathBuf> {
     let text = String::from_utf8(nofollow::read(&real_path(file).ok()?, 4096).ok()?).ok()?;
     Some(PathBuf::from(text.strip_prefix(before)?.trim_end()))
 }

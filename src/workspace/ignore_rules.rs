@@ -36,13 +36,13 @@ pub const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
 pub struct IgnoreRules {
     /// From the person's git settings.
     global: Option<Gitignore>,
-    levels: Vec<Level>,
+    levels: Vec<FolderRules>,
     unusable: Vec<UnusableRules>,
 }
 
 /// The rules of one folder.
 #[derive(Debug)]
-struct Level {
+struct FolderRules {
     folder: PathBuf,
     ignore: Option<Gitignore>,
     gitignore: Option<Gitignore>,
@@ -112,7 +112,7 @@ impl IgnoreRules {
         for level in &self.levels {
             used += level.size;
         }
-        let mut level = Level {
+        let mut level = FolderRules {
             folder: folder.to_owned(),
             ignore: None,
             gitignore: None,

@@ -38,7 +38,7 @@ pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
 };
 pub use load::{LoadError, LoadedFile};
-pub use overlay::{Buffer, Opened, Overlay};
+pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, Resolved};
 pub use roots::{Folder, Root, Roots};

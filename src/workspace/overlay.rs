@@ -45,7 +45,7 @@ pub struct UnsavedDocument {
 
 /// An open document whose text is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedDocument {
     /// As the client writes it.
     pub uri: String,
     /// The version of `text`.
@@ -58,12 +58,12 @@ pub struct Opened {
 /// All open documents. Documents that are not local files are ignored.
 #[derive(Debug, Default)]
 pub struct Overlay {
-    open: Mutex<OpenDocument>,
+    open: Mutex<OpenDocuments>,
     others: ExternalWrites,
 }
 
 #[derive(Debug, Default)]
-struct OpenDocument {
+struct OpenDocuments {
     encoding: PositionEncoding,
     by_uri: HashMap<String, OverlayEntry>,
     /// Several URIs may lead to the same file.
@@ -244,9 +244,9 @@ impl Overlay {
     /// Returns the document that is open for the resolved `path`; with several, the one with unsaved text. Blocks.
     ///
     /// `None` if none is open, or if its text is unknown, for example because the disk changed below a clean document.
-    pub fn find_open_document(&self, path: &Path) -> Option<Opened> {
+    pub fn find_open_document(&self, path: &Path) -> Option<OpenedDocument> {
         let uris = self.lock().by_path.get(path).cloned().unwrap_or_default();
-        let mut found = uris.iter().filter_map(|uri| self.opened_as(uri, path));
+        let mut found = uris.iter().filter_map(|uri| self.find_opened_at(uri, path));
         let first = found.next()?;
         if first.unsaved {
             return Some(first);
@@ -254,7 +254,7 @@ impl Overlay {
         Some(found.find(|other| other.unsaved).unwrap_or(first))
     }
 
-    fn opened_as(&self, uri: &str, path: &Path) -> Option<Opened> {
+    fn find_opened_at(&self, uri: &str, path: &Path) -> Option<OpenedDocument> {
         let (version, held) = {
             let open = self.lock();
             let entry = open.by_uri.get(uri)?;
@@ -277,7 +277,7 @@ impl Overlay {
         };
         // The document may have changed while the disk was read.
         let still = self.lock().by_uri.get(uri).map(|entry| entry.version) == Some(version);
-        still.then(|| Opened {
+        still.then(|| OpenedDocument {
             uri: uri.to_owned(),
             version,
             text,
@@ -306,12 +306,12 @@ impl Overlay {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OpenDocument> {
+    fn lock(&self) -> MutexGuard<'_, OpenDocuments> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OpenDocument {
+impl OpenDocuments {
     /// Notifies those who wait for the text that the editor now shows.
     fn notify_shown_text(&mut self, uri: &str, text: &str) {
         if !self.expected.iter().any(|expected| expected.uri == uri) {

@@ -221,7 +221,7 @@ impl WatchedTree {
                     path: path.clone(),
                     was: Some(*was),
                     is,
-                    surely: true,
+                    is_before_known: true,
                 });
             }
         }
@@ -250,7 +250,7 @@ impl WatchedTree {
                     path: path.clone(),
                     was: None,
                     is: Some(*is),
-                    surely: moved || !uncovered.iter().any(|folder| path.starts_with(folder)),
+                    is_before_known: moved || !uncovered.iter().any(|folder| path.starts_with(folder)),
                 })
                 .collect();
             changed.extend(new);
@@ -292,7 +292,7 @@ pub struct ChangedFile {
     /// The stamp now; `None` if nothing is there.
     pub is: Option<FileStamp>,
     /// Whether the state before is known. It is not if the file is visible only now, was written, and may have existed.
-    pub surely: bool,
+    pub is_before_known: bool,
 }
 
 /// Files whose content is kept, in their last known state.
@@ -318,7 +318,7 @@ impl KnownFiles {
     }
 
     /// Records the state in which a command left `path`; its content is not kept.
-    pub fn note_left(&self, path: &Path, stamp: FileStamp, state: FileState) {
+    pub fn record_left_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.left).insert(path.to_owned(), (stamp, state));
     }
 
@@ -348,16 +348,16 @@ pub struct ExternalWrites {
 
 /// The files that others have written since this watch started.
 #[derive(Debug)]
-pub struct OthersWatch {
+pub struct ExternalWriteWatch {
     wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl ExternalWrites {
     /// Starts a watch.
-    pub fn start_watch(&self) -> OthersWatch {
+    pub fn start_watch(&self) -> ExternalWriteWatch {
         let wrote = Arc::default();
         lock(&self.watching).push(Arc::downgrade(&wrote));
-        OthersWatch { wrote }
+        ExternalWriteWatch { wrote }
     }
 
     /// Records that someone writes the resolved `path`.
@@ -373,7 +373,7 @@ impl ExternalWrites {
     }
 }
 
-impl OthersWatch {
+impl ExternalWriteWatch {
     /// Returns whether someone has written `path`.
     pub fn has_external_write(&self, path: &Path) -> bool {
         lock(&self.wrote).contains(path)
@@ -518,7 +518,7 @@ mod tests {
         let surely: Vec<bool> = before
             .find_changed_files(&now)
             .iter()
-            .map(|change| change.surely)
+            .map(|change| change.is_before_known)
             .collect();
         assert_eq!(surely, [true, false, true, false, true]);
     }
@@ -536,7 +536,7 @@ mod tests {
             before
                 .find_changed_files(&scan_watched_files([dir.as_path()], 100))
                 .iter()
-                .filter(|new| new.surely == surely)
+                .filter(|new| new.is_before_known == surely)
                 .count()
         };
         assert_eq!((new(true), new(false)), (1, 0));

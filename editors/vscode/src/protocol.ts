@@ -16,94 +16,96 @@ export const approvalKeys = [
 
 /** Requests, client to server. */
 export const requests = {
-  /** Starts a session. Waits for no network. */
+  /** Starts a session. Does not wait for the network. */
   newSession: "agent/newSession",
-  /** Starts a turn. Answered when the turn has ended. */
+  /** Starts a turn. The answer comes when the turn has ended. */
   prompt: "agent/prompt",
   /**
-   * Talks to the running turn: joins the history before the next model call, and keeps the turn
-   * going.
+   * Sends a message to the running turn. It joins the history before the next model call and keeps
+   * the turn going.
    */
   steer: "agent/steer",
   /**
-   * Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100
-   * wait; they outlive the server.
+   * Manages the prompts that wait for the end of the turn: list, add, edit, remove, send now. At
+   * most 100 wait; they survive a restart of the server.
    */
   queue: "agent/queue",
   /**
-   * Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals,
-   * limits and questions are asked again under their ids. Answered like `agent/prompt`.
+   * Starts a new turn that continues an interrupted or cancelled one. Open approvals, limits and
+   * questions are requested again under the same ids. Answered like `agent/prompt`.
    */
   resumeTurn: "agent/resumeTurn",
   /**
-   * Starts a turn that does nothing but make smaller what the model is sent: a summary takes the
-   * place of old messages. Answered like `agent/prompt`.
+   * Starts a turn that only compacts what the model receives: a summary replaces old messages.
+   * Answered like `agent/prompt`.
    */
   compact: "agent/compact",
   /** Decides an approval. The first answer wins; an unknown or settled id is an error. */
   approvalRespond: "agent/approvalRespond",
-  /** Says what becomes of a limit. The first answer wins; an unknown or settled id is an error. */
+  /** Answers a limit request. The first answer wins; an unknown or settled id is an error. */
   limitRespond: "agent/limitRespond",
   /**
    * Answers a question of the agent. The first answer wins; an unknown or settled id is an error.
    */
   questionRespond: "agent/questionRespond",
-  /** Lists what waits for a person: approvals, limits, questions. */
+  /** Lists the approvals, limits and questions that wait for the user. */
   listApprovals: "agent/listApprovals",
-  /** Lists what was allowed beyond one call. */
+  /** Lists the grants: permissions beyond one call. */
   listGrants: "agent/listGrants",
-  /** Takes back what was allowed. */
+  /** Revokes a grant. */
   revokeGrant: "agent/revokeGrant",
-  /** Lists or searches sessions, those used last first. */
+  /** Lists or searches sessions, the most recently used first. */
   listSessions: "agent/listSessions",
   /**
-   * Opens a session: a page of its events, and what is open in it. Its notifications follow from
-   * then on.
+   * Opens a session: returns a page of its events and its open requests. Its notifications follow
+   * from then on.
    */
   loadSession: "agent/loadSession",
-  /** Gives a session another title. */
+  /** Changes the title of a session. */
   renameSession: "agent/renameSession",
   /**
-   * Makes a new session of what a session has up to the end of a turn. What was allowed for the
-   * session alone is not taken along.
+   * Creates a new session from the events of another one, up to the end of a turn. Grants for that
+   * session alone are not copied.
    */
   forkSession: "agent/forkSession",
-  /** Tells all of a session as one text. */
+  /** Exports a whole session as one text. */
   exportSession: "agent/exportSession",
-  /** Deletes a session for good. */
+  /** Deletes a session permanently. */
   deleteSession: "agent/deleteSession",
   /**
-   * Puts the files of a turn and of all later ones back as they were before it, but none that
-   * people changed since; or takes such a revert back. An error while a turn runs.
+   * Restores the files of a turn and of all later ones to their state before it, except files that
+   * the user changed since. Can also undo such a revert. Fails while a turn runs.
    */
   revert: "agent/revert",
   /** Sets how freely the agent may act. */
   setMode: "agent/setMode",
   /**
-   * Sets the model and how hard it thinks. A name that cannot be a model is an error that names the
-   * nearest ones.
+   * Sets the model and its reasoning effort. A name that cannot be a model is an error that
+   * suggests the nearest names.
    */
   setModel: "agent/setModel",
   /**
-   * Lists what a folder's own files would activate, and where they would send keys of the person's.
-   * Reads only: it starts and changes nothing.
+   * Lists what a folder's own files would activate, and where they would send the user's keys. It
+   * only reads: it starts and changes nothing.
    */
   describeTrust: "agent/describeTrust",
-  /** Says whether a workspace folder is trusted, and which redirects of its are accepted. */
+  /** Sets whether a workspace folder is trusted, and which of its redirects are accepted. */
   setTrust: "agent/setTrust",
-  /** Lists the models that can be chosen, and the providers with their health. */
+  /** Lists the models to choose from, and the providers with their health. */
   listModels: "agent/listModels",
-  /** Lists the named agents of the configuration. */
+  /** Lists the configured agents. */
   listAgents: "agent/listAgents",
-  /** Lists the slash commands: prompts from the person's and the workspace's files. */
+  /** Lists the slash commands: prompts from the user's and the workspace's files. */
   listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
-  /** Reads on where a field was cut. */
+  /** Reads the rest of a cut field. */
   readContent: "agent/readContent",
-  /** Tells what the server has counted since it started. */
+  /** Returns the server's counters since its start. */
   metrics: "agent/metrics",
-  /** Closes a circuit by hand: the provider or the tool is called again at once. */
+  /**
+   * Closes a circuit breaker by hand, so that the provider or the tool is called again immediately.
+   */
   resetCircuit: "agent/resetCircuit",
   /** Reads the configuration files again. */
   reloadConfig: "agent/reloadConfig",
@@ -111,47 +113,50 @@ export const requests = {
 
 /** Notifications, client to server. */
 export const clientNotifications = {
-  /** Cancels the running turn. Without one, or with another `turnId`, it does nothing. */
+  /**
+   * Cancels the running turn. Has no effect if no turn is running, or another one than `turnId`.
+   */
   cancel: "agent/cancel",
 } as const;
 
 /** Requests, server to client. */
 export const serverRequests = {
   /**
-   * Asks for documents to be saved, after an edit of one that had no unsaved change, so that
-   * commands see it. Only where the client announced `saveDocuments`. Unanswered after 10 s it
-   * counts as failed.
+   * Requests to save documents after an edit of one without unsaved changes, so that commands see
+   * the edit. Only sent if the client announced `saveDocuments`. Counts as failed after 10 s
+   * without an answer.
    */
   saveDocuments: "agent/saveDocuments",
   /**
-   * Asks for the API key of a provider that has none in the configuration and the environment. Only
-   * where the client announced `getCredential`. Unanswered after 10 s there is none. The key is
-   * kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider
-   * refused it; that there is none is remembered until `agent/reloadConfig`.
+   * Requests the API key of a provider that has none in the configuration or the environment. Only
+   * sent if the client announced `getCredential`. After 10 s without an answer, there is no key.
+   * The key stays in memory. It is requested again after `agent/reloadConfig`, or if the provider
+   * refused it. A missing key is remembered until `agent/reloadConfig`.
    */
   getCredential: "agent/getCredential",
   /**
-   * Asks what the client's compilers and linters say, of one document or of all. Only where the
-   * client announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+   * Requests the reports of the client's compilers and linters, for one document or for all. Only
+   * sent if the client announced `getDiagnostics`. The tool call fails after 10 s without an
+   * answer.
    */
   getDiagnostics: "agent/getDiagnostics",
 } as const;
 
 /** Notifications, server to client. */
 export const serverNotifications = {
-  /** A turn began. */
+  /** A turn started. */
   turnStarted: "agent/turnStarted",
-  /** A turn ended: exactly one per turn, and the last of its turn. */
+  /** A turn ended. There is exactly one per turn, and nothing of the turn follows it. */
   turnEnded: "agent/turnEnded",
   /** Text of a message in progress. */
   textDelta: "agent/textDelta",
   /** Reasoning of a message in progress. */
   reasoningDelta: "agent/reasoningDelta",
-  /** A message of the history, completed or cut. */
+  /** A message of the history, complete or cut. */
   message: "agent/message",
   /**
-   * What was shown of a broken attempt is void: clients take it off the screen. The next attempt
-   * has a new `messageId`. Unknown ids are ignored.
+   * The shown part of a failed attempt was discarded; remove it from the screen. The next attempt
+   * has a new `messageId`. Ignore unknown ids.
    */
   messageRetracted: "agent/messageRetracted",
   /** A tool call's input as the model writes it. */
@@ -160,57 +165,55 @@ export const serverNotifications = {
   toolOutputDelta: "agent/toolOutputDelta",
   /** A tool call changed. */
   toolCall: "agent/toolCall",
-  /** A person is asked about an effect. */
+  /** An effect needs the user's approval. */
   approvalRequested: "agent/approvalRequested",
-  /** The question is settled. */
+  /** An approval was settled. */
   approvalResolved: "agent/approvalResolved",
   /**
-   * A limit was reached, or a limit in money meets an unknown price: it may be raised. Only where
-   * the client announced `questions`.
+   * A limit was reached, or a money limit meets an unknown price; the user may raise it. Only sent
+   * if the client announced `questions`.
    */
   limitRequested: "agent/limitRequested",
-  /** What became of it. */
+  /** A limit request was settled. */
   limitResolved: "agent/limitResolved",
-  /** A question of the agent. Only where the client announced `questions`. */
+  /** A question of the agent. Only sent if the client announced `questions`. */
   questionRequested: "agent/questionRequested",
-  /** The question is settled. */
+  /** A question was settled. */
   questionResolved: "agent/questionResolved",
-  /** The plan, whole. */
+  /** The whole plan. */
   plan: "agent/plan",
-  /**
-   * What a turn has changed, file by file: at its end, and when that was taken back or made again.
-   */
+  /** The file changes of a turn: at its end, and after a revert or a redo. */
   turnDiff: "agent/turnDiff",
   /** A decision of the loop. */
   transition: "agent/transition",
-  /** A provider call failed and will be made again. */
+  /** A provider call failed and will be repeated. */
   retry: "agent/retry",
   /** The turn waits for something that is not an error. */
   wait: "agent/wait",
-  /** What the model is sent became smaller; what is kept did not. */
+  /** The part of the history that the model receives became smaller; the stored history did not. */
   compacted: "agent/compacted",
   /**
-   * Another model answers from now on: the next of the route took over, or the first is asked
-   * again.
+   * Another model answers from now on: the next one of the route took over, or the first one is
+   * used again.
    */
   modelSwitched: "agent/modelSwitched",
-  /** The turn met a circuit that is open, on trial, or closed again. */
+  /** The turn met a circuit breaker that is open, on trial, or closed again. */
   circuit: "agent/circuit",
   /** Tokens and cost after a step. */
   usage: "agent/usage",
   /**
-   * Something that a person should know. One that concerns the server as a whole has no session, is
-   * not numbered, and stands in `agent/status` too.
+   * A warning for the user. A warning about the whole server has no session and no number, and also
+   * appears in `agent/status`.
    */
   warning: "agent/warning",
   /** The session's own data changed; only what changed is set. */
   sessionUpdated: "agent/sessionUpdated",
   /**
-   * Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given:
-   * at a session's first turn that has any, and whenever one of them has changed.
+   * The instruction files (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) that the agent received: at
+   * the first turn of a session that has any, and whenever one of them has changed.
    */
   instructions: "agent/instructions",
-  /** The server as a whole, for a status bar. */
+  /** The state of the whole server, for a status bar. */
   status: "agent/status",
 } as const;
 
@@ -300,41 +303,41 @@ export type ServerNotification = {
 
 /** Params of `agent/newSession`. */
 export interface NewSessionParams {
-  /** An agent of the configuration; absent: `default`. */
+  /** A configured agent; absent for `default`. */
   agent?: string;
-  /** The folder to work in: a URI or an absolute path; absent: the first workspace folder. */
+  /** The folder to work in: a URI or an absolute path; absent for the first workspace folder. */
   cwd?: string;
-  /** How hard the model thinks; absent: the provider's default. */
+  /** The reasoning effort; absent for the provider's default. */
   effort?: Effort;
-  /** How freely the agent may act; absent: as configured. */
+  /** How freely the agent may act; absent for the configured mode. */
   mode?: Mode;
-  /** A model, as `provider/model`; absent: the agent's. */
+  /** A model, as `provider/model`; absent for the agent's. */
   model?: string;
   /**
-   * Where model, effort or mode is absent, takes what the person chose last in this workspace. The
-   * mode `full` is not remembered.
+   * Whether absent values of model, effort and mode come from the user's last choice in this
+   * workspace. The mode `full` is not remembered.
    */
   remembered?: boolean;
 }
 
-/** How hard a model shall think. */
+/** The reasoning effort of a model. */
 export type Effort =
-  /** A little. */
+  /** Little reasoning. */
   | "low"
-  /** As needed. */
+  /** As much reasoning as needed. */
   | "medium"
-  /** Long. */
+  /** Long reasoning. */
   | "high";
 
 /** How freely the agent may act. */
 export type Mode =
-  /** Read only. */
+  /** The agent only reads. */
   | "plan"
-  /** Reads are free; commands, writes and the network ask. */
+  /** Reading is free; commands, writes and network access need approval. */
   | "ask"
   /** Edits inside the workspace are free too. */
   | "autoEdit"
-  /** All is free. */
+  /** Everything is free. */
   | "full";
 
 /** Result of `agent/newSession`. */
@@ -343,13 +346,11 @@ export interface NewSessionResult {
   sessionId: string;
   /** How freely the agent may act. */
   mode: Mode;
-  /**
-   * The number of the session's last event; 0 when there is none. Notifications go on from there.
-   */
+  /** Number of the session's last event; 0 if there is none. Notifications continue from there. */
   seq: number;
-  /** How hard the model thinks; absent: the provider's default. */
+  /** The reasoning effort; absent for the provider's default. */
   effort?: Effort;
-  /** The model; absent until it is known, then `agent/sessionUpdated` tells it. */
+  /** The model; absent until it is known, when `agent/sessionUpdated` reports it. */
   model?: string;
 }
 
@@ -357,14 +358,14 @@ export interface NewSessionResult {
 export interface PromptParams {
   /** The session. */
   sessionId: string;
-  /** What the person says. */
+  /** The user's input. */
   prompt: PromptContent;
 }
 
-/** What a person says: plain text, or a list of blocks. */
+/** The user's input: plain text, or a list of blocks. */
 export type PromptContent = string | PromptBlock[];
 
-/** A part of what a person says. */
+/** A part of the user's input. */
 export type PromptBlock =
   /** Text. */
   | {
@@ -372,22 +373,22 @@ export type PromptBlock =
       /** The text. */
       text: string;
     }
-  /** A file or a part of it; the server reads it, with the editor's unsaved text. */
+  /** A file or a part of it. The server reads it, including the editor's unsaved text. */
   | {
       type: "reference";
       /** The file's URI. */
       uri: string;
-      /** The part; absent: the whole file. It is widened to whole lines. */
+      /** The part, extended to whole lines; absent for the whole file. */
       range?: Range;
     }
-  /** What the person has selected in the editor. */
+  /** The user's selection in the editor. */
   | {
       type: "selection";
       /** The file's URI. */
       uri: string;
-      /** The selected part. */
+      /** The selected range. */
       range: Range;
-      /** The selected text; absent: the server reads the lines of `range`. */
+      /** The selected text; if absent, the server reads the lines of `range`. */
       text?: string;
     }
   /** A diagnostic that the editor shows. */
@@ -395,16 +396,16 @@ export type PromptBlock =
       type: "diagnostic";
       /** The file's URI. */
       uri: string;
-      /** The part that it is about. */
+      /** The range that it is about. */
       range: Range;
       /** Its message. */
       message: string;
-      /** How grave it is. */
+      /** Its severity. */
       severity?: Severity;
-      /** Who found it: a compiler, a linter. */
+      /** Its source: a compiler or a linter. */
       source?: string;
     }
-  /** A picture. */
+  /** An image. */
   | {
       type: "image";
       /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
@@ -413,15 +414,15 @@ export type PromptBlock =
       data: string;
     };
 
-/** A part of a document, as in LSP: the end is not in it. */
+/** A range in a document, as in LSP: the end is exclusive. */
 export interface Range {
-  /** Where it begins. */
+  /** The start of the range. */
   start: Position;
-  /** The place after its last character. */
+  /** The position after its last character. */
   end: Position;
 }
 
-/** A place in a document, as in LSP. */
+/** A position in a document, as in LSP. */
 export interface Position {
   /** The line, from 0. */
   line: number;
@@ -429,7 +430,7 @@ export interface Position {
   character: number;
 }
 
-/** How grave a diagnostic or a problem is. */
+/** The severity of a diagnostic or a problem. */
 export type Severity =
   /** It is wrong. */
   | "error"
@@ -441,135 +442,135 @@ export type Severity =
   | "hint";
 
 /**
- * How a turn ended; the answer to `agent/prompt`, `agent/resumeTurn` and `agent/compact`, and the
+ * The end of a turn. It answers `agent/prompt`, `agent/resumeTurn` and `agent/compact`, and is the
  * `data` of the error that answers them after `$/cancelRequest`.
  */
 export interface PromptResult {
   /** The turn. */
   turnId: string;
-  /** Why it ended. */
+  /** The reason why it ended. */
   reason: TerminalReason;
-  /** How it ended, in one word. */
+  /** The outcome in one word. */
   state: TurnState;
-  /** The text of the final answer, whole; empty when there is none. */
+  /** The full text of the final answer; empty if there is none. */
   text: string;
-  /** The turn's tokens. */
+  /** Tokens of the turn. */
   usage: TokenUsage;
-  /** What the turn cost, in US dollars; absent when the model's price is not known. */
+  /** Cost of the turn in US dollars; absent if the model's price is unknown. */
   costUsd?: number;
-  /** What went wrong. */
+  /** The error, if there was one. */
   error?: ErrorData;
-  /** And after. */
+  /** Only for `agent/compact`: estimated tokens of the conversation after. */
   tokensAfter?: number;
   /**
-   * Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing
-   * was left out.
+   * Only for `agent/compact`: estimated tokens of the conversation before; absent if nothing was
+   * left out.
    */
   tokensBefore?: number;
 }
 
 /**
- * An error with all that a client needs to show it and to say what to do. It is the `data` of a
- * JSON-RPC error and the `error` of a turn's end.
+ * An error with everything that a client needs to show it and to suggest a remedy. It is the `data`
+ * of a JSON-RPC error and the `error` of a turn's end.
  */
 export interface ErrorData {
-  /** What went wrong, as a stable word. */
+  /** The error as a stable code. */
   code: ErrorCode;
-  /** What went wrong, for people. */
+  /** The error, for the user. */
   message: string;
-  /** What can be done about it. */
+  /** The possible reaction. */
   class: ErrorClass;
-  /** How many tries were made. */
+  /** The number of attempts made. */
   attempts?: number;
-  /** What lies behind it. */
+  /** The underlying cause. */
   cause?: string;
-  /** The parameter that is wrong, with `badParams`. */
+  /** The wrong parameter, with `badParams`. */
   field?: string;
-  /** Who holds the session, with `sessionLocked`. */
+  /** The holder of the session, with `sessionLocked`. */
   holder?: string;
   /** The model's name. */
   model?: string;
   /** The provider's name in the configuration. */
   provider?: string;
-  /** Why the request was not accepted; only in the `data` of a JSON-RPC error. */
+  /** The reason why the request was not accepted; only in the `data` of a JSON-RPC error. */
   refusal?: Refusal;
   /** The provider's id of the request, for its support. */
   requestId?: string;
-  /** When a used-up quota is filled again, in ms since the Unix epoch. */
+  /** When a used-up quota resets, in ms since the Unix epoch. */
   resetAt?: number;
-  /** How long the provider asks to wait, in ms. */
+  /** The wait that the provider requests, in ms. */
   retryAfterMs?: number;
-  /** The HTTP status that the provider answered with. */
+  /** HTTP status of the provider's response. */
   status?: number;
-  /** What the person can do; several ways stand on separate lines. */
+  /** What the user can do; alternatives are on separate lines. */
   userAction?: string;
 }
 
-/** What can be done about an error. */
+/** The possible reaction to an error. */
 export type ErrorClass =
-  /** The same again may succeed. */
+  /** The same request may succeed later. */
   | "retryable"
-  /** It will not mend by itself. */
+  /** It does not resolve by itself. */
   | "terminal"
-  /** The turn went on. */
+  /** The turn continued. */
   | "non_fatal";
 
-/** What went wrong, as a stable word. */
+/** A stable error code. */
 export type ErrorCode =
   /** The limit of steps was reached. */
   | "max_iterations"
   /** The provider's API failed. */
   | "provider_error"
-  /** A tool failed, and the policy ends the turn then. */
+  /** A tool failed, and the policy ends the turn in that case. */
   | "tool_execution"
   /** The prompt does not fit the model's window. */
   | "context_limit"
   /** A money limit was reached. */
   | "budget_exceeded"
-  /** The person cancelled. */
+  /** The user cancelled. */
   | "cancelled"
   /** The provider's circuit breaker is open. */
   | "circuit_open"
   /** The provider's quota or credit is used up. */
   | "quota_exhausted"
-  /** The model said nothing. */
+  /** The model's answer was empty. */
   | "empty_response"
   /** The limit of tool calls was reached. */
   | "tool_calls_exceeded"
   /** The time limit was reached. */
   | "wall_time_exceeded"
-  /** The configuration lacks something or is wrong. */
+  /** The configuration is incomplete or wrong. */
   | "config"
   /** The session's state does not allow it. */
   | "session"
-  /** The request is not what the protocol asks for. */
+  /** The request violates the protocol. */
   | "protocol"
   /** The store could not be read or written. */
   | "store"
-  /** A bug of the server. */
+  /** The server has a bug. */
   | "internal";
 
-/** Why a request was not accepted, as a stable word that programs may test. */
+/** The reason why a request was not accepted, as a stable value for programs. */
 export type Refusal =
-  /** `initialize` and `initialized` come first. */
+  /** `initialize` and `initialized` must come first. */
   | "notInitialized"
-  /** The server is ending. */
+  /** The server is shutting down. */
   | "shuttingDown"
   /** A parameter is missing or wrong; `field` names it. */
   | "badParams"
   /** There is no such session. */
   | "unknownSession"
-  /** The session is live in another server; `holder` says which. */
+  /** The session is open in another server; `holder` names it. */
   | "sessionLocked"
   /** The session was loaded with `readOnly`. */
   | "sessionReadOnly"
-  /** A turn is running; `agent/steer` talks to it. */
+  /** A turn is running; use `agent/steer` to talk to it. */
   | "turnRunning"
   /** No turn is running. */
   | "noTurn"
-  /** Another turn is running than the request expects. */
+  /** The request expects another turn than the running one. */
   | "staleTurn"
-  /** The last turn has nothing to go on with. */
+  /** The last turn cannot be continued. */
   | "nothingToResume"
   /** There is no such open approval: it is unknown or settled. */
   | "unknownApproval"
@@ -589,75 +590,75 @@ export type Refusal =
   | "unknownTurn"
   /** The turn was not reverted. */
   | "nothingToRedo"
-  /** No turn of the session has ended yet. */
+  /** No turn of the session has ended. */
   | "nothingToFork"
-  /** No prompt of that id waits: it was sent or taken out. */
+  /** No prompt with that id is waiting: it was sent or removed. */
   | "unknownPrompt"
-  /** As many prompts wait as may. */
+  /** The queue is full. */
   | "queueFull";
 
-/** Why a turn has ended. */
+/** The reason why a turn ended. */
 export type TerminalReason =
-  /** Nothing more to do. */
+  /** There was nothing more to do. */
   | "completed"
   /** The prompt does not fit the window. */
   | "prompt_too_long"
-  /** The answer was cut at the output limit; what came is kept. */
+  /** The answer was cut at the output limit; the partial text is kept. */
   | "max_output_tokens"
-  /** The provider failed for good. */
+  /** The provider failed permanently. */
   | "model_error"
-  /** The model said nothing. */
+  /** The answer was empty. */
   | "empty_response"
-  /** The image is still refused. */
+  /** The API still refuses the image. */
   | "image_error"
-  /** The model or a filter declined. */
+  /** The model or a filter declined to answer. */
   | "refused"
-  /** The person cancelled while the model streamed, or before. */
+  /** The user cancelled while the model streamed, or before. */
   | "aborted_streaming"
-  /** The person cancelled while tools ran. */
+  /** The user cancelled while tools ran. */
   | "aborted_tools"
   /** A stop hook ended the turn. */
   | "stop_hook_prevented"
   /** A hook ended the turn. */
   | "hook_stopped"
-  /** A tool failed, and the policy ends the turn then. */
+  /** A tool failed, and the policy ends the turn in that case. */
   | "tool_failed"
-  /** A sub-agent failed, and the policy ends the turn then. */
+  /** A sub-agent failed, and the policy ends the turn in that case. */
   | "subagent_failed"
   /** Too few sub-agents succeeded. */
   | "join_violated"
-  /** The window is full, and nothing may be summarised. */
+  /** The window is full, and automatic compaction is off. */
   | "blocking_limit"
-  /** The limit of steps. */
+  /** The limit of steps was reached. */
   | "max_turns"
-  /** A money limit. */
+  /** A money limit was reached. */
   | "budget_exceeded"
-  /** The limit of tool calls. */
+  /** The limit of tool calls was reached. */
   | "max_tool_calls"
-  /** The time limit. */
+  /** The time limit was reached. */
   | "wall_time"
-  /** The person chose to stop at a question. */
+  /** The user chose to stop at a question. */
   | "stopped_by_user"
-  /** There is no provider to ask. */
+  /** No provider is configured. */
   | "not_configured"
-  /** The store is gone. */
+  /** The store is gone and keeps no more events. */
   | "store_failed"
   /** The server ended or crashed. */
   | "server_stopped"
-  /** A bug of the server. */
+  /** The server has a bug. */
   | "internal_error";
 
-/** How a turn has ended, in one word. */
+/** The outcome of a turn, in one word. */
 export type TurnState =
-  /** As asked. */
+  /** It did what was requested. */
   | "completed"
-  /** It could not. */
+  /** It failed. */
   | "failed"
-  /** There is an answer, but less than was asked for. */
+  /** There is an answer, but it does less than requested. */
   | "degraded"
-  /** Stopped by a limit, by a person's choice at a question, or by the server's end. */
+  /** A limit, the user's choice at a question, or the end of the server stopped it. */
   | "interrupted"
-  /** Stopped by the person. */
+  /** The user cancelled it. */
   | "cancelled";
 
 /** Tokens of one or several model calls. */
@@ -676,11 +677,11 @@ export interface TokenUsage {
 export interface SteerParams {
   /** The session. */
   sessionId: string;
-  /** What the person adds. */
+  /** The user's addition. */
   prompt: PromptContent;
   /**
-   * The turn that it is meant for; when another or none is running, it is refused. Absent:
-   * whichever is running.
+   * The turn that it is meant for; the request fails if that turn is not running. Absent for any
+   * running turn.
    */
   expectedTurnId?: string;
 }
@@ -695,42 +696,42 @@ export interface SteerResult {
 export interface QueueParams {
   /** The session. */
   sessionId: string;
-  /** What to do. */
+  /** The action. */
   action: QueueAction;
-  /** What the person says: needed by `add` and `edit`. */
+  /** The user's prompt; required by `add` and `edit`. */
   prompt?: PromptContent;
-  /** Which prompt: needed by `edit` and `remove`. */
+  /** The prompt; required by `edit` and `remove`. */
   promptId?: string;
 }
 
-/** What is done with the queue. */
+/** An action on the queue. */
 export type QueueAction =
-  /** Nothing: it is only told. */
+  /** Changes nothing and returns the queue. */
   | "list"
   /**
-   * `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts
-   * at once.
+   * Appends `prompt`. It starts immediately if no turn is running, nothing else waits and the queue
+   * is not paused.
    */
   | "add"
-  /** `prompt` takes the place of the one named by `promptId`. */
+  /** Replaces the prompt named by `promptId` with `prompt`. */
   | "edit"
-  /** The one named by `promptId` is taken out. */
+  /** Removes the prompt named by `promptId`. */
   | "remove"
   /**
-   * The one named by `promptId`, else the next one, is sent now, and the queue goes on from there:
-   * while a turn is running as a steer of it, else as a turn of its own. A turn that is being
-   * cancelled is waited for.
+   * Sends the prompt named by `promptId`, or the next one, now, and resumes the queue. A running
+   * turn gets it as a steer; otherwise it starts a turn of its own. If a turn is being cancelled,
+   * the prompt waits for its end.
    */
   | "sendNow";
 
-/** Result of `agent/queue`: what waits after it. */
+/** Result of `agent/queue`: the queue after the action. */
 export interface QueueResult {
   /**
-   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
-   * `sendNow`, or a later turn that completes, sets it going again.
+   * Whether the queue waits for `sendNow`, because the last turn was cancelled, failed or was
+   * interrupted. A later turn that completes also resumes it.
    */
   paused: boolean;
-  /** What waits, the next one first. */
+  /** The waiting prompts, the next one first. */
   prompts: QueuedContent[];
   /** The prompt that was added. */
   promptId?: string;
@@ -738,101 +739,104 @@ export interface QueueResult {
   turnId?: string;
 }
 
-/** A prompt that waits, whole. */
+/** A waiting prompt with its full content. */
 export interface QueuedContent {
-  /** What it is edited, removed and sent by. */
+  /** The id to edit, remove or send it by. */
   promptId: string;
-  /** What the person said. */
+  /** The user's prompt. */
   content: MessageBlock[];
 }
 
 /** A part of a message in the history. */
 export type MessageBlock =
-  /** Text: Markdown when the model speaks. */
+  /** Text; the model writes Markdown. */
   | {
       type: "text";
       /** The text. */
       text: string;
-      /** Where the whole of a cut field is. */
+      /** References to the full text of cut fields. */
       more?: Record<string, More>;
     }
-  /** The model's reasoning, as far as its provider shows it. */
+  /** The model's reasoning, as far as its provider reveals it. */
   | {
       type: "reasoning";
-      /** The text; empty when the provider hides it. */
+      /** The text; empty if the provider hides it. */
       text: string;
-      /** Where the whole of a cut field is. */
+      /** References to the full text of cut fields. */
       more?: Record<string, More>;
     }
-  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
+  /** The model requests a tool. `agent/toolCall` reports the progress. */
   | {
       type: "toolUse";
       /** The call. */
       toolCallId: string;
       /** The tool's name. */
       name: string;
-      /** Its arguments; long strings in it may be cut. */
+      /** The arguments; long strings in them may be cut. */
       input: unknown;
-      /** Where the whole of a cut field is. */
+      /** References to the full text of cut fields. */
       more?: Record<string, More>;
     }
-  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
+  /** A tool call has its result, which is in that call's `agent/toolCall`. */
   | {
       type: "toolResult";
-      /** The call. */
+      /** The tool call. */
       toolCallId: string;
       /** Whether the result is an error to the model. */
       isError: boolean;
     }
-  /** A picture. */
+  /** An image. */
   | ({ type: "image" } & Image)
-  /** Something in a file that the person points at, with the text it had then. */
+  /** A place in a file that the user points at, with its text at that time. */
   | {
       type: "reference";
-      /** What it is. */
+      /** The kind of the target. */
       kind: ReferenceKind;
       /**
-       * The file's path from the session's folder, `rootName/path` in another root, absolute
-       * outside of all.
+       * The file's path: relative to the session's folder, `rootName/path` in another root,
+       * absolute elsewhere.
        */
       path: string;
-      /** The text, or the diagnostic's message. */
+      /** The text, or the message of a diagnostic. */
       text: string;
       /** The last line, from 1. */
       endLine?: number;
-      /** Where the whole of a cut field is. */
+      /** References to the full text of cut fields. */
       more?: Record<string, More>;
-      /** The first line, from 1; absent: the whole file. */
+      /** The first line, from 1; absent for the whole file. */
       startLine?: number;
     };
 
-/** Where the whole of a field is that was cut. */
+/** A reference to the full text of a cut field. */
 export interface More {
-  /** What `agent/readContent` takes as its `ref`. */
+  /** The `ref` for `agent/readContent`. */
   ref: string;
-  /** The length of the whole, in UTF-8 bytes. */
+  /** Length of the full text, in UTF-8 bytes. */
   bytes: number;
-  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
+  /**
+   * The end of the full text, at most 64 KiB; only for output. It never overlaps with the
+   * beginning.
+   */
   tail?: string;
 }
 
-/** A picture. */
+/** An image. */
 export interface Image {
   /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
   mediaType: string;
-  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
+  /** The bytes in Base64. Absent if they are too long; then `more.data` refers to them. */
   data?: string;
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
 }
 
-/** What a reference points at. */
+/** The kind of a reference's target. */
 export type ReferenceKind =
   /** A file or a range of it. */
   | "file"
-  /** What the person had selected. */
+  /** The user's selection. */
   | "selection"
-  /** A diagnostic of the editor. */
+  /** A diagnostic from the editor. */
   | "diagnostic";
 
 /** Params of `agent/resumeTurn`. */
@@ -845,52 +849,52 @@ export interface ResumeTurnParams {
 export interface CompactParams {
   /** The session. */
   sessionId: string;
-  /** What the summary shall keep, for the model that writes it. */
+  /** What the summary should keep, for the model that writes it. */
   instructions?: string;
 }
 
 /** Params of `agent/approvalRespond`. */
 export interface ApprovalRespondParams {
-  /** The question. */
+  /** The approval. */
   approvalId: string;
-  /** What the person decides. */
+  /** The user's decision. */
   decision: Decision;
-  /** What the model is told; only with `deny`. */
+  /** What the model reads; only with `deny`. */
   feedback?: string;
-  /** Edited arguments, whole; not with `deny`. */
+  /** The full edited arguments; not with `deny`. */
   input?: unknown;
-  /** The rule to keep instead of the offered one; only with `allowSession` and `allowAlways`. */
+  /** The rule to add instead of the offered one; only with `allowSession` and `allowAlways`. */
   rule?: string;
 }
 
-/** What a person decides. */
+/** The user's decision. */
 export type Decision =
-  /** This once. */
+  /** Allows this call. */
   | "allow"
-  /** For the rest of the session. */
+  /** Allows it for the rest of the session. */
   | "allowSession"
-  /** From now on in this workspace. */
+  /** Allows it from now on in this workspace. */
   | "allowAlways"
-  /** No. */
+  /** Denies this call. */
   | "deny";
 
-/** The answer to a request that has nothing to tell but that it was done. */
+/** The answer to a request that returns no data. */
 export interface EmptyResult {
 }
 
 /**
- * Params of `agent/limitRespond`: one of `raiseBy` and `stop`. For `unknown_price` neither means to
- * go on.
+ * Params of `agent/limitRespond`: one of `raiseBy` and `stop`. For `unknown_price`, neither means
+ * to continue.
  */
 export interface LimitRespondParams {
-  /** The question. */
+  /** The limit request. */
   limitId: string;
   /**
-   * By how much the limit is raised: US dollars, steps, calls or seconds. It holds for the turn,
-   * the session or the day that the limit is of.
+   * The increase: US dollars, steps, calls or seconds. It lasts for the turn, session or day that
+   * the limit covers.
    */
   raiseBy?: number;
-  /** The limit holds: the turn ends. */
+  /** Whether the limit stays and the turn ends. */
   stop?: boolean;
 }
 
@@ -899,22 +903,22 @@ export interface QuestionRespondParams {
   /** The question. */
   questionId: string;
   /**
-   * The answers by the names of the fields; each is a list, of one unless several may be chosen.
+   * The answers by field name. Each is a list, with one entry unless several choices are allowed.
    */
   answers?: Record<string, string[]>;
-  /** The person will not answer. */
+  /** Whether the user declines to answer. */
   dismissed?: boolean;
 }
 
 /** Params of `agent/listApprovals`. */
 export interface ListApprovalsParams {
-  /** Only those of this session; absent: of every session that no other server has open. */
+  /** Only those of this session; absent for all sessions that no other server has open. */
   sessionId?: string;
 }
 
 /** Result of `agent/listApprovals`. */
 export interface ListApprovalsResult {
-  /** The open approvals, oldest first, as they were asked. */
+  /** The open approvals, oldest first, as they were requested. */
   approvals: ApprovalRequestedNotification[];
   /** The limits that wait for an answer. */
   limits?: LimitRequestedNotification[];
@@ -924,92 +928,92 @@ export interface ListApprovalsResult {
 
 /** Params of `agent/approvalRequested`. */
 export interface ApprovalRequestedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Its id; the same when it is asked again after a restart. */
+  /** Its id; it stays the same if the request is repeated after a restart. */
   approvalId: string;
-  /** The call that waits. */
+  /** The waiting call. */
   toolCallId: string;
   /** The tool's name. */
   name: string;
-  /** The call's arguments; long strings in it may be cut. */
+  /** The arguments of the call; long strings in them may be cut. */
   input: unknown;
-  /** A line for people. */
+  /** One line for the user. */
   title: string;
   /** The folder in which it would run. */
   cwd: string;
-  /** How much harm it could do. */
+  /** The possible harm. */
   risk: Risk;
-  /** Why it is asked, for people. */
+  /** The reason for the request, for the user. */
   why: string;
-  /** What it would change, as a unified diff. */
+  /** The planned changes, as a unified diff. */
   diff?: string;
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
   /**
-   * Options of the call that change what it does, as short phrases: `keeps running in the
+   * Options of the call that change its effect, as short phrases: `keeps running in the
    * background`.
    */
   options?: string[];
   /**
-   * The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then
-   * those two are not offered.
+   * The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not
+   * offer those two.
    */
   rule?: string;
   /**
-   * The command line or address as a person should read it, in full: characters that are invisible
-   * or change the reading order are written out (`<U+202E>`). Show this, not `input`. Absent for
+   * The full command line or URL as the user should read it. Characters that are invisible or
+   * change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for
    * tools that have neither.
    */
   shown?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** How much harm an effect could do, by what it touches. */
+/** The possible harm of an effect, judged by what it touches. */
 export type Risk =
-  /** Only reads, inside the workspace. */
+  /** It only reads, inside the workspace. */
   | "low"
-  /** Changes files inside the workspace, or runs a program that shows no sign of more. */
+  /** It changes files inside the workspace, or runs a program without signs of more. */
   | "medium"
   /**
-   * Network, secrets, files outside the workspace or that make programs run, recursive deletion,
-   * privileges, or a command that cannot be fully read.
+   * It uses the network, secrets, privileges, files outside the workspace or files that make
+   * programs run. Also a recursive deletion, or a command that cannot be fully parsed.
    */
   | "high";
 
 /** Params of `agent/limitRequested`. */
 export interface LimitRequestedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Its id; the same when it is asked again after a restart. */
+  /** Its id; it stays the same if the request is repeated after a restart. */
   limitId: string;
-  /** Which limit. */
+  /** The limit. */
   limit: LimitName;
   /**
-   * What is used, with the estimate of a call that was not made: US dollars, steps, calls or
+   * The amount used, with the estimate of a call that was not made: US dollars, steps, calls or
    * seconds.
    */
   used: number;
-  /** What may be used; 0 for `unknown_price`. */
+  /** The allowed amount; 0 for `unknown_price`. */
   max: number;
-  /** A line for people. */
+  /** One line for the user. */
   message: string;
-  /** The model that it concerns, as `provider/model`. */
+  /** The model that is affected, as `provider/model`. */
   model?: string;
-  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  /** The call that delegated to the sub-agent that asks; absent if the turn itself asks. */
   parentToolCallId?: string;
-  /** The provider that it concerns. */
+  /** The provider that is affected. */
   provider?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
@@ -1029,32 +1033,32 @@ export type LimitName =
   | "max_provider_day_cost"
   /** Seconds of the turn. */
   | "max_wall_time_s"
-  /** A limit in money is set, and nobody knows what the model costs. */
+  /** A money limit is set, and the model's price is unknown. */
   | "unknown_price";
 
 /** Params of `agent/questionRequested`. */
 export interface QuestionRequestedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Its id; the same when it is asked again after a restart. */
+  /** Its id; it stays the same if the request is repeated after a restart. */
   questionId: string;
   /** The question. */
   text: string;
-  /** What is to be answered. */
+  /** The fields to answer. */
   fields: QuestionField[];
-  /** More about it. */
+  /** More detail. */
   detail?: string;
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
-  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  /** The call that delegated to the sub-agent that asks; absent if the turn itself asks. */
   parentToolCallId?: string;
   /** The call that waits for the answer. */
   toolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
@@ -1062,29 +1066,29 @@ export interface QuestionRequestedNotification {
 export interface QuestionField {
   /** The key of its answer. */
   name: string;
-  /** What can be chosen; empty: any text. */
+  /** The choices; empty for free text. */
   choices?: QuestionChoice[];
-  /** Any text may be given instead of a choice. */
+  /** Whether free text is allowed instead of a choice. */
   free?: boolean;
-  /** For people; empty where the question says it all. */
+  /** The label for the user; empty if the question needs none. */
   label?: string;
-  /** It must be answered. */
+  /** Whether an answer is required. */
   required?: boolean;
-  /** Several may be chosen. */
+  /** Whether several choices are allowed. */
   several?: boolean;
 }
 
-/** One thing that can be chosen. */
+/** A choice of a question's field. */
 export interface QuestionChoice {
-  /** What the answer says. */
+  /** The value for the answer. */
   value: string;
-  /** For people. */
+  /** The label for the user. */
   label: string;
 }
 
 /** Params of `agent/listGrants`. */
 export interface ListGrantsParams {
-  /** What holds in this session; absent: all that is kept for workspace folders. */
+  /** The session whose grants are listed; absent for all grants of workspace folders. */
   sessionId?: string;
 }
 
@@ -1094,21 +1098,21 @@ export interface ListGrantsResult {
   grants: Grant[];
 }
 
-/** Something that a person has allowed beyond one call. */
+/** A permission of the user beyond one call. */
 export interface Grant {
-  /** Its id, to revoke it. */
+  /** Its id, for `agent/revokeGrant`. */
   grantId: string;
   /** The rule, as in the configuration: `bash(git status *)`. */
   rule: string;
-  /** How far it reaches. */
+  /** Its reach. */
   scope: GrantScope;
-  /** The workspace folder it was given for. */
+  /** The workspace folder that it was given for. */
   folder: string;
   /** When it was given, in ms since the Unix epoch. */
   grantedAt: number;
 }
 
-/** How far a grant reaches. */
+/** The reach of a grant. */
 export type GrantScope =
   /** One session. */
   | "session"
@@ -1123,21 +1127,21 @@ export interface RevokeGrantParams {
 
 /** Params of `agent/listSessions`. */
 export interface ListSessionsParams {
-  /** `nextCursor` of the answer before; absent: from the newest. */
+  /** `nextCursor` of the previous page; absent for the first page. */
   cursor?: string;
-  /** Only those that work in this folder: a URI or an absolute path. */
+  /** Only sessions that work in this folder: a URI or an absolute path. */
   cwd?: string;
-  /** How many at most; 50 when absent, at most 200. */
+  /** Largest number of sessions: 50 by default, at most 200. */
   limit?: number;
-  /** Words to look for in titles, prompts and final answers. */
+  /** Words to search for in titles, prompts and final answers. */
   query?: string;
 }
 
 /** Result of `agent/listSessions`. */
 export interface ListSessionsResult {
-  /** The sessions, those used last first. */
+  /** The sessions, the most recently used first. */
   sessions: SessionInfo[];
-  /** The `cursor` of the next page; absent on the last. */
+  /** The `cursor` of the next page; absent on the last page. */
   nextCursor?: string;
 }
 
@@ -1145,61 +1149,63 @@ export interface ListSessionsResult {
 export interface SessionInfo {
   /** The session. */
   sessionId: string;
-  /** The folder it works in. */
+  /** The folder that it works in. */
   cwd: string;
-  /** When it was made, in ms since the Unix epoch. */
+  /** When it was created, in ms since the Unix epoch. */
   createdAt: number;
-  /** When something last happened in it, in ms since the Unix epoch. */
+  /** The time of its last event, in ms since the Unix epoch. */
   updatedAt: number;
-  /** Whether a turn is running, in this server. */
+  /** Whether a turn is running in this server. */
   running?: boolean;
-  /** The place where `query` was found, for people. */
+  /** The text around the match of `query`, for the user. */
   snippet?: string;
   /** Its title; absent before the first prompt. */
   title?: string;
 }
 
 /**
- * Params of `agent/loadSession`. The page is the last `tail` of the events after `afterSeq` and
+ * Params of `agent/loadSession`. The page consists of the last `tail` events after `afterSeq` and
  * before `beforeSeq`.
  */
 export interface LoadSessionParams {
   /** The session. */
   sessionId: string;
   /**
-   * Only events after this number: what the client has already. When more than `tail` came since,
-   * the page does not join on, and the client starts over with it.
+   * Only events after this number, which the client already has. If more than `tail` followed, the
+   * page leaves a gap, and the client starts over with it.
    */
   afterSeq?: number;
-  /** Only events before this number: an earlier page. */
+  /** Only events before this number, for an earlier page. */
   beforeSeq?: number;
   /**
-   * Only look: needs no lock, so it works while another server has the session; nothing is sent
-   * later.
+   * Whether to only look. This needs no lock, so it works while another server has the session. No
+   * notifications follow.
    */
   readOnly?: boolean;
   /**
-   * How many events at most: 200 when absent (1,000 with `afterSeq`), at most 1,000; 0 for none.
+   * Largest number of events: 200 by default (1,000 with `afterSeq`), at most 1,000; 0 for none.
    */
   tail?: number;
 }
 
 /** Result of `agent/loadSession`. */
 export interface LoadSessionResult {
-  /** A page of the durable events, oldest first; they are not sent again as notifications. */
+  /** A page of the durable events, oldest first. They are not sent again as notifications. */
   events: EventRecord[];
-  /** Whether there are earlier events than the page's. */
+  /** Whether there are events before the page. */
   hasEarlier: boolean;
-  /** Approvals that wait for a person, as they were asked; also those asked before the page. */
+  /**
+   * Approvals that wait for the user, as they were requested, including those from before the page.
+   */
   openApprovals: ApprovalRequestedNotification[];
-  /** The number of the session's last event. Notifications go on from there. */
+  /** Number of the session's last event. Notifications continue from there. */
   seq: number;
   /** The session as it is now. */
   state: SessionState;
   /**
-   * The files that the last turn's instructions were made of, as `agent/instructions` told, which
-   * may be before the page. Absent also while nobody has gone on with the session in this server:
-   * then all its events are not read yet.
+   * The files behind the last turn's instructions, as in `agent/instructions`, which may precede
+   * the page. Also absent until a turn runs in this server, because until then the server has not
+   * read all events of the session.
    */
   instructions?: InstructionFile[];
   /** Limits that wait for an answer. */
@@ -1210,7 +1216,7 @@ export interface LoadSessionResult {
   partial?: PartialMessage;
 }
 
-/** A durable event: the notification that it was. */
+/** A durable event, as its notification. */
 export interface EventRecord {
   /** The notification's method. */
   method: string;
@@ -1218,25 +1224,25 @@ export interface EventRecord {
   params: unknown;
 }
 
-/** A file of instructions, as it was read. */
+/** An instruction file, as it was read. */
 export interface InstructionFile {
   /** Its absolute path. */
   path: string;
-  /** What it is for. */
+  /** Its purpose. */
   kind: InstructionKind;
-  /** Bytes of it that were taken; 0 where it was left out. */
+  /** Bytes of it that are used; 0 if it was left out. */
   bytes: number;
-  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  /** Whether it belongs to the user, or lies in a folder that the user trusts. */
   trusted: boolean;
   /** The name of a skill. */
   name?: string;
-  /** Why it was cut or left out. */
+  /** The reason why it was cut or left out. */
   problem?: string;
 }
 
-/** What a file of instructions is for. */
+/** The purpose of an instruction file. */
 export type InstructionKind =
-  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  /** The `prompt_file` of a named agent, which replaces the built-in instructions. */
   | "prompt"
   /** `SOUL.md`: who the agent is. */
   | "soul"
@@ -1247,35 +1253,35 @@ export type InstructionKind =
   /** The `SKILL.md` of a skill. */
   | "skill";
 
-/** A message in progress. Deltas that follow go on where it ends. */
+/** A message in progress. The following deltas continue where it ends. */
 export interface PartialMessage {
   /** The message. */
   messageId: string;
-  /** Its text from `offset` on. */
+  /** Its text, from `offset`. */
   text: string;
-  /** UTF-8 bytes of the message's text before `text`; 0 when it is all there. */
+  /** UTF-8 bytes of the message's text before `text`; 0 if `text` is complete. */
   offset: number;
   /** Its reasoning so far. */
   reasoning?: string;
 }
 
-/** A session as it is now. */
+/** The current state of a session. */
 export interface SessionState {
-  /** The folder it works in. */
+  /** The folder that it works in. */
   cwd: string;
   /** How freely the agent may act. */
   mode: Mode;
-  /** Tokens used in all. */
+  /** Tokens used in total. */
   usage: TokenUsage;
-  /** What they cost, in US dollars; absent when the cost of one of the calls is not known. */
+  /** Their cost in US dollars; absent if the cost of any call is unknown. */
   costUsd?: number;
-  /** How hard the model shall think; absent: as the provider has it by default. */
+  /** The reasoning effort; absent for the provider's default. */
   effort?: Effort;
   /** The model, as `provider/model`; absent until it is known. */
   model?: string;
-  /** The prompts that wait for the turn's end; absent when there are none. */
+  /** The prompts that wait for the end of the turn; absent if there are none. */
   queue?: QueueState;
-  /** The last turn, when `agent/resumeTurn` can go on with it. */
+  /** The last turn, if `agent/resumeTurn` can continue it. */
   resumableTurnId?: string;
   /** The turn that is running. */
   runningTurnId?: string;
@@ -1283,19 +1289,20 @@ export interface SessionState {
   title?: string;
 }
 
-/** The queue as it is shown. */
+/** The queue as clients show it. */
 export interface QueueState {
   /**
-   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+   * Whether it starts nothing by itself, because the last turn was cancelled, failed or was
+   * interrupted.
    */
   paused: boolean;
-  /** What waits, the next one first. */
+  /** The waiting prompts, the next one first. */
   prompts: QueuedPrompt[];
 }
 
-/** A prompt that waits, as it is shown. `agent/queue` tells the whole of it. */
+/** A waiting prompt as clients show it. `agent/queue` returns its full content. */
 export interface QueuedPrompt {
-  /** What it is edited, removed and sent by. */
+  /** The id to edit, remove or send it by. */
   promptId: string;
   /** The start of its text, on one line. */
   text: string;
@@ -1313,13 +1320,13 @@ export interface RenameSessionParams {
 export interface ForkSessionParams {
   /** The session. */
   sessionId: string;
-  /** The last turn that the new session has; absent: the last one that has ended. */
+  /** The last turn of the new session; absent for the last turn that has ended. */
   turnId?: string;
 }
 
 /** Result of `agent/forkSession`. */
 export interface ForkSessionResult {
-  /** The new session: load it with `agent/loadSession`. */
+  /** The new session; load it with `agent/loadSession`. */
   sessionId: string;
   /** Its title. */
   title?: string;
@@ -1329,20 +1336,20 @@ export interface ForkSessionResult {
 export interface ExportSessionParams {
   /** The session. */
   sessionId: string;
-  /** As what; Markdown when absent. */
+  /** The format; Markdown by default. */
   format?: ExportFormat;
 }
 
-/** What a session is exported as. */
+/** The format of an exported session. */
 export type ExportFormat =
-  /** For people: what was said and done. */
+  /** For people: the conversation and the tool calls. */
   | "markdown"
-  /** For programs: the session and all its events, as notifications, uncut. */
+  /** For programs: the session and all its events, as uncut notifications. */
   | "json";
 
 /** Result of `agent/exportSession`. */
 export interface ExportSessionResult {
-  /** The session, whole. */
+  /** The exported session. */
   text: string;
 }
 
@@ -1356,61 +1363,61 @@ export interface DeleteSessionParams {
 export interface RevertParams {
   /** The session. */
   sessionId: string;
-  /** The turn; all later ones are taken back with it. */
+  /** The turn. All later turns are reverted with it. */
   turnId: string;
-  /** Only say what would be done. */
+  /** Whether to only report what would be done. */
   dryRun?: boolean;
-  /** Make again what the last revert of that turn took back. */
+  /** Whether to make the changes again that the last revert of that turn undid. */
   redo?: boolean;
 }
 
 /** Result of `agent/revert`. */
 export interface RevertResult {
-  /** The turns whose changes it concerned, the first one first. */
+  /** The turns whose changes are affected, the first one first. */
   turnIds: string[];
   /**
-   * The files that were put back (with `dryRun`: would be). Those that are so already are not among
-   * them.
+   * The files that were restored, or would be with `dryRun`. Files that already match are not
+   * listed.
    */
   files: RevertedFile[];
-  /** The files that were left as they are. */
+  /** The files that were left unchanged. */
   conflicts: RevertConflict[];
 }
 
-/** A file that was left as it is. */
+/** A file that was left unchanged. */
 export interface RevertConflict {
   /** The file's path, as in `agent/turnDiff`. */
   path: string;
-  /** The file. */
+  /** The file's URI. */
   uri: string;
-  /** Why, for people. */
+  /** The reason, for the user. */
   why: string;
 }
 
-/** A file that was put back. */
+/** A file that was restored. */
 export interface RevertedFile {
   /** The file's path, as in `agent/turnDiff`. */
   path: string;
-  /** The file. */
+  /** The file's URI. */
   uri: string;
-  /** What was done to it now. */
+  /** What was done to it. */
   kind: ChangeKind;
 }
 
-/** What became of a file. */
+/** The kind of a file's change. */
 export type ChangeKind =
-  /** It is new. */
+  /** The file is new. */
   | "created"
-  /** Its content or its mode is another. */
+  /** Its content or its mode changed. */
   | "modified"
-  /** It is gone. */
+  /** The file was deleted. */
   | "deleted";
 
 /** Params of `agent/setMode`. */
 export interface SetModeParams {
   /** The session. */
   sessionId: string;
-  /** The mode; it holds from the next tool call on. */
+  /** The mode; it applies from the next tool call. */
   mode: Mode;
 }
 
@@ -1418,9 +1425,9 @@ export interface SetModeParams {
 export interface SetModelParams {
   /** The session. */
   sessionId: string;
-  /** The model, as `provider/model`; it holds from the next model call on. */
+  /** The model, as `provider/model`; it applies from the next model call. */
   model: string;
-  /** How hard it shall think; absent: as the provider has it by default. */
+  /** The reasoning effort; absent for the provider's default. */
   effort?: Effort;
 }
 
@@ -1431,56 +1438,56 @@ export interface DescribeTrustParams {
 }
 
 /**
- * Result of `agent/describeTrust`. Control characters and invisible characters are written out in
- * all texts.
+ * Result of `agent/describeTrust`. All texts show control and invisible characters as visible
+ * escapes.
  */
 export interface DescribeTrustResult {
   /** The folder's path. */
   folder: string;
   /** Whether it is trusted now. */
   trusted: boolean;
-  /** What its own files activate where it is trusted. */
+  /** What its own files activate once it is trusted. */
   activates: TrustItem[];
-  /** Where its own files send keys of the person's. Each needs a question of its own. */
+  /** Where its own files send the user's keys. Each redirect needs a separate question. */
   redirects: ProviderRedirect[];
 }
 
-/** Something that a folder's own files activate where the folder is trusted. */
+/** Something that a folder's own files activate once the folder is trusted. */
 export interface TrustItem {
-  /** What it is. */
+  /** Its kind. */
   kind: TrustItemKind;
-  /** The hook's or tool's name, or the setting's key. */
+  /** The name of the hook or tool, or the key of the setting. */
   name: string;
-  /** When it runs, or what is set; and the file and line. */
+  /** When it runs, or the value that it sets; and the file and line. */
   detail: string;
   /** The command that it runs. */
   command?: string;
 }
 
 /**
- * What a folder's files activate. Later versions add kinds: show an unknown one by its `name` and
- * `detail`.
+ * The kind of a thing that a folder's files activate. Later versions add kinds: show an unknown one
+ * by `name` and `detail`.
  */
 export type TrustItemKind =
-  /** A command that runs at a moment of every turn. */
+  /** A command that runs at a fixed point of every turn. */
   | "hook"
   /** A tool whose call runs a command. */
   | "tool"
-  /** Any other setting that an untrusted folder may not set. */
+  /** Another setting that an untrusted folder may not set. */
   | "setting";
 
-/** A folder's wish to send a key of the person's to another address. */
+/** A folder's attempt to send one of the user's keys to another address. */
 export interface ProviderRedirect {
-  /** The provider; `*` where a proxy or certificates concern all of them. */
+  /** The provider; `*` if a proxy or certificates affect all of them. */
   provider: string;
-  /** Where the folder sends them. Show it whole; send it back exactly to accept it. */
+  /** Where the folder sends them. Show it in full, and send it back exactly to accept it. */
   to: string;
-  /** What of the person's would go there, each as a short phrase. */
+  /** The user's data that would go there, each as a short phrase. */
   sends: string[];
-  /** Whether the person accepted it. Until then it is ignored, with a warning. */
+  /** Whether the user accepted it. Until then it is ignored, with a warning. */
   accepted: boolean;
   /**
-   * Where the person's own configuration sends requests; absent where only the folder names this
+   * Where the user's own configuration sends requests; absent if only the folder names this
    * provider.
    */
   from?: string;
@@ -1496,14 +1503,13 @@ export interface SetTrustParams {
    */
   trusted: boolean;
   /**
-   * Redirects that the person accepted, each after a question of its own. Trusting alone accepts
-   * none; one that was accepted stays so until the folder names another address or is trusted no
-   * more.
+   * Redirects that the user accepted, each after a separate question. Trust alone accepts none. An
+   * accepted redirect stays so until the folder names another address or loses its trust.
    */
   acceptRedirects?: AcceptedRedirect[];
 }
 
-/** A redirect that the person accepts. */
+/** A redirect that the user accepts. */
 export interface AcceptedRedirect {
   /** The provider, as `agent/describeTrust` named it. */
   provider: string;
@@ -1514,50 +1520,53 @@ export interface AcceptedRedirect {
 /** Params of `agent/listModels`. */
 export interface ListModelsParams {
   /**
-   * Tries the address and the key of this provider before answering, by one request that costs
-   * nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
+   * The provider whose address and key are tested first, by one request that costs nothing. Its
+   * `health` and `message` report the result. Takes at most 15 s.
    */
   check?: string;
   /**
-   * Asks every provider that has a key for its own list first. Takes at most 5 s; a provider that
-   * does not answer is listed as without it.
+   * Whether to first request the list of every provider that has a key. Takes at most 5 s. A
+   * provider that does not answer counts as having no list.
    */
   live?: boolean;
-  /** With this session's configuration, and its model marked; absent: the user's configuration. */
+  /**
+   * The session whose configuration applies, with its model marked; absent for the user's
+   * configuration.
+   */
   sessionId?: string;
 }
 
 /** Result of `agent/listModels`. */
 export interface ListModelsResult {
-  /** The models that can be chosen. */
+  /** The models to choose from. */
   models: ModelInfo[];
-  /** The providers that are configured. */
+  /** The configured providers. */
   providers: ProviderInfo[];
 }
 
-/** A model that can be chosen. */
+/** A model to choose from. */
 export interface ModelInfo {
-  /** What `agent/setModel` takes: `provider/model`. */
+  /** The name for `agent/setModel`: `provider/model`. */
   model: string;
   /** The provider's name in the configuration. */
   provider: string;
-  /** Its window, in tokens. */
+  /** Size of its context window, in tokens. */
   contextWindow?: number;
-  /** Whether it is the session's (or the default) model. */
+  /** Whether it is the session's model, or the default one. */
   current?: boolean;
   /** Whether the provider's own list contains it; absent while that list is unknown. */
   listed?: boolean;
   /** Its output limit, in tokens. */
   maxOutputTokens?: number;
-  /** What its tokens cost; absent when it is not known. */
+  /** The price of its tokens; absent if unknown. */
   price?: Price;
-  /** Where its price comes from; absent from older servers. */
+  /** The source of its price; absent from older servers. */
   pricing?: Pricing;
 }
 
-/** What a model's tokens cost, in US dollars per million. */
+/** Prices of a model's tokens, in US dollars per million. */
 export interface Price {
-  /** Plain input. */
+  /** Input without a cache. */
   input: number;
   /** Output. */
   output: number;
@@ -1567,62 +1576,62 @@ export interface Price {
   cacheWrite: number;
 }
 
-/** Where a model's price comes from. */
+/** The source of a model's price. */
 export type Pricing =
-  /** The vendor's list price, wherever it is served. */
+  /** The vendor's list price, regardless of who serves the model. */
   | "list"
   /** The configuration. */
   | "configured"
-  /** It is free: a local engine runs it. */
+  /** The model is free: a local engine runs it. */
   | "free"
-  /** Nobody knows it. */
+  /** The price is unknown. */
   | "unknown";
 
-/** A provider that is configured. */
+/** A configured provider. */
 export interface ProviderInfo {
   /** Its name in the configuration. */
   provider: string;
-  /** Its kind: which API it speaks. */
+  /** The kind of its API. */
   kind: string;
-  /** How it fares. */
+  /** Its health. */
   health: ProviderHealth;
-  /** How the circuit of its account stands, while it is not closed. */
+  /** The state of its account's circuit breaker, while it is not closed. */
   circuit?: CircuitInfo;
-  /** More, for people: what fails, or what is missing. */
+  /** More detail for the user: what fails, or what is missing. */
   message?: string;
 }
 
-/** A circuit. */
+/** The state of a circuit breaker. */
 export interface CircuitInfo {
-  /** What it guards. */
+  /** The kind of the guarded thing. */
   subject: CircuitSubject;
   /** The name of the provider or the tool. */
   name: string;
-  /** How it stands. */
+  /** Its state. */
   state: CircuitState;
-  /** When an open one lets a trial through, in ms since the Unix epoch. */
+  /** When an open circuit lets a trial call through, in ms since the Unix epoch. */
   until?: number;
 }
 
-/** How a circuit stands. */
+/** The state of a circuit breaker. */
 export type CircuitState =
   /** Calls pass. */
   | "closed"
-  /** No call passes; the provider or the tool failed too often in a row. */
+  /** No call passes, because the provider or the tool failed too often in a row. */
   | "open"
-  /** One call passes as a trial: its outcome closes the circuit or opens it again. */
+  /** One call passes as a trial. Its outcome closes the circuit or opens it again. */
   | "halfOpen";
 
-/** What a circuit guards. */
+/** The kind of thing that a circuit breaker guards. */
 export type CircuitSubject =
   /** The account of a provider. */
   | "provider"
   /** A tool. */
   | "tool";
 
-/** How a provider fares. */
+/** The health of a provider. */
 export type ProviderHealth =
-  /** It was not called yet. */
+  /** It has not been called. */
   | "unknown"
   /** Its last call succeeded. */
   | "ok"
@@ -1634,8 +1643,8 @@ export type ProviderHealth =
 /** Params of `agent/listAgents`. */
 export interface ListAgentsParams {
   /**
-   * The agents of this session's folder, with its own marked; the first workspace folder's when
-   * absent.
+   * The session whose folder's agents are listed, with its own marked; absent for the first
+   * workspace folder.
    */
   sessionId?: string;
 }
@@ -1646,27 +1655,27 @@ export interface ListAgentsResult {
   agents: AgentInfo[];
 }
 
-/** An agent of the configuration. */
+/** A configured agent. */
 export interface AgentInfo {
-  /** Its name, as `agent/newSession` takes it. */
+  /** Its name, for `agent/newSession`. */
   name: string;
-  /** The mode in which its sessions begin. */
+  /** The initial mode of its sessions. */
   mode: Mode;
-  /** The tools that it has. */
+  /** Its tools. */
   tools: string[];
   /** Whether it is the session's agent. */
   current?: boolean;
-  /** What it is for. */
+  /** Its purpose. */
   description?: string;
-  /** The model that it names. */
+  /** The model that it sets. */
   model?: string;
-  /** The provider that it names. */
+  /** The provider that it sets. */
   provider?: string;
 }
 
 /** Params of `agent/listCommands`. */
 export interface ListCommandsParams {
-  /** The commands of this session; the first workspace folder's when absent. */
+  /** The session whose commands are listed; absent for the first workspace folder. */
   sessionId?: string;
 }
 
@@ -1676,28 +1685,25 @@ export interface ListCommandsResult {
   commands: CommandInfo[];
 }
 
-/**
- * A prompt that a person has written down: a prompt that begins with `/` and its name stands for
- * it.
- */
+/** A prompt stored as a slash command. A prompt that starts with `/` and its name expands to it. */
 export interface CommandInfo {
   /** Its name, without the `/`. */
   name: string;
   /** The absolute path of its file. */
   path: string;
-  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  /** Whether it belongs to the user, or lies in a folder that the user trusts. */
   trusted: boolean;
-  /** What its arguments are. */
+  /** A hint at its arguments. */
   argumentHint?: string;
-  /** What it does. */
+  /** Its purpose. */
   description?: string;
-  /** Why it cannot be used. */
+  /** The reason why it cannot be used. */
   problem?: string;
 }
 
 /** Params of `agent/listTools`. */
 export interface ListToolsParams {
-  /** The tools that this session's agent has; absent: all. */
+  /** The session whose agent's tools are listed; absent for all tools. */
   sessionId?: string;
 }
 
@@ -1707,11 +1713,11 @@ export interface ListToolsResult {
   tools: ToolInfo[];
 }
 
-/** A tool as the model is told of it. */
+/** A tool as the model sees it. */
 export interface ToolInfo {
   /** Its name. */
   name: string;
-  /** What it does and when it is used. */
+  /** What it does and when to use it. */
   description: string;
   /** JSON Schema of its arguments. */
   inputSchema: unknown;
@@ -1723,75 +1729,71 @@ export interface ReadContentParams {
   sessionId: string;
   /** The `ref` of a cut field. */
   ref: string;
-  /** How many bytes at most; 65,536 when absent, at most 1,048,576. */
+  /** Largest number of bytes: 65,536 by default, at most 1,048,576. */
   limit?: number;
-  /** Where to begin, in bytes; 0 when absent. */
+  /** First byte to read; 0 by default. */
   offset?: number;
 }
 
 /** Result of `agent/readContent`. */
 export interface ReadContentResult {
-  /**
-   * The piece. It begins and ends on whole characters, so it may be a few bytes shorter than
-   * `limit`.
-   */
+  /** The piece. It consists of whole characters, so it may be a few bytes shorter than `limit`. */
   text: string;
-  /** The length of the whole, in bytes. */
+  /** Length of the full content, in bytes. */
   bytes: number;
-  /** Where to read on; absent at the end. */
+  /** The `offset` of the next piece; absent at the end. */
   nextOffset?: number;
 }
 
 /** Params of `agent/metrics`. */
 export interface MetricsParams {
-  /** A session whose counts are wanted too. */
+  /** A session whose counts are included. */
   sessionId?: string;
 }
 
 /** Result of `agent/metrics`. */
 export interface MetricsResult {
-  /** Counts of the server as a whole. */
+  /** Counts of the whole server. */
   totals: Counts;
-  /** How long things took. */
+  /** Durations. */
   latencies: Latencies;
-  /**
-   * The circuits of all providers that were in use, and those of the session's tools that are not
-   * closed.
-   */
+  /** The circuits of all providers in use, and those of the session's tools that are not closed. */
   circuits?: CircuitInfo[];
-  /** Counts of the session that was asked for. */
+  /** Counts of the requested session. */
   session?: SessionMetrics;
 }
 
-/** How long things took. */
+/** Durations of calls, steps and cancels. */
 export interface Latencies {
   /** From a provider call to its first content. */
   firstToken: Histogram;
   /** One step of the loop. */
   step: Histogram;
-  /** One tool call, without the wait for a person. */
+  /** One tool call, without the wait for the user. */
   tool: Histogram;
   /** From a cancel to the turn's end. */
   cancel: Histogram;
 }
 
-/** Latencies in buckets. */
+/** Durations in buckets. */
 export interface Histogram {
   /** Upper bounds of the buckets, in microseconds. */
   boundsUs: number[];
-  /** Observations per bucket; one more than `boundsUs`, for what lies above the last. */
+  /** Observations per bucket; one entry more than `boundsUs`, for values above the last bound. */
   counts: number[];
   /** The sum of all observations, in microseconds. */
   sumUs: number;
-  /** How many observations there are. */
+  /** Number of observations. */
   count: number;
 }
 
-/** Counts of one session since it was made; `queuedPrompts` and `reverts` since it was loaded. */
+/**
+ * Counts of one session since it was created; `queuedPrompts` and `reverts` since it was loaded.
+ */
 export interface SessionMetrics {
   /** The session. */
   sessionId: string;
-  /** When the session was made, in ms since the Unix epoch. */
+  /** When the session was created, in ms since the Unix epoch. */
   startedAt: number;
   /** Tokens sent to models. */
   inputTokens: number;
@@ -1811,15 +1813,15 @@ export interface SessionMetrics {
   cancels: number;
   /** Tool calls run, by the tool's name. */
   toolCallsByName: Record<string, number>;
-  /** Errors by code, those that ended no turn included. */
+  /** Errors by code, including those that ended no turn. */
   errorsByCode: Record<string, number>;
-  /** Prompts that were to wait for a turn's end. */
+  /** Prompts that were queued for the end of a turn. */
   queuedPrompts?: number;
-  /** Times that files of turns were taken back, or made again. */
+  /** Reverts and redos of file changes. */
   reverts?: number;
 }
 
-/** Counts. */
+/** Counters of activity. */
 export interface Counts {
   /** Tokens sent to models. */
   inputTokens: number;
@@ -1837,25 +1839,25 @@ export interface Counts {
   compactions: number;
   /** Turns cancelled. */
   cancels: number;
-  /** Prompts that were to wait for a turn's end. */
+  /** Prompts that were queued for the end of a turn. */
   queuedPrompts?: number;
-  /** Times that files of turns were taken back, or made again. */
+  /** Reverts and redos of file changes. */
   reverts?: number;
 }
 
 /** Params of `agent/resetCircuit`. */
 export interface ResetCircuitParams {
-  /** What the circuit guards. */
+  /** The kind of the guarded thing. */
   subject: CircuitSubject;
   /** The name of the provider or the tool. */
   name: string;
-  /** For a tool: the session whose circuit is meant; absent: that of every loaded session. */
+  /** For a tool: the session with the circuit; absent for that of every loaded session. */
   sessionId?: string;
 }
 
 /** Result of `agent/resetCircuit`. */
 export interface ResetCircuitResult {
-  /** Whether it was not closed before. */
+  /** Whether it was open or on trial before. */
   wasOpen: boolean;
 }
 
@@ -1865,19 +1867,21 @@ export interface ReloadConfigParams {
 
 /** Result of `agent/reloadConfig`. */
 export interface ReloadConfigResult {
-  /** What is wrong in the files; the rest is in force. */
+  /** Problems in the files; everything else applies. */
   problems: ConfigProblem[];
 }
 
-/** Something wrong in a configuration file. */
+/** A problem in a configuration file. */
 export interface ConfigProblem {
-  /** The file, or what else the setting came from: a variable, `initializationOptions`. */
+  /**
+   * The file, or another source of the setting: an environment variable, `initializationOptions`.
+   */
   file: string;
-  /** How grave it is. */
+  /** Its severity. */
   severity: Severity;
-  /** What is wrong and what would be right, for people. */
+  /** The problem and the remedy, for the user. */
   message: string;
-  /** The line, from 1; absent when it is not known. */
+  /** The line, from 1; absent if unknown. */
   line?: number;
 }
 
@@ -1885,23 +1889,21 @@ export interface ConfigProblem {
 export interface CancelNotification {
   /** The session. */
   sessionId: string;
-  /**
-   * The turn that is meant; when another is running, nothing happens. Absent: whichever is running.
-   */
+  /** The turn to cancel; nothing happens if another one is running. Absent for any running turn. */
   turnId?: string;
 }
 
 /** Params of `agent/saveDocuments`. */
 export interface SaveDocumentsParams {
-  /** The documents, by the URIs that the client opened them with. */
+  /** The documents, by the URIs with which the client opened them. */
   uris: string[];
 }
 
 /** Result of `agent/saveDocuments`. */
 export interface SaveDocumentsResult {
-  /** Those that are not. */
+  /** The documents that are not. */
   failed?: NotSaved[];
-  /** Those that are on the disk now as the editor shows them. */
+  /** The documents that are now on disk as the editor shows them. */
   saved?: string[];
 }
 
@@ -1909,68 +1911,68 @@ export interface SaveDocumentsResult {
 export interface NotSaved {
   /** The document. */
   uri: string;
-  /** Why, for the model: `it is read-only in the editor`. */
+  /** The reason, for the model: `it is read-only in the editor`. */
   reason: string;
 }
 
 /** Params of `agent/getCredential`. */
 export interface GetCredentialParams {
-  /** The provider, by its name in the configuration. */
+  /** The provider's name in the configuration. */
   provider: string;
 }
 
 /** Result of `agent/getCredential`. */
 export interface GetCredentialResult {
-  /** The key; absent when the client has none for that provider. */
+  /** The key; absent if the client has none for that provider. */
   apiKey?: string;
 }
 
 /** Params of `agent/getDiagnostics`. */
 export interface GetDiagnosticsParams {
   /**
-   * The document, by the URI that the client opened it with where it is open; absent: all that the
-   * client knows of.
+   * The document, by the URI with which the client opened it if it is open; absent for all that the
+   * client knows.
    */
   uri?: string;
 }
 
 /** Result of `agent/getDiagnostics`. */
 export interface GetDiagnosticsResult {
-  /** What the client's compilers and linters say now, in any order. */
+  /** The current reports of the client's compilers and linters, in any order. */
   diagnostics?: Diagnostic[];
 }
 
-/** A diagnostic of the client. */
+/** A diagnostic from the client. */
 export interface Diagnostic {
   /** The document's URI. */
   uri: string;
-  /** The part that it is about. */
+  /** The part of the document that it is about. */
   range: Range;
-  /** What it says. */
+  /** The text of the diagnostic. */
   message: string;
-  /** How grave it is; absent: it is an error. */
+  /** Its severity; absent means an error. */
   severity?: Severity;
-  /** Who says it: a compiler, a linter. */
+  /** Its source: a compiler or a linter. */
   source?: string;
 }
 
 /** Params of `agent/turnStarted`. */
 export interface TurnStartedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** By what it was asked for; absent from servers that do not tell. */
+  /** The request that started it; absent from servers that do not report it. */
   by?: TurnAsker;
-  /** The turn that it goes on with, after `agent/resumeTurn`. */
+  /** The turn that it continues, after `agent/resumeTurn`. */
   resumes?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** By what a turn was asked for. Later versions may know more words. */
+/** The request that started a turn. Later versions may add values. */
 export type TurnAsker =
   /** `agent/prompt`. */
   | "prompt"
@@ -1978,34 +1980,34 @@ export type TurnAsker =
   | "resume"
   /** `agent/compact`. */
   | "compact"
-  /** A prompt of `agent/queue`, whose turn had come. */
+  /** A prompt of `agent/queue` that was next. */
   | "queue";
 
 /** Params of `agent/turnEnded`. */
 export interface TurnEndedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Why it ended. */
+  /** The reason why it ended. */
   reason: TerminalReason;
-  /** How it ended, in one word. */
+  /** The outcome in one word. */
   state: TurnState;
-  /** The turn's tokens. */
+  /** Tokens of the turn. */
   usage: TokenUsage;
-  /** What the turn cost, in US dollars; absent when the model's price is not known. */
+  /** Cost of the turn in US dollars; absent if the model's price is unknown. */
   costUsd?: number;
-  /** What went wrong. */
+  /** The error, if there was one. */
   error?: ErrorData;
-  /** Where the whole of `unusedSteers` is, when it had to be cut. */
+  /** Reference to the whole `unusedSteers`, if it had to be cut. */
   more?: Record<string, More>;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
   /**
-   * What was said and no model has seen, to be given back to the person: steers of a turn that was
-   * cut, failed or compacted, and prompts and steers that a hook held back.
+   * Prompts and steers that no model has seen, to be returned to the user's input. They come from a
+   * turn that was cut, failed or compacted, or from a hook that held them back.
    */
   unusedSteers?: MessageBlock[][];
 }
@@ -2018,7 +2020,7 @@ export interface TextDeltaNotification {
   turnId: string;
   /** The message. */
   messageId: string;
-  /** UTF-8 bytes of this message's text before this piece. */
+  /** Length of this message's text before this piece, in UTF-8 bytes. */
   offset: number;
   /** The piece. */
   text: string;
@@ -2032,7 +2034,10 @@ export interface ReasoningDeltaNotification {
   turnId: string;
   /** The message. */
   messageId: string;
-  /** UTF-8 bytes of this message's reasoning before this piece; counted apart from its text. */
+  /**
+   * Length of this message's reasoning before this piece, in UTF-8 bytes. The text is counted
+   * separately.
+   */
   offset: number;
   /** The piece. */
   text: string;
@@ -2040,50 +2045,52 @@ export interface ReasoningDeltaNotification {
 
 /** Params of `agent/message`. */
 export interface MessageNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
   /** The message. */
   messageId: string;
-  /** Who speaks. */
+  /** The author. */
   role: Role;
-  /** What is said, in order. */
+  /** The content, in order. */
   content: MessageBlock[];
-  /** Meant for the model only (continuation prompts, nudges): not shown in the chat. */
+  /**
+   * Whether it is for the model only (continuation prompts, nudges). Do not show it in the chat.
+   */
   hidden?: boolean;
-  /** Cut by a cancel, a crash or an error. */
+  /** Whether a cancel, a crash or an error cut the message. */
   incomplete?: boolean;
-  /** Where the whole of `content` is, as a JSON array, when there were too many blocks. */
+  /** Reference to the whole `content` as a JSON array, if there were too many blocks. */
   more?: Record<string, More>;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** Who speaks. */
+/** The author of a message. */
 export type Role =
-  /** The person. */
+  /** The user. */
   | "user"
   /** The model. */
   | "assistant"
-  /** Results of the tool calls that the message before asked for. */
+  /** The results of the tool calls that the previous message requested. */
   | "tool";
 
 /** Params of `agent/messageRetracted`. */
 export interface MessageRetractedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The message that is void. */
+  /** The retracted message. */
   messageId: string;
-  /** The tool calls that it had begun to ask for. */
+  /** The tool calls that it had started to request. */
   toolCallIds: string[];
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
@@ -2093,7 +2100,7 @@ export interface ToolInputDeltaNotification {
   sessionId: string;
   /** The turn. */
   turnId: string;
-  /** The message that asks. Once it has come, a call that it does not hold is void. */
+  /** The message that requests it. Once it is complete, a call that it does not contain is void. */
   messageId: string;
   /** The call. */
   toolCallId: string;
@@ -2115,11 +2122,11 @@ export interface ToolOutputDeltaNotification {
   text: string;
 }
 
-/** Params of `agent/toolCall`: the status, and what changed since the last one. */
+/** Params of `agent/toolCall`: the status, and what changed since the previous one. */
 export interface ToolCallNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
@@ -2127,34 +2134,32 @@ export interface ToolCallNotification {
   toolCallId: string;
   /** The tool's name. */
   name: string;
-  /** A line for people. */
+  /** One line for the user. */
   title: string;
-  /** Where it stands now. */
+  /** Its state now. */
   status: ToolCallStatus;
-  /** What it would change or has changed, as a unified diff. */
+  /** Its planned or finished changes, as a unified diff. */
   diff?: string;
-  /** How long it ran, in ms, without the wait for a person. */
+  /** Its duration in ms, without the wait for the user. */
   durationMs?: number;
   /**
-   * How a command ended: its exit code, or 128 plus the number of the signal that killed it.
-   * Anything but 0 makes the status `failed`.
+   * Exit code of a command, or 128 plus the number of the signal that killed it. Any value but 0
+   * makes the status `failed`.
    */
   exitCode?: number;
-  /** Pictures it gave. */
+  /** Images in its result. */
   images?: Image[];
-  /**
-   * Its arguments, when they are new or were edited by the person; long strings in it may be cut.
-   */
+  /** Its arguments, if they are new or the user edited them; long strings in them may be cut. */
   input?: unknown;
-  /** Files it concerns; at most 100 are told. */
+  /** The files it affects; at most 100. */
   locations?: Location[];
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
-  /** What it gave, safe to show; present exactly when the status is final. */
+  /** Its output, safe to show; present exactly if the status is final. */
   output?: string;
   /** The call that delegated to the sub-agent which made this one. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
@@ -2162,247 +2167,251 @@ export interface ToolCallNotification {
 export interface Location {
   /** The file's URI. */
   uri: string;
-  /** The line, from 1; absent: the whole file. */
+  /** The line, from 1; absent for the whole file. */
   line?: number;
 }
 
-/** Where a tool call stands. The last four are final. */
+/** The state of a tool call. The last four are final. */
 export type ToolCallStatus =
   /** Its input is complete. */
   | "pending"
-  /** A person is asked. */
+  /** It waits for the user's approval. */
   | "awaitingApproval"
-  /** It runs. */
+  /** It is running. */
   | "running"
-  /** It gave a result. */
+  /** It returned a result. */
   | "completed"
-  /** It gave an error result. */
+  /** It returned an error. */
   | "failed"
-  /** A person or a policy said no. */
+  /** The user or a policy denied it. */
   | "denied"
   /** A cancel, a crash or the end of the server came first. */
   | "cancelled";
 
 /** Params of `agent/approvalResolved`. */
 export interface ApprovalResolvedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The question. */
+  /** The approval. */
   approvalId: string;
-  /** The call it was about. */
+  /** The call that it was about. */
   toolCallId: string;
-  /** What was decided. */
+  /** The decision. */
   decision: Decision;
-  /** By what. */
+  /** What settled it. */
   by: SettledBy;
-  /** What the model is told about a denial. */
+  /** What the model reads about a denial. */
   feedback?: string;
-  /** The arguments as the person edited them; long strings in it may be cut. */
+  /** The arguments as the user edited them; long strings in them may be cut. */
   input?: unknown;
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
-  /** The rule that is kept. */
+  /** The rule that was added. */
   rule?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** By what an approval was settled. */
+/** What settled an approval. */
 export type SettledBy =
-  /** The person answered. */
+  /** The user answered. */
   | "person"
-  /** A rule or a grant that came meanwhile. */
+  /** A rule or a grant was added in the meantime. */
   | "rule"
   /** A cancel denied it. */
   | "cancel"
-  /** Its time ran out. */
+  /** It timed out. */
   | "timeout"
-  /** A new prompt was sent instead. */
+  /** The user sent a new prompt instead. */
   | "newPrompt";
 
 /** Params of `agent/limitResolved`. */
 export interface LimitResolvedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The question. */
+  /** The limit request. */
   limitId: string;
-  /** Which limit. */
+  /** The limit. */
   limit: LimitName;
-  /** What became of it. */
+  /** The outcome. */
   outcome: LimitOutcome;
-  /** By what. */
+  /** What settled it. */
   by: SettledBy;
-  /** By how much it was raised: US dollars, steps, calls or seconds. */
+  /** The increase: US dollars, steps, calls or seconds. */
   raisedBy?: number;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** What became of a limit. */
+/** The outcome of a limit request. */
 export type LimitOutcome =
-  /** It was raised; `raisedBy` says by how much. */
+  /** The limit was raised by `raisedBy`. */
   | "raised"
-  /** The turn goes on although the price is not known. */
+  /** The turn continues although the price is unknown. */
   | "accepted"
-  /** It holds, and the turn ends. */
+  /** The limit stays, and the turn ends. */
   | "stopped";
 
 /** Params of `agent/questionResolved`. */
 export interface QuestionResolvedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
   /** The question. */
   questionId: string;
-  /** By what. */
+  /** What settled it. */
   by: SettledBy;
-  /** The answers by the names of the fields; absent when it was not answered. */
+  /** The answers by field name; absent if the question was not answered. */
   answers?: Record<string, string[]>;
-  /** Where the whole of a cut field is. */
+  /** References to the full text of cut fields. */
   more?: Record<string, More>;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
 /** Params of `agent/plan`. */
 export interface PlanNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The plan, whole. */
+  /** The whole plan. */
   items: PlanItem[];
-  /** Where the whole of `items` is, when there were too many. */
+  /** Reference to the whole `items`, if there were too many. */
   more?: Record<string, More>;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
 /** One line of the plan. */
 export interface PlanItem {
-  /** What is to be done. */
+  /** The task. */
   text: string;
-  /** How far it is. */
+  /** Its progress. */
   status: PlanStatus;
 }
 
-/** How far a line of the plan is. */
+/** The progress of a line of the plan. */
 export type PlanStatus =
-  /** Not begun. */
+  /** Not started. */
   | "pending"
-  /** Being done. */
+  /** In progress. */
   | "inProgress"
   /** Done. */
   | "completed";
 
 /** Params of `agent/turnDiff`. */
 export interface TurnDiffNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The turn whose changes they are; taken back are also those of later turns. */
+  /** The turn whose changes these are. A revert includes the changes of later turns. */
   ofTurnId: string;
-  /** How they stand. */
+  /** The state of the changes. */
   standing: Standing;
-  /** The files: with `reverted` and `redone` what was done to them now. */
+  /** The files. With `reverted` and `redone`: what has just been done to them. */
   files: FileDiff[];
-  /** Commands may have changed more: the workspace has more files than are looked at. */
+  /** Whether commands may have changed more: the workspace has more files than the server scans. */
   partial?: boolean;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
-  /** So many more files are not listed. */
+  /** Number of further files that are not listed. */
   unlisted?: number;
 }
 
 /** A change of one file. */
 export interface FileDiff {
   /**
-   * The file's path from the session's folder, `rootName/path` in another root, absolute outside of
-   * all.
+   * The file's path: relative to the session's folder, `rootName/path` in another root, absolute
+   * elsewhere.
    */
   path: string;
-  /** What became of it. */
+  /** The kind of the change. */
   kind: ChangeKind;
-  /** Lines that came. */
+  /** Number of added lines. */
   added: number;
-  /** Lines that went. */
+  /** Number of removed lines. */
   removed: number;
-  /** A unified diff; absent of what is no text, and where the diffs together grew too long. */
+  /**
+   * A unified diff; absent for files that are not text, and if all diffs together grew too long.
+   */
   diff?: string;
-  /** It cannot be taken back: a command changed it, and its content before is not known. */
+  /**
+   * Whether it cannot be reverted: a command changed the file, and its previous content is unknown.
+   */
   unrestorable?: boolean;
 }
 
-/** How a turn's changes stand. */
+/** The state of a turn's changes. */
 export type Standing =
   /** The turn made them. */
   | "made"
-  /** `agent/revert` took them back. */
+  /** `agent/revert` reverted them. */
   | "reverted"
   /** `agent/revert` with `redo` made them again. */
   | "redone";
 
 /** Params of `agent/transition`. */
 export interface TransitionNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Whether the turn goes on. */
+  /** Whether the turn continues. */
   kind: TransitionKind;
-  /** Why. */
+  /** The reason. */
   reason: TransitionReason;
-  /** More, for people. */
+  /** More detail, for the user. */
   detail?: string;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** What a step's outcome does to the turn. */
+/** The effect of a step's outcome on the turn. */
 export type TransitionKind =
   /** The model is called again. */
   | "continue"
   /** The turn ends. */
   | "terminal";
 
-/** The reason of a transition; the two lists have no word in common. */
+/** The reason of a transition. The two lists share no value. */
 export type TransitionReason = ContinueReason | TerminalReason;
 
-/** Why the loop calls the model again. */
+/** The reason why the loop calls the model again. */
 export type ContinueReason =
-  /** Tool calls were run, or a steer waits. */
+  /** Tool calls ran, or a steer is waiting. */
   | "next_turn"
-  /** The output was cut for the first time: the same request with a larger limit. */
+  /** The output was cut for the first time: the same request follows with a larger limit. */
   | "max_output_tokens_escalate"
-  /** The output was cut again: what came is kept, and the model is asked to go on. */
+  /** The output was cut again: the partial text stays, and the model is asked to continue. */
   | "max_output_tokens_recovery"
-  /** The prompt was too long: old tool results became stubs. */
+  /** The prompt was too long: stubs replaced old tool results. */
   | "collapse_drain_retry"
-  /** The prompt was still too long: the history was summarised. */
+  /** The prompt was still too long: the history was summarized. */
   | "reactive_compact_retry"
-  /** The API refused an image: it was shrunk or taken out. */
+  /** The API refused an image: it was shrunk or removed. */
   | "image_retry"
-  /** Nothing came: asked again. */
+  /** The answer was empty: the same request follows. */
   | "empty_response_retry"
   /** The provider paused a long turn. */
   | "pause_turn"
@@ -2414,14 +2423,14 @@ export type ContinueReason =
   | "token_budget_continuation"
   /** The session's first prompt: the model is asked for a plan before it acts. */
   | "planning"
-  /** Tool calls were run, and the model is asked to judge its progress. */
+  /** Tool calls ran, and the model is asked to judge its progress. */
   | "reflection";
 
 /** Params of `agent/retry`. */
 export interface RetryNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
@@ -2431,151 +2440,151 @@ export interface RetryNotification {
   model: string;
   /** The attempt that failed, from 1. */
   attempt: number;
-  /** How many retries there are in all, of failures like this one. */
+  /** Total number of retries for failures of this kind. */
   maxRetries: number;
-  /** The wait before the next attempt, in ms. */
+  /** Wait before the next attempt, in ms. */
   delayMs: number;
-  /** When the wait ends, in ms since the Unix epoch. */
+  /** End of the wait, in ms since the Unix epoch. */
   resumeAt: number;
-  /** What failed. */
+  /** The error of the failed attempt. */
   error: ErrorData;
-  /** What happens if the next attempt fails too, for people. */
+  /** What happens if the next attempt also fails, for the user. */
   next: string;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
 /** Params of `agent/wait`. */
 export interface WaitNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** What is waited for, for people. */
+  /** What the turn waits for, for the user. */
   why: string;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
-  /** Until when, in ms since the Unix epoch; absent when it is not known. */
+  /** End of the wait, in ms since the Unix epoch; absent if unknown. */
   until?: number;
 }
 
 /** Params of `agent/compacted`. */
 export interface CompactedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** Why. */
+  /** The reason. */
   trigger: CompactTrigger;
   /** Estimated tokens of the whole request before. */
   tokensBefore: number;
-  /** The same after. */
+  /** Estimated tokens of the whole request after. */
   tokensAfter: number;
-  /** Messages before. */
+  /** Number of messages before. */
   messagesBefore: number;
-  /** Messages after. */
+  /** Number of messages after. */
   messagesAfter: number;
-  /** No model wrote the summary: its call failed, and a digest made by rules stands in. */
+  /** Whether the summary is a digest made by rules, because the model's call failed. */
   digest?: boolean;
-  /** Where the whole of `summary` is, when it had to be cut. */
+  /** Reference to the whole `summary`, if it had to be cut. */
   more?: Record<string, More>;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
   /**
-   * What the model is told of the messages that it is no longer sent; absent when only large
-   * results or pictures became stubs.
+   * The text that replaces the removed messages for the model; absent if stubs only replaced large
+   * results or images.
    */
   summary?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** Why a history was made smaller for the model. */
+/** The reason why the history was reduced for the model. */
 export type CompactTrigger =
   /** The estimate passed the threshold. */
   | "threshold"
-  /** The provider said that the prompt is too long. */
+  /** The provider reported that the prompt is too long. */
   | "overflow"
-  /** The provider refused a picture. */
+  /** The provider refused an image. */
   | "picture"
-  /** A person asked for it. */
+  /** The user requested it. */
   | "manual";
 
 /** Params of `agent/modelSwitched`. */
 export interface ModelSwitchedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The model that was asked until now, as `provider/model`. */
+  /** The previous model, as `provider/model`. */
   from: string;
-  /** The model that is asked from now on, as `provider/model`. */
+  /** The model from now on, as `provider/model`. */
   to: string;
-  /** Why, for people. */
+  /** The reason, for the user. */
   why: string;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
 /** Params of `agent/circuit`. */
 export interface CircuitNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** What the circuit guards. */
+  /** The kind of the guarded thing. */
   subject: CircuitSubject;
   /** The name of the provider or the tool. */
   name: string;
-  /** How it stands. */
+  /** Its state. */
   state: CircuitState;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
-  /** When an open one lets a trial through, in ms since the Unix epoch. */
+  /** When an open circuit lets a trial call through, in ms since the Unix epoch. */
   until?: number;
 }
 
 /** Params of `agent/usage`. */
 export interface UsageNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The step's tokens and cost. */
+  /** Tokens and cost of the step. */
   step: Spent;
-  /** The turn's so far. */
+  /** Tokens and cost of the turn so far. */
   turn: Spent;
-  /** The session's so far. */
+  /** Tokens and cost of the session so far. */
   session: Spent;
-  /** Tokens of context used. */
+  /** Tokens of the context in use. */
   contextUsed: number;
   /** The model's window, in tokens. */
   contextWindow: number;
-  /** The provider that was asked; absent in sessions of the first days. */
+  /** The provider that was called; absent in sessions from early versions. */
   provider?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** Tokens, and what they cost. */
+/** Tokens and their cost. */
 export interface Spent {
   /** Input tokens that were neither read from nor written to a prompt cache. */
   inputTokens: number;
@@ -2585,176 +2594,181 @@ export interface Spent {
   cacheReadTokens: number;
   /** Input tokens written to the provider's prompt cache. */
   cacheWriteTokens: number;
-  /** What they cost, in US dollars; absent when the cost of one of the calls is not known. */
+  /** Their cost in US dollars; absent if the cost of any call is unknown. */
   costUsd?: number;
 }
 
 /** Params of `agent/warning`. */
 export interface WarningNotification {
-  /** What it is about, as a stable word. */
+  /** Its subject, as a stable code. */
   code: string;
-  /** What a person should know. */
+  /** The text for the user. */
   message: string;
   /** When it happened, in ms since the Unix epoch; absent without a session. */
   at?: number;
-  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  /** The call that delegated to the sub-agent this is about; absent for the turn itself. */
   parentToolCallId?: string;
   /** Its number in the session; absent without a session. */
   seq?: number;
-  /** The session; absent when it concerns the server as a whole. */
+  /** The session; absent if it concerns the whole server. */
   sessionId?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** Params of `agent/sessionUpdated`: what changed, and only that. */
+/** Params of `agent/sessionUpdated`: only what changed. */
 export interface SessionUpdatedNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** How hard the model shall think. */
+  /** The reasoning effort. */
   effort?: Effort;
   /** The mode. */
   mode?: Mode;
   /** The model, as `provider/model`. */
   model?: string;
-  /** The prompts that wait for the turn's end, all of them. */
+  /** All prompts that wait for the end of the turn. */
   queue?: QueueState;
   /** The title. */
   title?: string;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/**
- * Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
- */
+/** Params of `agent/instructions`: all files behind the agent's instructions from now on. */
 export interface InstructionsNotification {
-  /** The session it belongs to. */
+  /** The session that it belongs to. */
   sessionId: string;
-  /** Its number in the session: from 1, no gap, no repeat. */
+  /** Its number in the session. Numbers start at 1, without gaps or repeats. */
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
-  /** The files, in the order in which the agent reads them: of each kind the nearest last. */
+  /**
+   * The files, in the order that the agent reads them. Of each kind, the nearest file comes last.
+   */
   files: InstructionFile[];
-  /** How many more there are that this list has no room for. */
+  /** Number of further files that did not fit into this list. */
   leftOut?: number;
-  /** The turn that caused it; absent when none did. */
+  /** The turn that caused it; absent if no turn did. */
   turnId?: string;
 }
 
-/** Params of `agent/status`: the server as a whole, for a status bar. */
+/** Params of `agent/status`: the state of the whole server, for a status bar. */
 export interface StatusNotification {
-  /** Whether the server works. */
+  /** Whether the server is working. */
   state: ServerState;
-  /** How many turns are running. */
+  /** Number of running turns. */
   runningTurns: number;
-  /** How many approvals, limits and questions wait for a person. */
+  /** Number of approvals, limits and questions that wait for the user. */
   openApprovals: number;
   /** Circuits that are not closed. */
   circuits?: CircuitInfo[];
-  /** A line for people. */
+  /** One line for the user. */
   line?: string;
-  /** Warnings that concern the server as a whole and still hold. */
+  /** Warnings that concern the whole server and still apply. */
   warnings?: ServerWarning[];
 }
 
-/** Whether the server works. */
+/** Whether the server is working. */
 export type ServerState =
   /** No turn is running. */
   | "idle"
   /** A turn is running. */
   | "busy";
 
-/** A warning that concerns the server as a whole. */
+/** A warning that concerns the whole server. */
 export interface ServerWarning {
-  /** What it is about, as a stable word. */
+  /** Its subject, as a stable code. */
   code: string;
-  /** What a person should know. */
+  /** The text for the user. */
   message: string;
 }
 
-/** What the server announces in `capabilities.experimental.agent` of its answer to `initialize`. */
+/**
+ * The server's announcement, in `capabilities.experimental.agent` of its answer to `initialize`.
+ */
 export interface ServerCapability {
   /** The version of the protocol. */
   protocolVersion: ProtocolVersion;
-  /** The requests and notifications that the server takes. */
+  /** The requests and notifications that the server accepts. */
   methods: string[];
   /** The notifications that the server sends. */
   notifications: string[];
-  /** What else the server can do. */
+  /** Further abilities of the server. */
   features: Feature[];
 }
 
-/** Something that the lists of methods do not tell. Clients ignore words that they do not know. */
+/** An ability that the lists of methods do not show. Clients ignore unknown values. */
 export type Feature =
   /** Prompts may contain images. */
   | "images"
-  /** Unsaved text of open documents is what the agent reads. */
+  /** The agent reads the unsaved text of open documents. */
   | "unsavedText"
-  /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
-  | "applyEdit"
-  /** Prompts may wait for the turn's end (`agent/queue`). */
-  | "queue"
   /**
-   * What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+   * Files open in the editor are changed through `workspace/applyEdit`, if the client supports it.
    */
+  | "applyEdit"
+  /** Prompts may wait for the end of a turn (`agent/queue`). */
+  | "queue"
+  /** File changes of turns are reported (`agent/turnDiff`) and can be reverted (`agent/revert`). */
   | "checkpoints"
   /** The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`. */
   | "subAgents"
-  /** API keys are asked for by `agent/getCredential`, where the client can. */
+  /** The server requests API keys by `agent/getCredential`, if the client supports it. */
   | "credentials"
   /**
-   * What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the
-   * client can.
+   * The server requests the editor's diagnostics by `agent/getDiagnostics`, if the client supports
+   * it.
    */
   | "diagnostics";
 
-/** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
+/**
+ * The version of the protocol. Versions with different `major` are incompatible; a different
+ * `minor` is compatible.
+ */
 export interface ProtocolVersion {
-  /** Grows when something that clients rely on goes or changes. */
+  /** Increases when something that clients rely on is removed or changed. */
   major: number;
-  /** Grows when something is added. */
+  /** Increases when something is added. */
   minor: number;
 }
 
-/** What a client may announce in `capabilities.experimental.agent` of `initialize`. */
+/** A client's announcement, in `capabilities.experimental.agent` of `initialize`. */
 export interface ClientCapability {
   /** What the client does for the server. */
   client?: ClientFlags;
 }
 
-/** What the client does for the server beyond what LSP has words for. Unknown flags are ignored. */
+/** What the client does for the server beyond LSP. Unknown flags are ignored. */
 export interface ClientFlags {
-  /** The client answers `agent/getCredential`, from a store that keeps secrets. */
+  /** The client answers `agent/getCredential` from a secret store. */
   getCredential?: boolean;
-  /** The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`. */
+  /** The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool. */
   getDiagnostics?: boolean;
   /**
-   * The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers
-   * them. Without it nothing is asked but approvals: a limit that is reached ends the turn.
+   * The client shows `agent/limitRequested` and `agent/questionRequested` to the user and answers
+   * them. Without it, the server requests approvals only: reaching a limit ends the turn.
    */
   questions?: boolean;
   /**
    * The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and
-   * `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there;
-   * without, on the disk where the editor holds no unsaved change, else not at all.
+   * `workspace.workspaceEdit.documentChanges`, the editor changes the files that it has open.
+   * Without it, they are changed on disk, unless the editor holds unsaved changes.
    */
   saveDocuments?: boolean;
 }
 
 /**
- * `initializationOptions` of `initialize`: settings as in the configuration file, over the files'
- * ones, and what only the editor knows.
+ * `initializationOptions` of `initialize`: settings as in the configuration files, which they
+ * override, and facts that only the editor knows.
  */
 export interface InitializationOptions {
   /**
-   * Whether the editor trusts its workspace folders. What was said of a folder with
-   * `agent/setTrust` goes before this; of other folders than the workspace's it says nothing.
+   * Whether the editor trusts its workspace folders. A decision made with `agent/setTrust` takes
+   * precedence. Other folders are not affected.
    */
   trusted?: boolean;
   [name: string]: unknown;

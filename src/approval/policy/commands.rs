@@ -27,7 +27,7 @@ impl<'a> JudgedCall<'a> {
                 RuleMatch::No => {}
             }
         }
-        let found = self.findings_of(FindingKind::Secret);
+        let found = self.find_findings(FindingKind::Secret);
         (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
             .filter_rules(&self.policy.require_approval)
@@ -91,10 +91,10 @@ impl<'a> JudgedCall<'a> {
             .filter_rules(&self.policy.deny)
             .chain(self.filter_rules(&self.policy.require_approval))
             .find(|rule| !rule.is_bare())?;
-        let reason = match line.hidden {
+        let reason = match line.unparsed_reason {
             Some(why) => why.to_owned(),
             None => line
-                .parts
+                .commands
                 .iter()
                 .find_map(|part| self.explain_part_uncertainty(part))?,
         };
@@ -118,7 +118,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns what the check of the command's files found, of one kind.
-    fn findings_of(&self, kind: FindingKind) -> impl Iterator<Item = &'a FileFinding> + use<'a> {
+    fn find_findings(&self, kind: FindingKind) -> impl Iterator<Item = &'a FileFinding> + use<'a> {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         findings.iter().filter(move |finding| finding.kind == kind)
     }
@@ -129,7 +129,7 @@ impl<'a> JudgedCall<'a> {
     fn free_parts(&self, line: &ParsedCommand, reads: &[bool], asks: bool) -> Vec<bool> {
         // A configured command receives the model's arguments in a way that the line does not show.
         let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
-            return vec![false; line.parts.len()];
+            return vec![false; line.commands.len()];
         };
         reads
             .iter()
@@ -140,7 +140,8 @@ impl<'a> JudgedCall<'a> {
 
     fn risk_of_line(&self, line: &ParsedCommand, seen: &VisitedCommand, reads: &[bool]) -> Risk {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
-        if self.effect.outside || seen.blind || !seen.secrets.is_empty() || !findings.is_empty() {
+        if self.effect.outside || seen.has_unseen_commands || !seen.secrets.is_empty() || !findings.is_empty()
+        {
             return Risk::High;
         }
         risk::of_line(line, reads)
@@ -171,11 +172,13 @@ impl<'a> JudgedCall<'a> {
         }
         // Secrets come before rules without a pattern: even the grant `bash` does not cover them.
         for (index, secret) in &seen.secrets {
-            let named = index.and_then(|index| line.parts.get(index)).is_some_and(|part| {
-                rules
-                    .iter()
-                    .any(|rule| rule.names_secret() && covers_part(rule, part))
-            });
+            let named = index
+                .and_then(|index| line.commands.get(index))
+                .is_some_and(|part| {
+                    rules
+                        .iter()
+                        .any(|rule| rule.names_secret() && covers_part(rule, part))
+                });
             if !named {
                 return special(format!(
                     "names a file that looks like a secret: {}",
@@ -186,25 +189,25 @@ impl<'a> JudgedCall<'a> {
         if let Some(rule) = rules.iter().find(|rule| rule.is_bare()) {
             return Ok(format!("rule `{rule}`"));
         }
-        if let Some(why) = line.hidden {
+        if let Some(why) = line.unparsed_reason {
             return special(format!("cannot be judged by its parts: {why}"));
         }
         // From the definition on, names may mean something else.
-        if line.defines {
+        if line.defines_function {
             return special("defines a function".to_owned());
         }
         // bash expands the name only when the line runs, so the text does not show the option.
-        if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
+        if let Some(finding) = self.find_findings(FindingKind::OptionName).next() {
             let file = one_line(&finding.file, 60);
             return special(format!("would treat a file name as an option: {file}"));
         }
         let mut by: Option<&Rule> = None;
-        for (index, part) in line.parts.iter().enumerate() {
+        for (index, part) in line.commands.iter().enumerate() {
             let is_free = free.get(index).copied().unwrap_or_default();
             match rules.iter().find(|rule| covers_part(rule, part)) {
                 Some(rule) => by = by.or(Some(rule)),
                 None if is_free || is_empty(part) => {}
-                None => return Err(self.why_not(part, index)),
+                None => return Err(self.explain_not_covered(part, index)),
             }
         }
         match by {
@@ -215,7 +218,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns why no rule with a pattern allows this part.
-    fn why_not(&self, part: &SimpleCommand, index: usize) -> NotCovered {
+    fn explain_not_covered(&self, part: &SimpleCommand, index: usize) -> NotCovered {
         if let Some(target) = part.find_written_file() {
             let target = target.to_rule_text().unwrap_or_else(|| "…".to_owned());
             return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
@@ -245,14 +248,14 @@ impl<'a> JudgedCall<'a> {
         rules: &[&Rule],
         free: &[bool],
     ) -> Option<String> {
-        let option_name = self.findings_of(FindingKind::OptionName).next().is_some();
-        if line.hidden.is_some() || line.defines || self.effect.outside || option_name {
+        let option_name = self.find_findings(FindingKind::OptionName).next().is_some();
+        if line.unparsed_reason.is_some() || line.defines_function || self.effect.outside || option_name {
             return None;
         }
         let watched = self.explain_line_uncertainty(line).is_some();
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         let mut offered: Vec<String> = Vec::new();
-        for (index, part) in line.parts.iter().enumerate() {
+        for (index, part) in line.commands.iter().enumerate() {
             let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
             let covered = rules
                 .iter()
@@ -294,7 +297,7 @@ fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
     if rule.is_bare() {
         return RuleMatch::Yes;
     }
-    let mut hit = if seen.blind {
+    let mut hit = if seen.has_unseen_commands {
         RuleMatch::Maybe
     } else {
         RuleMatch::No
@@ -330,7 +333,7 @@ fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
             && rule.allows_command(&text)
             && command::collect_requirements(part)
                 .iter()
-                .all(|demand| demand.met_by(rule))
+                .all(|demand| demand.is_matched_by(rule))
     })
 }
 

@@ -9,7 +9,7 @@ use super::{ShellReader, SimpleCommand, Word, WordPlace};
 const EVALUATING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
 impl ShellReader<'_> {
-    pub(super) fn test_follows(&self) -> bool {
+    pub(super) fn is_at_test(&self) -> bool {
         self.bare_word() == "[["
     }
 
@@ -17,7 +17,7 @@ impl ShellReader<'_> {
     pub(super) fn read_test_command(&mut self) -> WordPlace {
         self.at += 2;
         let mut words = vec![Word::from_plain_text("[[")];
-        if self.test_tokens(&mut words).is_none() {
+        if self.read_test_tokens(&mut words).is_none() {
             self.abort_parse("it has a test that cannot be parsed");
         }
         words.push(Word::from_plain_text("]]"));
@@ -34,7 +34,7 @@ impl ShellReader<'_> {
     }
 
     /// Reads the tokens up to `]]`; `None` if bash may see other tokens.
-    fn test_tokens(&mut self, words: &mut Vec<Word>) -> Option<()> {
+    fn read_test_tokens(&mut self, words: &mut Vec<Word>) -> Option<()> {
         // `[[(` is a test too, but too rare to be worth the code.
         self.peek().filter(|c| matches!(c, ' ' | '\t'))?;
         loop {
@@ -47,7 +47,7 @@ impl ShellReader<'_> {
                 .into_iter()
                 .find(|operator| self.is_at_token(operator));
             match operator {
-                _ if self.is_at_token("<(") || self.is_at_token(">(") => self.test_word(words)?,
+                _ if self.is_at_token("<(") || self.is_at_token(">(") => self.read_test_word(words)?,
                 Some(operator) => {
                     self.at += operator.len();
                     // `<<`, `>>`, and `((` are other tokens.
@@ -56,12 +56,12 @@ impl ShellReader<'_> {
                     }
                     words.push(Word::from_plain_text(operator));
                 }
-                None => self.test_word(words)?,
+                None => self.read_test_word(words)?,
             }
         }
     }
 
-    fn test_word(&mut self, words: &mut Vec<Word>) -> Option<()> {
+    fn read_test_word(&mut self, words: &mut Vec<Word>) -> Option<()> {
         self.peek()
             .filter(|c| !matches!(c, '\n' | ';' | '&' | '|' | '#'))?;
         let word = self.read_word()?;

@@ -8,7 +8,7 @@ use super::*;
 fn taken_apart(command: &str) -> Vec<String> {
     let show = |word: &Word| word.to_rule_text().unwrap_or_else(|| "…".to_owned());
     parse(command)
-        .parts
+        .commands
         .iter()
         .map(|part| {
             let mut words: Vec<String> = part.assignments.iter().chain(&part.words).map(show).collect();
@@ -121,7 +121,7 @@ fn lines_are_parsed_into_simple_commands() {
     ];
     for (command, expected) in table {
         assert_eq!(taken_apart(command), *expected, "{command:?}");
-        assert_eq!(parse(command).hidden, None, "{command:?}");
+        assert_eq!(parse(command).unparsed_reason, None, "{command:?}");
     }
 }
 
@@ -184,12 +184,12 @@ fn lines_that_are_not_understood_are_marked_hidden() {
         many.as_str(),
     ] {
         assert!(
-            parse(command).hidden.is_some(),
+            parse(command).unparsed_reason.is_some(),
             "{:?}",
             crate::base::text::prefix_within(command, 60)
         );
     }
-    assert!(parse("f() { a; }").defines);
+    assert!(parse("f() { a; }").defines_function);
 }
 
 /// bash does more than the parts show; the parts that follow are still listed.
@@ -299,8 +299,8 @@ fn hidden_effects_do_not_hide_other_commands() {
     ] {
         for command in commands {
             let line = parse(command);
-            assert_eq!(line.hidden, Some(why), "{command:?}");
-            let last = line.parts.last().and_then(SimpleCommand::text);
+            assert_eq!(line.unparsed_reason, Some(why), "{command:?}");
+            let last = line.commands.last().and_then(SimpleCommand::text);
             assert_eq!(last.as_deref(), Some("rm"), "{command:?}");
         }
     }
@@ -311,7 +311,7 @@ fn hidden_effects_do_not_hide_other_commands() {
         "a >$x/tcp",
         "cat /dev/tcp/h/1",
     ] {
-        assert_eq!(parse(command).hidden, None, "{command}");
+        assert_eq!(parse(command).unparsed_reason, None, "{command}");
     }
 }
 
@@ -454,8 +454,8 @@ proptest! {
     fn quoted_words_round_trip(words in prop::collection::vec("[ -~]{0,12}", 1..5)) {
         let quoted: Vec<String> = words.iter().map(|w| format!("'{}'", w.replace('\'', "'\\''"))).collect();
         let line = parse(&format!("x {}", quoted.join(" ")));
-        prop_assume!(line.hidden.is_none());
-        let back: Vec<&str> = line.parts[0].words[1..].iter().map(|w| w.as_literal().unwrap()).collect();
+        prop_assume!(line.unparsed_reason.is_none());
+        let back: Vec<&str> = line.commands[0].words[1..].iter().map(|w| w.as_literal().unwrap()).collect();
         prop_assert_eq!(back, words);
     }
 

@@ -5,11 +5,11 @@
 use super::{CommandEnd, ShellReader, Word};
 
 /// Characters that end a word unless they are quoted.
-const ENDS_WORD: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
+const WORD_TERMINATORS: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
 
 /// A word while it is being read.
 #[derive(Default)]
-struct Built {
+struct WordBuilder {
     text: String,
     /// The unquoted text, with a NUL for each quoted piece.
     unquoted: String,
@@ -18,7 +18,7 @@ struct Built {
     dynamic: Option<(&'static str, String)>,
 }
 
-impl Built {
+impl WordBuilder {
     fn push(&mut self, ch: char) {
         self.unquoted.push(ch);
         self.text.push(ch);
@@ -83,7 +83,7 @@ impl<'a> ShellReader<'a> {
     pub(super) fn bare_word(&self) -> &'a str {
         let rest = self.remaining_text();
         // A line continuation ends the word here; `read_word` refuses one that would join two words.
-        let end = rest.find(ENDS_WORD).unwrap_or(rest.len());
+        let end = rest.find(WORD_TERMINATORS).unwrap_or(rest.len());
         let end = rest[..end.saturating_add(1).min(rest.len())]
             .find("\\\n")
             .unwrap_or(end);
@@ -93,7 +93,7 @@ impl<'a> ShellReader<'a> {
     /// Reads a word; `None` if there is none.
     pub(super) fn read_word(&mut self) -> Option<Word> {
         let start = self.at;
-        let mut built = Built::default();
+        let mut built = WordBuilder::default();
         while let Some(ch) = self.peek() {
             match ch {
                 '<' | '>' if self.remaining_text()[1..].starts_with('(') => {
@@ -105,7 +105,7 @@ impl<'a> ShellReader<'a> {
                     self.read_array();
                     built.mark_dynamic("an array");
                 }
-                _ if ENDS_WORD.contains(&ch) => break,
+                _ if WORD_TERMINATORS.contains(&ch) => break,
                 '\\' if self.is_at_token("\\\n") => {
                     // Before a blank, the word ends. Otherwise bash continues the word or an operator, which is too
                     // easily misread.
@@ -123,20 +123,20 @@ impl<'a> ShellReader<'a> {
                 }
                 '\'' => {
                     self.at += 1;
-                    if let Some(text) = self.up_to('\'') {
+                    if let Some(text) = self.read_until('\'') {
                         built.push_quoted(text);
                     }
                 }
                 '"' => {
                     self.at += 1;
                     built.push_quoted("");
-                    self.double_quotes(&mut built);
+                    self.read_double_quotes(&mut built);
                 }
-                '$' if self.is_at_token("$'") => self.ansi_quotes(&mut built),
+                '$' if self.is_at_token("$'") => self.read_ansi_quotes(&mut built),
                 '$' if self.is_at_token("$\"") => {
                     self.at += 2;
                     built.mark_dynamic("a translated text");
-                    self.double_quotes(&mut built);
+                    self.read_double_quotes(&mut built);
                 }
                 '$' => {
                     if !self.read_expansion(&mut built) {
@@ -163,7 +163,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads the text up to a quote, and past it.
-    fn up_to(&mut self, quote: char) -> Option<&str> {
+    fn read_until(&mut self, quote: char) -> Option<&str> {
         let start = self.at;
         match self.remaining_text().find(quote) {
             Some(length) => {
@@ -178,7 +178,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads double-quoted text, after the opening `"`.
-    fn double_quotes(&mut self, built: &mut Built) {
+    fn read_double_quotes(&mut self, built: &mut WordBuilder) {
         loop {
             match self.peek() {
                 None => return self.abort_unsupported_syntax(),
@@ -186,13 +186,13 @@ impl<'a> ShellReader<'a> {
                     self.at += 1;
                     return;
                 }
-                Some(ch) => self.quoted_char(ch, built),
+                Some(ch) => self.read_quoted_char(ch, built),
             }
         }
     }
 
     /// Reads one character inside double quotes or a here-document.
-    fn quoted_char(&mut self, ch: char, built: &mut Built) {
+    fn read_quoted_char(&mut self, ch: char, built: &mut WordBuilder) {
         match ch {
             '\\' => {
                 self.at += 1;
@@ -219,15 +219,15 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads the whole text of a here-document for its expansions.
-    pub(super) fn text_of_document(&mut self) {
-        let mut built = Built::default();
+    pub(super) fn scan_here_document(&mut self) {
+        let mut built = WordBuilder::default();
         while let Some(ch) = self.peek() {
-            self.quoted_char(ch, &mut built);
+            self.read_quoted_char(ch, &mut built);
         }
     }
 
     /// Reads `$'…'`.
-    fn ansi_quotes(&mut self, built: &mut Built) {
+    fn read_ansi_quotes(&mut self, built: &mut WordBuilder) {
         self.at += 2;
         let start = self.at;
         loop {
@@ -246,7 +246,7 @@ impl<'a> ShellReader<'a> {
     }
 
     /// Reads an expansion, and returns whether there was one. Consumes a plain `$` in any case.
-    fn read_expansion(&mut self, built: &mut Built) -> bool {
+    fn read_expansion(&mut self, built: &mut WordBuilder) -> bool {
         self.at += 1;
         if self.eat_token("((") {
             built.mark_dynamic("an expression");
@@ -297,7 +297,7 @@ impl<'a> ShellReader<'a> {
         let Some(length) = self.remaining_text().find('}') else {
             return self.abort_unsupported_syntax();
         };
-        match expansion_kind(&self.remaining_text()[..length]) {
+        match classify_expansion(&self.remaining_text()[..length]) {
             ParameterExpansion::Reads => {}
             ParameterExpansion::Sets => self.mark_hidden("it sets a variable in an expansion"),
             ParameterExpansion::Evaluates => self.mark_hidden("it evaluates what a variable holds"),
@@ -360,7 +360,7 @@ impl<'a> ShellReader<'a> {
         self.depth -= 1;
     }
 
-    fn read_backquotes(&mut self, built: &mut Built) {
+    fn read_backquotes(&mut self, built: &mut WordBuilder) {
         self.at += 1;
         built.mark_dynamic("another command's output");
         let start = self.at;
@@ -391,7 +391,7 @@ enum ParameterExpansion {
 }
 
 /// Classifies an expansion. Only the forms listed here are understood.
-fn expansion_kind(inner: &str) -> ParameterExpansion {
+fn classify_expansion(inner: &str) -> ParameterExpansion {
     // Quotes, nested expansions, and substitutions in `${…}` have rules of their own.
     if inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']) || inner.contains("$[") {
         return ParameterExpansion::Unknown;

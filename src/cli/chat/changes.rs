@@ -28,7 +28,7 @@ impl Chat {
                 .show_note(Color::Yellow, "Nothing left to undo in this session.");
             return Ok(());
         };
-        self.put_back(turn_id, false).await
+        self.revert_or_redo(turn_id, false).await
     }
 
     /// Restores what was reverted last.
@@ -37,10 +37,10 @@ impl Chat {
             self.view.show_note(Color::Yellow, "nothing was taken back");
             return Ok(());
         };
-        self.put_back(turn_id, true).await
+        self.revert_or_redo(turn_id, true).await
     }
 
-    async fn put_back(&mut self, turn_id: String, redo: bool) -> Result<(), ClientError> {
+    async fn revert_or_redo(&mut self, turn_id: String, redo: bool) -> Result<(), ClientError> {
         let params = RevertParams {
             session_id: self.session.clone(),
             turn_id,

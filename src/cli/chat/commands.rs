@@ -202,7 +202,7 @@ impl Chat {
             effort,
         };
         let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
-        self.view.knows_model(Some(&model));
+        self.view.set_known_model(Some(&model));
         self.show_success(&format!("now using {model}"));
         Ok(())
     }

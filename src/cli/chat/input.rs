@@ -35,7 +35,7 @@ pub(super) enum PromptLine {
 
 /// The line editor with its history file.
 pub(super) struct ChatInput {
-    editor: Editor<Help, FileHistory>,
+    editor: Editor<InputHelper, FileHistory>,
     history: Option<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl ChatInput {
             .bracketed_paste(true)
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(Help {
+        editor.set_helper(Some(InputHelper {
             styler,
             folder: folder.to_path_buf(),
             own: Vec::new(),
@@ -107,26 +107,26 @@ impl ChatInput {
     }
 }
 
-struct Help {
+struct InputHelper {
     styler: Styler,
     folder: PathBuf,
     /// The person's own commands, each with its `/`.
     own: Vec<String>,
 }
 
-impl Helper for Help {}
+impl Helper for InputHelper {}
 
-impl Hinter for Help {
+impl Hinter for InputHelper {
     type Hint = String;
 }
 
-impl Highlighter for Help {
+impl Highlighter for InputHelper {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
         self.styler.paint_text(Color::BoldCyan, prompt).into()
     }
 }
 
-impl Validator for Help {
+impl Validator for InputHelper {
     /// A backslash at the end continues the prompt on the next line.
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(if context.input().ends_with('\\') {
@@ -137,7 +137,7 @@ impl Validator for Help {
     }
 }
 
-impl Completer for Help {
+impl Completer for InputHelper {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {

@@ -18,14 +18,14 @@ use input::{ChatInput, PromptLine};
 use slash::{Slash, build_prompt_content, mode_name};
 
 use super::client::{ClientError, Launch, ServerClient, ServerMessage};
-use super::doctor::WAYS;
+use super::doctor::PROVIDER_HINT;
 use super::external_editor::ExternalEditor;
 use super::keys::Draft;
 use super::screen::Screen;
 use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
 use super::style::{Color, Styler, fit_line};
-use super::turn::{ApprovalMode, TWICE, TurnEndReport, TurnRunner, UserIntent, WaitFor};
+use super::turn::{ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{ConfigPaths, Env};
@@ -103,7 +103,7 @@ pub(super) async fn run_chat(
     chat.open(which).await?;
     let done = chat.run_input_loop().await;
     // Before the error returns, so that every way out says how to resume.
-    chat.say_how_to_resume();
+    chat.print_resume_hint();
     done?;
     chat.client.close().await;
     Ok(0)
@@ -150,7 +150,7 @@ impl Chat {
                     let now = clock::now();
                     if self
                         .interrupted
-                        .is_some_and(|before| now.saturating_duration_since(before) < TWICE)
+                        .is_some_and(|before| now.saturating_duration_since(before) < DOUBLE_PRESS)
                     {
                         return Ok(());
                     }
@@ -291,7 +291,7 @@ impl Chat {
             // It did not arrive, so put it into the next line (I16).
             line.clone_into(&mut self.draft.text);
         }
-        self.see_through(sent?).await
+        self.follow_request(sent?).await
     }
 
     async fn resume_turn(&mut self) -> Result<ChatStep, ClientError> {
@@ -299,7 +299,7 @@ impl Chat {
             session_id: self.session.clone(),
         };
         let id = self.client.start_request(method::RESUME_TURN, &params).await?;
-        self.see_through(id).await
+        self.follow_request(id).await
     }
 
     async fn compact_session(&mut self, instructions: Option<String>) -> Result<ChatStep, ClientError> {
@@ -308,30 +308,30 @@ impl Chat {
             instructions,
         };
         let id = self.client.start_request(method::COMPACT, &params).await?;
-        self.see_through(id).await
+        self.follow_request(id).await
     }
 
     /// Follows a turn, and the turns that queued prompts start after it.
-    async fn see_through(&mut self, id: u64) -> Result<ChatStep, ClientError> {
+    async fn follow_request(&mut self, id: u64) -> Result<ChatStep, ClientError> {
         self.follow_turns(WaitFor::Answered(id)).await
     }
 
     async fn follow_turns(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
-        let mut next = self.one_turn(until).await?;
+        let mut next = self.run_turn(until).await?;
         while next == ChatStep::GoOn && self.queue_goes_on().await? {
-            next = self.one_turn(WaitFor::TurnEnds).await?;
+            next = self.run_turn(WaitFor::TurnEnds).await?;
         }
         Ok(next)
     }
 
-    async fn one_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
+    async fn run_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         // A copy: `watch` cannot borrow `self` while the turn borrows its parts.
         let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
             if let ServerNotification::SessionUpdated(updated) = told {
                 mode = updated.mode.unwrap_or(mode);
             }
-            UserIntent::GoOn
+            UserIntent::Continue
         };
         let turn = TurnRunner {
             client: &mut self.client,
@@ -360,7 +360,7 @@ impl Chat {
     }
 
     /// Prints how to find this session again.
-    fn say_how_to_resume(&mut self) {
+    fn print_resume_hint(&mut self) {
         // Nothing was said, so there is nothing to resume.
         if self.session.is_empty() || self.view.last_seq() == 0 {
             return;
@@ -491,7 +491,7 @@ impl Chat {
     }
 
     /// Reports before the first prompt that no provider is available. A local Ollama needs no configuration.
-    async fn say_what_is_missing(&mut self, listed: ListModelsResult) -> Result<(), ClientError> {
+    async fn print_missing_setup(&mut self, listed: ListModelsResult) -> Result<(), ClientError> {
         let is_ready =
             |provider: &ProviderInfo| matches!(provider.health, ProviderHealth::Unknown | ProviderHealth::Ok);
         if listed.providers.iter().any(is_ready) {
@@ -521,7 +521,7 @@ impl Chat {
             self.view
                 .show_note(Color::Yellow, &format!("! {}: {why}", provider.provider));
         }
-        let line = format!("! no provider is available: {WAYS}; for details run `agentls doctor`");
+        let line = format!("! no provider is available: {PROVIDER_HINT}; for details run `agentls doctor`");
         self.view.show_note(Color::Yellow, &line);
         Ok(())
     }
@@ -549,7 +549,8 @@ impl Chat {
         self.view
             .screen
             .write_line(&format!("{name}{}", styler.dim_text(&rest)));
-        self.view.knows_model(current.map(|model| model.model.as_str()));
+        self.view
+            .set_known_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         let has_model = current.is_some();
         self.view.show_note(
@@ -561,7 +562,7 @@ impl Chat {
             "Esc or Ctrl-C interrupts · type to steer while it works · Ctrl-D leaves",
         );
         if !has_model {
-            self.say_what_is_missing(models).await?;
+            self.print_missing_setup(models).await?;
         }
         Ok(())
     }

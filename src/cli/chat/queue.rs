@@ -12,7 +12,7 @@ use crate::protocol::{QueueAction, QueueParams, QueueResult};
 
 /// An action on the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Queued {
+pub(in crate::cli) enum QueueCommand {
     List,
     Add(String),
     /// Its number in the list.
@@ -22,26 +22,26 @@ pub(in crate::cli) enum Queued {
 }
 
 /// Parses the words after `/queue`; `None` if a required number is missing.
-pub(super) fn parse(words: &str) -> Option<Queued> {
+pub(super) fn parse(words: &str) -> Option<QueueCommand> {
     let number = |words: &str| words.trim().parse::<usize>().ok();
     match words.split_once(char::is_whitespace) {
-        None if words.is_empty() => Some(Queued::List),
-        None if words == "send" => Some(Queued::Send(None)),
-        Some(("send", rest)) if number(rest).is_some() => Some(Queued::Send(number(rest))),
-        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(Queued::Drop),
+        None if words.is_empty() => Some(QueueCommand::List),
+        None if words == "send" => Some(QueueCommand::Send(None)),
+        Some(("send", rest)) if number(rest).is_some() => Some(QueueCommand::Send(number(rest))),
+        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(QueueCommand::Drop),
         None if words == "drop" => None,
         // `send` and `drop` are actions only with a number; otherwise they start a prompt such as "send it to me".
-        _ => Some(Queued::Add(words.to_owned())),
+        _ => Some(QueueCommand::Add(words.to_owned())),
     }
 }
 
 impl Chat {
-    pub(super) async fn handle_queue_command(&mut self, wish: Queued) -> Result<ChatStep, ClientError> {
+    pub(super) async fn handle_queue_command(&mut self, wish: QueueCommand) -> Result<ChatStep, ClientError> {
         let (action, prompt, number) = match wish {
-            Queued::List => (QueueAction::List, None, None),
-            Queued::Add(words) => (QueueAction::Add, Some(words), None),
-            Queued::Drop(number) => (QueueAction::Remove, None, Some(number)),
-            Queued::Send(number) => (QueueAction::SendNow, None, number),
+            QueueCommand::List => (QueueAction::List, None, None),
+            QueueCommand::Add(words) => (QueueAction::Add, Some(words), None),
+            QueueCommand::Drop(number) => (QueueAction::Remove, None, Some(number)),
+            QueueCommand::Send(number) => (QueueAction::SendNow, None, number),
         };
         let prompt_id = match number {
             None => None,
@@ -130,15 +130,18 @@ mod tests {
     #[test]
     fn text_is_queued_and_numbers_select_prompts() {
         for (words, wish) in [
-            ("", Some(Queued::List)),
-            ("send", Some(Queued::Send(None))),
-            ("send 2", Some(Queued::Send(Some(2)))),
-            ("send it to me", Some(Queued::Add("send it to me".to_owned()))),
-            ("drop 1", Some(Queued::Drop(1))),
+            ("", Some(QueueCommand::List)),
+            ("send", Some(QueueCommand::Send(None))),
+            ("send 2", Some(QueueCommand::Send(Some(2)))),
+            (
+                "send it to me",
+                Some(QueueCommand::Add("send it to me".to_owned())),
+            ),
+            ("drop 1", Some(QueueCommand::Drop(1))),
             ("drop", None),
             (
                 "then run the tests",
-                Some(Queued::Add("then run the tests".to_owned())),
+                Some(QueueCommand::Add("then run the tests".to_owned())),
             ),
         ] {
             assert_eq!(parse(words), wish, "{words}");

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::queue::{self, Queued};
+use super::queue::{self, QueueCommand};
 use crate::base::uri;
 use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
 
@@ -36,7 +36,7 @@ pub(in crate::cli) enum Slash {
     Diff(usize),
     /// Which output to show in full, counted from the last one.
     Output(usize),
-    Queue(Queued),
+    Queue(QueueCommand),
     Fork,
     /// The file to write; `None` names it after the session.
     Export(Option<String>),
@@ -46,17 +46,17 @@ pub(in crate::cli) enum Slash {
 }
 
 /// A command's line in the help.
-pub(super) struct ParsedLine {
+pub(super) struct CommandHelp {
     pub(super) usage: &'static str,
     pub(super) does: &'static str,
 }
 
-const fn define_command(usage: &'static str, does: &'static str) -> ParsedLine {
-    ParsedLine { usage, does }
+const fn define_command(usage: &'static str, does: &'static str) -> CommandHelp {
+    CommandHelp { usage, does }
 }
 
 /// All commands, in the order of the help.
-pub(super) const COMMANDS: [ParsedLine; 23] = [
+pub(super) const COMMANDS: [CommandHelp; 23] = [
     define_command("/help", "this list"),
     define_command(
         "/model [NAME [low|medium|high]]",
@@ -260,7 +260,7 @@ fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
     let is_file = |path: &str| !path.is_empty() && folder.join(path).is_file();
     let (path, range) = match named.rsplit_once(':') {
         // A file name may contain a colon, so the complete name goes first.
-        Some((path, lines)) if !is_file(named) => (path, Some(lines_of(lines)?)),
+        Some((path, lines)) if !is_file(named) => (path, Some(parse_line_range(lines)?)),
         _ => (named, None),
     };
     is_file(path).then(|| PromptBlock::Reference {
@@ -269,7 +269,7 @@ fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
     })
 }
 
-fn lines_of(lines: &str) -> Option<Range> {
+fn parse_line_range(lines: &str) -> Option<Range> {
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
     // A range of the protocol counts from 0 and excludes its end, so the end is the start of the line after `last`.
@@ -317,7 +317,7 @@ mod tests {
             ("/output 2", Some(Ok(Slash::Output(2)))),
             (
                 "/queue go on",
-                Some(Ok(Slash::Queue(Queued::Add("go on".into())))),
+                Some(Ok(Slash::Queue(QueueCommand::Add("go on".into())))),
             ),
             ("/export a.json", Some(Ok(Slash::Export(Some("a.json".into()))))),
         ] {

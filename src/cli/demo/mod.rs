@@ -13,7 +13,7 @@ use scratch::Scratch;
 
 use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
-use super::notification::seq_of;
+use super::notification::read_seq;
 use super::screen::Screen;
 use super::signals::Signals;
 use super::style::{Color, Styler};
@@ -31,7 +31,7 @@ const TITLE: &str = "agentls demo";
 const FIX: &str = "total() in cart.py is wrong when there is a discount. Why? Please fix it.";
 const STORY: &str = "Now tell me a very long story about a shopping cart.";
 /// The story is canceled after this many bytes.
-const ENOUGH: usize = 260;
+const CANCEL_AFTER_BYTES: usize = 260;
 const AUTOMATIC: &str = "  allowed automatically: --yes, or nobody is at a terminal";
 
 /// What the wire and the disk showed.
@@ -233,7 +233,7 @@ impl Evidence {
                 }
                 if story && self.cancelled_at.is_none() {
                     self.story += delta.text.len();
-                    if self.story >= ENOUGH {
+                    if self.story >= CANCEL_AFTER_BYTES {
                         self.cancelled_at = Some(clock::now());
                         return UserIntent::Cancel;
                     }
@@ -260,12 +260,12 @@ impl Evidence {
             }
             _ => {}
         }
-        UserIntent::GoOn
+        UserIntent::Continue
     }
 
     /// Checks that durable events have no gap and no repeat (I6).
     fn count_gaps(&mut self, told: &ServerNotification) {
-        if let Some(seq) = seq_of(told) {
+        if let Some(seq) = read_seq(told) {
             self.gaps += u32::from(seq != self.last_seq + 1);
             self.last_seq = seq;
         }

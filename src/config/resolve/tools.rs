@@ -10,7 +10,7 @@ use super::super::command_tools::{self, CommandToolSettings};
 use super::super::diagnostics::nearest_name;
 use super::super::file::{OnCancelName, ToolTable, ToolTables};
 use super::super::settings::{OnCancel, ToolSettings};
-use super::super::tree::path_of;
+use super::super::tree::join_keys;
 use super::{Resolver, duration_from_secs};
 
 /// How long a canceled command may continue with `on_cancel = "finish"`, unless configured (R-CANCEL).
@@ -89,7 +89,7 @@ impl Resolver<'_> {
             );
             return None;
         }
-        let stated = |key: &&str| self.failed.contains(&path_of(&["tool", name, key]));
+        let stated = |key: &&str| self.failed.contains(&join_keys(&["tool", name, key]));
         if ["command", "description", "schema", "effect"].iter().any(stated) {
             return None;
         }
@@ -100,19 +100,19 @@ impl Resolver<'_> {
 
     /// Returns the hosts in the form that addresses have, and reports the others.
     fn private_hosts(&mut self, hosts: Vec<String>) -> Vec<String> {
-        let (good, bad): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host_of(host).is_some());
+        let (good, bad): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| parse_host(host).is_some());
         for host in bad {
             self.report_error(
                 &["tool", "web_fetch", "private_hosts"],
                 format!("{host:?} is not a host; write it like `localhost:3000` or `wiki.example.com`"),
             );
         }
-        good.iter().filter_map(|host| host_of(host)).collect()
+        good.iter().filter_map(|host| parse_host(host)).collect()
     }
 }
 
 /// Returns `host` or `host:port` in the form that addresses have; `None` if it is not a host.
-fn host_of(written: &str) -> Option<String> {
+fn parse_host(written: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{written}/")).ok()?;
     // URLs allow a star as an ordinary character, but a person who writes one means a pattern.
     let plain =
@@ -144,7 +144,7 @@ mod tests {
             ("", None),
             ("*", None),
         ] {
-            assert_eq!(host_of(written).as_deref(), host, "{written}");
+            assert_eq!(parse_host(written).as_deref(), host, "{written}");
         }
     }
 }

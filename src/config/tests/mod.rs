@@ -95,7 +95,7 @@ impl TestLayers<'_> {
             options: self.options.as_ref(),
             editor: self.editor.as_ref(),
             flags: &self.flags,
-            real: Path::to_path_buf,
+            canonicalize: Path::to_path_buf,
             trust: &Trust {
                 folders: self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
                 redirects: self
@@ -683,7 +683,7 @@ fn check_bytes(bytes: Vec<u8>) {
             options: options.as_ref(),
             editor: options.as_ref(),
             flags: &Flags::default(),
-            real: Path::to_path_buf,
+            canonicalize: Path::to_path_buf,
             trust: &trust,
             tools: &[],
         });

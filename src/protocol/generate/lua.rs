@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use super::{doc_line, short_name, wrap_line};
-use crate::protocol::table::{self, Entry};
+use crate::protocol::table::{self, MethodEntry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
@@ -79,7 +79,7 @@ fn approval_keys(out: &mut String) {
     out.push_str("}\n\n");
 }
 
-fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[MethodEntry]) {
     let _ = writeln!(out, "---{about}\nM.{name} = {{");
     for entry in entries {
         for line in wrap_line(&doc_line(entry.doc), WIDTH) {

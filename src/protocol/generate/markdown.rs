@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::doc_line;
 use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use crate::protocol::APPROVAL_KEYS;
-use crate::protocol::table::{self, EXAMPLES, Entry, MessageKind};
+use crate::protocol::table::{self, EXAMPLES, MessageKind, MethodEntry};
 
 pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
@@ -57,7 +57,7 @@ fn approval_keys(out: &mut String) {
     }
 }
 
-fn write_entry(out: &mut String, model: &ProtocolModel, entry: &Entry) {
+fn write_entry(out: &mut String, model: &ProtocolModel, entry: &MethodEntry) {
     let _ = writeln!(out, "\n### `{}`\n\n{}", entry.method, doc_line(entry.doc));
     let head = match entry.kind {
         MessageKind::Durable => {
@@ -180,7 +180,7 @@ fn type_of(shape: &FieldShape) -> String {
 }
 
 /// Returns the method whose section describes a type, or `None` for types of the last section.
-fn section_of(name: &str) -> Option<&'static Entry> {
+fn section_of(name: &str) -> Option<&'static MethodEntry> {
     table::iter_entries().find(|entry| {
         entry.params.name == name
             || entry

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use self::model::ProtocolModel;
 use super::PROTOCOL_VERSION;
-use super::table::{self, Entry, TypeRef};
+use super::table::{self, MethodEntry, TypeRef};
 
 /// The markers around the generated part of protocol.md.
 const BEGIN: &str = "<!-- generated:begin -->";
@@ -75,7 +75,7 @@ fn list_types() -> impl Iterator<Item = &'static TypeRef> {
 /// Builds the published schema: the types, and the types of each method.
 fn build_schema() -> String {
     let reference = |of_type: &TypeRef| json!({"$ref": format!("#/$defs/{}", of_type.name)});
-    let methods = |entries: &[Entry]| -> Value {
+    let methods = |entries: &[MethodEntry]| -> Value {
         let methods: Map<String, Value> = entries
             .iter()
             .map(|entry| {
@@ -108,7 +108,7 @@ fn doc_line(doc: &str) -> String {
 }
 
 /// Returns the last part of a method's name.
-fn short_name(entry: &Entry) -> &'static str {
+fn short_name(entry: &MethodEntry) -> &'static str {
     entry.method.rsplit('/').next().unwrap_or(entry.method)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::model::{FieldModel, FieldShape, ProtocolModel, TypeBody, TypeDef};
 use super::{doc_line, short_name, wrap_line};
-use crate::protocol::table::{self, Entry};
+use crate::protocol::table::{self, MethodEntry};
 use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
@@ -98,7 +98,7 @@ fn approval_keys(out: &mut String) {
     out.push_str("] as const;\n\n");
 }
 
-fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[MethodEntry]) {
     let _ = writeln!(out, "/** {about} */\nexport const {name} = {{");
     for entry in entries {
         write_doc(out, "  ", entry.doc);
@@ -107,7 +107,7 @@ fn write_method_names(out: &mut String, name: &str, about: &str, entries: &[Entr
     out.push_str("} as const;\n\n");
 }
 
-fn type_map(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+fn type_map(out: &mut String, name: &str, about: &str, entries: &[MethodEntry]) {
     let _ = writeln!(out, "/** {about} */\nexport interface {name} {{");
     for entry in entries {
         let params = entry.params.name;

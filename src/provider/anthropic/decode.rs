@@ -75,8 +75,8 @@ impl ApiDecoder for MessagesDecoder {
                 Ok(StreamProgress::Event)
             }
             "ping" => Ok(StreamProgress::Nothing),
-            "error" => Err(DecodeError::Told(event.data.clone())),
-            _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
+            "error" => Err(DecodeError::Reported(event.data.clone())),
+            _ if !value["error"].is_null() => Err(DecodeError::Reported(event.data.clone())),
             // The API may add new kinds of events.
             _ => Ok(StreamProgress::Event),
         }

@@ -69,7 +69,7 @@ fn write_messages(request: &ModelRequest, origin: &str, body: &mut BodyPieces) {
             } else {
                 |_: &str| true
             };
-            let (shape, ids) = if calls.gives_back(origin) {
+            let (shape, ids) = if calls.is_from_origin(origin) {
                 (
                     RequestShape::Anthropic,
                     CallIds::from_answer(&calls.message, accepts),
@@ -223,10 +223,10 @@ fn encode_block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
         Block::Reasoning { .. } => encode_reasoning(block),
         Block::ToolUse { id, name, input, .. } => {
             let input = object_input(input);
-            Some(json!({"type": "tool_use", "id": ids.send(id), "name": safe_name(name), "input": input}))
+            Some(json!({"type": "tool_use", "id": ids.wire_id(id), "name": safe_name(name), "input": input}))
         }
         Block::ToolResult { id, result } => {
-            let mut value = json!({"type": "tool_result", "tool_use_id": ids.send(id), "content": result_content(result)});
+            let mut value = json!({"type": "tool_result", "tool_use_id": ids.wire_id(id), "content": result_content(result)});
             if result.is_error {
                 value["is_error"] = json!(true);
             }

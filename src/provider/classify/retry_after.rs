@@ -40,7 +40,7 @@ fn duration_until_http_date(date: &str, now_ms: i64) -> Option<Duration> {
 }
 
 /// Returns the wait in Google's errors: `"retryDelay": "32s"`.
-pub(super) fn delay_in(body: &str) -> Option<Duration> {
+pub(super) fn parse_google_delay(body: &str) -> Option<Duration> {
     let after = body.split("\"retryDelay\"").nth(1)?;
     let value = after.trim_start_matches([' ', ':', '"']);
     parse_duration(value.split('s').next()?, 1_000.0).filter(|wait| !wait.is_zero())
@@ -48,7 +48,7 @@ pub(super) fn delay_in(body: &str) -> Option<Duration> {
 
 /// Returns the wait in a lower-case text: `please try again in 1m6.5s`, `retry after 2 seconds`. Errors inside a
 /// stream have no header for it.
-pub(super) fn delay_told(text: &str) -> Option<Duration> {
+pub(super) fn parse_delay_text(text: &str) -> Option<Duration> {
     const BEFORE: [&str; 6] = [
         "try again in ",
         "try again after ",
@@ -91,7 +91,7 @@ fn leading_delay(text: &str) -> Option<Duration> {
 
 /// Returns the UTC date and time in a lower-case text, in ms since the epoch: `2026-12-01 at 00:00 utc`,
 /// `2026-12-01t00:00:00z`.
-pub(super) fn date_in(text: &str) -> Option<i64> {
+pub(super) fn parse_date(text: &str) -> Option<i64> {
     let at = text.as_bytes().windows(10).position(is_date)?;
     let part = |from: usize, to: usize| text[at + from..at + to].parse::<i64>().ok();
     let days = days_since_epoch(part(0, 4)?, part(5, 7)?, part(8, 10)?)?;
@@ -182,14 +182,14 @@ mod tests {
     #[test]
     fn google_retry_delay_is_read() {
         assert_eq!(
-            delay_in(r#"{"retryDelay": "32s"}"#),
+            parse_google_delay(r#"{"retryDelay": "32s"}"#),
             Some(Duration::from_secs(32))
         );
         assert_eq!(
-            delay_in(r#"{"retryDelay":"0.5s"}"#),
+            parse_google_delay(r#"{"retryDelay":"0.5s"}"#),
             Some(Duration::from_millis(500))
         );
-        assert_eq!(delay_in("{}"), None);
+        assert_eq!(parse_google_delay("{}"), None);
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
             ("try again in 0s", None),
             ("try again in 0h0m3s", Some(3_000)),
         ] {
-            let wait = delay_told(text).map(|wait| wait.as_millis() as u64);
+            let wait = parse_delay_text(text).map(|wait| wait.as_millis() as u64);
             assert_eq!(wait, expected, "{text}");
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             ("on 2026-13-01", None),
             ("no date", None),
         ] {
-            assert_eq!(date_in(text), expected, "{text}");
+            assert_eq!(parse_date(text), expected, "{text}");
         }
     }
 }

@@ -402,7 +402,7 @@ fn error_messages_in_every_form_are_kept() {
             "upstream: the pump is broken\n",
         ] {
             let (events, wrong) = decode_all(make, &format!("data: {first}\n\n{told}"));
-            let Some(DecodeError::Told(words)) = wrong else {
+            let Some(DecodeError::Reported(words)) = wrong else {
                 panic!("{name} {told}: {wrong:?}");
             };
             assert!(words.contains("the pump is broken"), "{name} {told}: {words}");

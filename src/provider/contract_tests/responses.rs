@@ -192,12 +192,12 @@ fn malformed_responses_streams_end_with_an_error() {
         r#"{"type":"error","code":"server_error","message":"x","param":null}"#,
         r#"{"type":"error","error":{"type":"server_error","message":"x"}}"#,
     ] {
-        assert_eq!(wrong(told), Some(DecodeError::Told(told.into())));
+        assert_eq!(wrong(told), Some(DecodeError::Reported(told.into())));
     }
     let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}}"#;
     assert_eq!(
         wrong(failed),
-        Some(DecodeError::Told(
+        Some(DecodeError::Reported(
             r#"{"error":{"code":"rate_limit_exceeded","message":"x"}}"#.into()
         ))
     );
@@ -208,7 +208,7 @@ fn malformed_responses_streams_end_with_an_error() {
     .1;
     assert_eq!(
         untyped,
-        Some(DecodeError::Told(r#"{"error":{"message":"x"}}"#.into()))
+        Some(DecodeError::Reported(r#"{"error":{"message":"x"}}"#.into()))
     );
     for end in [
         r#"{"type":"response.cancelled","response":{}}"#,

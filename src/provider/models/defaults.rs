@@ -4,7 +4,7 @@
 //! table. Requests nothing itself: see `probe` for the list.
 
 use super::strip_date;
-use super::table::{RETIREMENTS_APPLY, TABLE, lookup_retirement};
+use super::table::{PROVIDERS_WITH_RETIREMENTS, TABLE, lookup_retirement};
 use crate::base::clock;
 
 /// The families to offer for each preset provider. The first one contains the default model.
@@ -30,7 +30,7 @@ pub fn current_day() -> i64 {
 pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
     let families = FAMILIES.iter().find(|(name, _)| *name == provider);
     let families = families.map_or(&[][..], |(_, families)| families);
-    let own_address = RETIREMENTS_APPLY.contains(&provider);
+    let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
     let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
     let newest = |names: &[String]| -> Vec<String> {
         let of_family = |family: &&str| {
@@ -88,7 +88,7 @@ mod tests {
     /// Returns the offered models that are retired on a day.
     fn stale(offered: &[(&str, &str)], today: i64) -> Vec<String> {
         let old = offered.iter().filter(|(provider, name)| {
-            RETIREMENTS_APPLY.contains(provider)
+            PROVIDERS_WITH_RETIREMENTS.contains(provider)
                 && lookup_retirement(name).is_some_and(|end| end.day <= today)
         });
         old.map(|(_, name)| (*name).to_owned()).collect()

@@ -210,7 +210,8 @@ const RETIREMENTS: &[(&str, &str)] = &[
 ];
 
 /// The provider names that stand for the vendors' own addresses, where [`RETIREMENTS`] apply.
-pub(super) const RETIREMENTS_APPLY: [&str; 4] = ["anthropic", "openai", "openai-responses", "deepseek"];
+pub(super) const PROVIDERS_WITH_RETIREMENTS: [&str; 4] =
+    ["anthropic", "openai", "openai-responses", "deepseek"];
 
 /// The day on which a vendor retires a model. From that day on it counts as gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

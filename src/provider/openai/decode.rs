@@ -63,7 +63,7 @@ impl ApiDecoder for ChatDecoder {
             return Ok(StreamProgress::Nothing);
         };
         if !chunk["error"].is_null() || chunk["object"] == "error" {
-            return Err(DecodeError::Told(event.data.clone()));
+            return Err(DecodeError::Reported(event.data.clone()));
         }
         let mut progress = StreamProgress::Event;
         let mut usage = &chunk["usage"];
@@ -134,7 +134,7 @@ impl ChatDecoder {
         self.opaque.push_delta(delta);
         match &delta["content"] {
             Value::Array(parts) => self.decode_parts(parts, out)?,
-            _ => self.say_text(needed_text(delta, "content")?, out),
+            _ => self.push_text(needed_text(delta, "content")?, out),
         }
         self.refusal.push_str(text(delta, "refusal").unwrap_or_default());
         for call in needed_objects(delta, "tool_calls")? {
@@ -166,13 +166,13 @@ impl ChatDecoder {
                 } else {
                     needed_text(&holder, "content")?
                 };
-                self.say_text(said, out);
+                self.push_text(said, out);
             }
         }
         Ok(())
     }
 
-    fn say_text(&mut self, text: &str, out: &mut EventQueue) {
+    fn push_text(&mut self, text: &str, out: &mut EventQueue) {
         let said = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
         self.push_content(said, out);
     }
@@ -262,7 +262,7 @@ impl ChatDecoder {
             "content_filter" | "refusal" => {
                 StopReason::Refusal((!self.refusal.is_empty()).then(|| self.refusal.clone()))
             }
-            "error" => return Err(DecodeError::Told(data.to_owned())),
+            "error" => return Err(DecodeError::Reported(data.to_owned())),
             "insufficient_system_resource" => {
                 return Err(DecodeError::Failed(
                     ProviderFault::Overloaded,

@@ -74,7 +74,7 @@ fn write_messages(request: &ModelRequest, flavour: Flavour, origin: &str, body: 
     };
     let mut before = None;
     for (item, calls) in request.with_calls() {
-        let ids = if calls.gives_back(origin) {
+        let ids = if calls.is_from_origin(origin) {
             Some(CallIds::from_answer(&calls.message, accepts_id(flavour)))
         } else {
             None

@@ -99,7 +99,7 @@ impl ApiDecoder for ResponsesDecoder {
                 let at = self
                     .items
                     .resolve_piece(&value, &WireItemKind::Message { said: false });
-                self.say_text(at, needed_text(&value, "delta")?, out)
+                self.push_text(at, needed_text(&value, "delta")?, out)
             }
             "response.refusal.delta" => Ok(self.handle_refusal_delta(&value)),
             "response.reasoning_summary_part.added" => {
@@ -118,8 +118,8 @@ impl ApiDecoder for ResponsesDecoder {
             "response.failed" => self.handle_response_end(&value, "failed", out),
             "response.cancelled" => self.handle_response_end(&Value::Null, "cancelled", out),
             "keepalive" | "ping" => Ok(StreamProgress::Nothing),
-            "error" => Err(DecodeError::Told(event.data.clone())),
-            _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
+            "error" => Err(DecodeError::Reported(event.data.clone())),
+            _ if !value["error"].is_null() => Err(DecodeError::Reported(event.data.clone())),
             // The API may add new kinds of events.
             _ => Ok(StreamProgress::Event),
         }
@@ -212,7 +212,7 @@ impl ResponsesDecoder {
 
     /// Pushes a piece of a message's text. The first piece follows the message's phase, and a break if another message
     /// had text.
-    fn say_text(
+    fn push_text(
         &mut self,
         at: usize,
         piece: &str,
@@ -349,7 +349,7 @@ impl ResponsesDecoder {
         let mut progress = StreamProgress::Event;
         for part in optional_list(item, "content") {
             self.refusal.push_str(text(part, "refusal").unwrap_or_default());
-            progress = progress.max(self.say_text(at, needed_text(part, "text")?, out)?);
+            progress = progress.max(self.push_text(at, needed_text(part, "text")?, out)?);
         }
         Ok(progress)
     }
@@ -434,7 +434,7 @@ impl ResponsesDecoder {
                 } else {
                     json!({"error": error})
                 };
-                return Err(DecodeError::Told(told.to_string()));
+                return Err(DecodeError::Reported(told.to_string()));
             }
             "cancelled" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {

@@ -49,7 +49,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
         } else {
             |_: &str| true
         };
-        let (shape, ids) = if calls.gives_back(origin) {
+        let (shape, ids) = if calls.is_from_origin(origin) {
             (
                 RequestShape::Responses,
                 CallIds::from_answer(&calls.message, accepts),
@@ -158,7 +158,7 @@ fn encode_assistant_message(message: &Message, shape: RequestShape, ids: &CallId
             Block::ToolUse { id, name, input, .. } => {
                 let arguments = object_input(input).to_string();
                 Some(
-                    json!({"type": "function_call", "call_id": ids.send(id), "name": safe_name(name),
+                    json!({"type": "function_call", "call_id": ids.wire_id(id), "name": safe_name(name),
                     "arguments": arguments}),
                 )
             }
@@ -209,7 +209,7 @@ fn encode_tool_results(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
-            items.push(json!({"type": "function_call_output", "call_id": ids.send(id), "output": output}));
+            items.push(json!({"type": "function_call_output", "call_id": ids.wire_id(id), "output": output}));
             images.extend(result.images.iter().map(encode_image));
         }
     }

@@ -129,7 +129,9 @@ pub fn parse_decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId
 ///
 /// # Errors
 /// [`RequestError::BadParams`] if `raiseBy` is not above 0 or comes with `stop`.
-pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, InquiryAnswer), RequestError> {
+pub fn parse_limit_answer(
+    params: wire::LimitRespondParams,
+) -> Result<(InquiryId, InquiryAnswer), RequestError> {
     let wire::LimitRespondParams {
         limit_id,
         raise_by,
@@ -157,7 +159,7 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Inqu
 ///
 /// # Errors
 /// [`RequestError::BadParams`] unless exactly one of `answers` and `dismissed` is there.
-pub fn question_answer(
+pub fn parse_question_answer(
     params: wire::QuestionRespondParams,
 ) -> Result<(InquiryId, InquiryAnswer), RequestError> {
     let wire::QuestionRespondParams {
@@ -247,7 +249,7 @@ pub fn parse_page(params: &wire::LoadSessionParams) -> Result<EventRange, Reques
 ///
 /// # Errors
 /// [`RequestError::BadParams`] unless `limit` is from 1 to 200.
-pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestError> {
+pub fn parse_session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestError> {
     match params.limit {
         None => Ok(DEFAULT_SESSIONS),
         Some(limit @ 1..=MAX_SESSIONS) => Ok(limit),

@@ -6,7 +6,7 @@ use tower_lsp::jsonrpc::Result;
 use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
-use super::super::to_wire::OpenOnWire;
+use super::super::to_wire::OpenInquiryNotification;
 use super::super::{from_wire, to_wire};
 use super::store_failed;
 use crate::domain::{Grant, InquiryId};
@@ -36,12 +36,12 @@ impl Service {
     }
 
     pub(in crate::server) async fn limit_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (limit, said) = from_wire::limit_answer(self.parse_params(params)?)?;
+        let (limit, said) = from_wire::parse_limit_answer(self.parse_params(params)?)?;
         self.answer_inquiry(limit, said).await
     }
 
     pub(in crate::server) async fn question_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (question, said) = from_wire::question_answer(self.parse_params(params)?)?;
+        let (question, said) = from_wire::parse_question_answer(self.parse_params(params)?)?;
         self.answer_inquiry(question, said).await
     }
 
@@ -135,7 +135,7 @@ impl Service {
 }
 
 /// Returns a session's open limits and questions as they were requested, without the answered ones.
-pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
+pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenInquiryNotification> {
     let unanswered = snapshot.unanswered_inquiries();
     unanswered
         .map(|open| to_wire::open_inquiry(&snapshot.info.id, open))
@@ -144,7 +144,7 @@ pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
 
 /// Splits inquiries into limits and questions; each list keeps its order.
 pub(super) fn split_by_kind(
-    open: Vec<OpenOnWire>,
+    open: Vec<OpenInquiryNotification>,
 ) -> (
     Vec<LimitRequestedNotification>,
     Vec<QuestionRequestedNotification>,
@@ -152,8 +152,8 @@ pub(super) fn split_by_kind(
     let (mut limits, mut questions) = (Vec::new(), Vec::new());
     for open in open {
         match open {
-            OpenOnWire::Limit(limit) => limits.push(limit),
-            OpenOnWire::Question(question) => questions.push(question),
+            OpenInquiryNotification::Limit(limit) => limits.push(limit),
+            OpenInquiryNotification::Question(question) => questions.push(question),
         }
     }
     (limits, questions)

@@ -27,7 +27,7 @@ use crate::store::{
 use crate::transport::outbox::Outgoing;
 
 /// Time that a new session waits for earlier writes to reach the disk.
-const WRITTEN: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
@@ -40,10 +40,10 @@ impl Service {
         if !is_folder {
             return Err(invalid_param("cwd", format!("{} is not a folder", cwd.display())));
         }
-        let folder = self.state.folder_of(&cwd);
+        let folder = self.state.find_folder(&cwd);
         // Trust comes first: it decides which settings of the folder apply.
-        self.state.learn_trust(&folder).await;
-        self.state.tell_problems(&folder);
+        self.state.resolve_trust(&folder).await;
+        self.state.report_problems(&folder);
         if let Some(agent) = &params.agent {
             let known = self.state.configured.folder_config(&folder);
             if known.loaded.settings.find_agent(agent).is_none() {
@@ -94,7 +94,7 @@ impl Service {
     async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
         let store = &self.state.sessions.services().store;
         // A recent choice may still be on its way to a slow disk.
-        let _ = tokio::time::timeout(WRITTEN, store.writes.flush_writes()).await;
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, store.writes.flush_writes()).await;
         let folder = info.folder.display().to_string();
         let last = store
             .reader
@@ -142,7 +142,7 @@ impl Service {
             .as_deref()
             .map(|cwd| folder_param("cwd", cwd))
             .transpose()?;
-        let limit = from_wire::session_limit(&params)? as usize;
+        let limit = from_wire::parse_session_limit(&params)? as usize;
         let query = SessionQuery {
             cwd: cwd.map(|cwd| cwd.display().to_string()),
             query: params.query,
@@ -169,7 +169,7 @@ impl Service {
         let store = &self.state.sessions.services().store;
         if let Some(row) = store.reader.read_session(&id).await.map_err(store_failed)? {
             // Trust comes first: it decides which settings the session loads.
-            self.state.learn_trust(row.folder.as_ref()).await;
+            self.state.resolve_trust(row.folder.as_ref()).await;
         }
         let read_only = params.read_only;
         let loaded = self

@@ -58,7 +58,7 @@ impl Service {
     }
 
     async fn describe_folder(&self, folder: &Path) -> FolderDescription {
-        self.state.learn_trust(folder).await;
+        self.state.resolve_trust(folder).await;
         self.state.configured.describe_folder(folder)
     }
 }

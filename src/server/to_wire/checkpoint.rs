@@ -32,7 +32,7 @@ pub(super) fn turn_diff(
         });
         FileDiff {
             path: cutter.fit_line(&file.path),
-            kind: kind(file.kind),
+            kind: to_change_kind(file.kind),
             added: file.added,
             removed: file.removed,
             diff: shown.map(|diff| diff.to_string()),
@@ -43,7 +43,7 @@ pub(super) fn turn_diff(
     TurnDiffNotification {
         header,
         of_turn_id: diff.turn.to_string(),
-        standing: match diff.standing {
+        standing: match diff.state {
             domain::ChangeState::Made => Standing::Made,
             domain::ChangeState::Reverted => Standing::Reverted,
             domain::ChangeState::Redone => Standing::Redone,
@@ -59,7 +59,7 @@ pub fn to_revert_result(reply: &RevertReply) -> RevertResult {
     let file = |(path, shown, what): &(String, String, domain::ChangeKind)| RevertedFile {
         path: shown.clone(),
         uri: uri_of(Path::new(path)),
-        kind: kind(*what),
+        kind: to_change_kind(*what),
     };
     let conflict = |(path, shown, why): &(String, String, String)| RevertConflict {
         path: shown.clone(),
@@ -73,7 +73,7 @@ pub fn to_revert_result(reply: &RevertReply) -> RevertResult {
     }
 }
 
-fn kind(kind: domain::ChangeKind) -> ChangeKind {
+fn to_change_kind(kind: domain::ChangeKind) -> ChangeKind {
     match kind {
         domain::ChangeKind::Created => ChangeKind::Created,
         domain::ChangeKind::Modified => ChangeKind::Modified,

@@ -163,7 +163,7 @@ pub(super) fn event_reference(seq: u64, path: &str) -> String {
     format!("e:{seq}:{path}")
 }
 
-pub(super) fn kept_reference(name: &str) -> String {
+pub(super) fn content_reference(name: &str) -> String {
     format!("c:{name}")
 }
 

@@ -9,13 +9,13 @@ use crate::domain::{
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
 /// An open inquiry as it was requested, for `agent/listApprovals` and `agent/loadSession`.
-pub enum OpenOnWire {
+pub enum OpenInquiryNotification {
     Limit(wire::LimitRequestedNotification),
     Question(wire::QuestionRequestedNotification),
 }
 
 /// Converts an open inquiry as it was requested.
-pub fn open_inquiry(session: &SessionId, open: &OpenInquiry) -> OpenOnWire {
+pub fn open_inquiry(session: &SessionId, open: &OpenInquiry) -> OpenInquiryNotification {
     let header = EventHeader {
         session_id: session.to_string(),
         seq: open.seq,
@@ -27,12 +27,12 @@ pub fn open_inquiry(session: &SessionId, open: &OpenInquiry) -> OpenOnWire {
 
 pub(super) fn to_request_notification(header: EventHeader, inquiry: &Inquiry) -> ServerNotification {
     match to_open_request(header, inquiry) {
-        OpenOnWire::Limit(limit) => limit.into(),
-        OpenOnWire::Question(question) => question.into(),
+        OpenInquiryNotification::Limit(limit) => limit.into(),
+        OpenInquiryNotification::Question(question) => question.into(),
     }
 }
 
-fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
+fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenInquiryNotification {
     let mut cutter = FieldBudget::new(header.seq);
     let id = inquiry.id.to_string();
     let parent = inquiry.parent.as_ref().map(ToString::to_string);
@@ -46,7 +46,7 @@ fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 model,
                 message,
             } = reached;
-            OpenOnWire::Limit(wire::LimitRequestedNotification {
+            OpenInquiryNotification::Limit(wire::LimitRequestedNotification {
                 header,
                 limit_id: id,
                 limit: (*limit).into(),
@@ -66,7 +66,7 @@ fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 fields,
             } = question;
             let mut more = MoreFields::new();
-            OpenOnWire::Question(wire::QuestionRequestedNotification {
+            OpenInquiryNotification::Question(wire::QuestionRequestedNotification {
                 question_id: id,
                 tool_call_id: tool_call.as_ref().map(ToString::to_string),
                 parent_tool_call_id: parent,

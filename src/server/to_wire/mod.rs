@@ -18,7 +18,7 @@ mod values;
 
 pub use checkpoint::to_revert_result;
 pub use export::Export;
-pub use inquiry::{OpenOnWire, open_inquiry};
+pub use inquiry::{OpenInquiryNotification, open_inquiry};
 pub use message::{open_approval, to_message_blocks};
 pub use names::parse_effort;
 pub use trust::{to_redirects, trust_item};
@@ -314,7 +314,7 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
 }
 
 /// Converts the current warnings of the whole server (code and message) for `agent/status`.
-pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
+pub fn to_active_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
     let mut cutter = FieldBudget::new(0);
     let warning = |(code, message): &(&str, String)| wire::ServerWarning {
         code: (*code).to_owned(),

@@ -49,7 +49,7 @@ fn turn_diff(path: &str, diff: &str) -> Event {
     };
     Event::TurnDiff(Arc::new(TurnDiff {
         turn: "turn_1".into(),
-        standing: ChangeState::Made,
+        state: ChangeState::Made,
         files: vec![file],
         unlisted: 2,
         partial: true,

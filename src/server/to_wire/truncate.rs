@@ -74,7 +74,7 @@ impl FieldBudget {
         // The tool cut its output before: the kept file is the only whole text.
         if let Some(full) = &result.full {
             cut = Some(More {
-                reference: content::kept_reference(&full.name),
+                reference: content::content_reference(&full.name),
                 bytes: full.bytes,
                 tail: None,
             });

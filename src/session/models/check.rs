@@ -24,9 +24,9 @@ pub enum ModelVerdict {
 impl Models {
     /// Judges whether `named` can be a model for an agent, without contacting a provider.
     pub fn judge_model(&self, agent: Option<&str>, named: &str) -> ModelVerdict {
-        match self.target_of(self.agent_settings(agent), named) {
+        match self.find_target(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => {
-                let list = self.list_of(&provider);
+                let list = self.find_list(&provider);
                 let list = list.as_ref();
                 let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
                 self.judge_at(&provider, &model, known)
@@ -48,7 +48,7 @@ impl Models {
             ModelVerdict::Refuse(why) => return Err(why),
             ModelVerdict::NeedsList => {}
         }
-        let Ok(Some((provider, model))) = self.target_of(self.agent_settings(agent), named) else {
+        let Ok(Some((provider, model))) = self.find_target(self.agent_settings(agent), named) else {
             return Ok(());
         };
         let list = self.read_list(&provider).await;
@@ -63,7 +63,7 @@ impl Models {
     /// Returns `named` with its provider, so that it keeps its meaning if the default provider changes. Returns it
     /// unchanged if nothing is configured.
     pub fn full_name(&self, agent: Option<&str>, named: &str) -> String {
-        match self.target_of(self.agent_settings(agent), named) {
+        match self.find_target(self.agent_settings(agent), named) {
             Ok(Some((provider, model))) => format!("{}/{model}", provider.name),
             Ok(None) | Err(_) => named.to_owned(),
         }
@@ -91,7 +91,7 @@ impl Models {
     }
 
     /// Returns the provider and model that `named` means, or `None` if no configured provider can be called.
-    fn target_of(
+    fn find_target(
         &self,
         agent: &AgentSettings,
         named: &str,

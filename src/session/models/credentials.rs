@@ -94,7 +94,7 @@ impl Models {
         let Some(first) = self.settings.providers.get(provider) else {
             return;
         };
-        let route = self.route_of(agent, first);
+        let route = self.resolve_route(agent, first);
         let takers = route.iter().filter_map(|name| self.settings.providers.get(name));
         let takers = takers.filter(|provider| provider.takes_editor_key());
         join_all(takers.map(|provider| self.keys.ask_once(&provider.name))).await;

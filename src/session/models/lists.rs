@@ -63,14 +63,14 @@ impl ModelLists {
 
 impl Models {
     /// Returns the provider's own list, if it is cached.
-    pub(super) fn list_of(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+    pub(super) fn find_list(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
         self.lists.get(&self.keyed_or_own(provider))
     }
 
     /// Returns the default model of a provider. The provider's list decides if it is cached.
     pub(super) fn default_model(&self, provider: &str) -> Option<String> {
         let settings = self.settings.providers.get(provider)?;
-        let list = self.list_of(settings);
+        let list = self.find_list(settings);
         let names = list.as_ref().map(|list| list.chat.as_slice());
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         // A remembered default that the provider no longer lists is replaced.

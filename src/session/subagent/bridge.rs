@@ -19,7 +19,9 @@ use crate::domain::{
     SubagentEvent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
 use crate::tool::{ChildState, SubagentJob, SubagentReport, ToolProgress};
-use crate::turn::{COMPACTION_FAILED, Inquire, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest};
+use crate::turn::{
+    COMPACTION_FAILED, InquiryRequest, Judgement, MODEL_CHOSEN, SessionLink, StepInput, TurnRequest,
+};
 
 /// The characters of a child's text that are streamed while it works.
 const LIVE: usize = 30_000;
@@ -138,7 +140,7 @@ impl SubagentBridge {
 
     async fn nobody_waits(&mut self) {
         // An error means that the turn is over and nobody is left to notify.
-        let _ = self.up.forward_request(TurnRequest::Gone).await;
+        let _ = self.up.forward_request(TurnRequest::WaiterGone).await;
     }
 
     /// Handles one message of the child.
@@ -148,9 +150,9 @@ impl SubagentBridge {
             TurnRequest::Event(event) => self.handle_event(event).await,
             TurnRequest::BeginStep(reply) => self.begin_step(reply).await,
             // No person sends a sub-agent messages.
-            TurnRequest::Hear(reply) => _ = reply.send(Vec::new()),
+            TurnRequest::FetchPendingInputs(reply) => _ = reply.send(Vec::new()),
             TurnRequest::InputVerdict { .. } => {}
-            TurnRequest::MayEnd(reply) => _ = reply.send(true),
+            TurnRequest::TryFinish(reply) => _ = reply.send(true),
             TurnRequest::Judge {
                 tool,
                 effect,
@@ -182,7 +184,7 @@ impl SubagentBridge {
                 let reply = self.wait_for(reply);
                 self.forward_request(TurnRequest::MayStep(reply)).await;
             }
-            TurnRequest::WaitsBeside(over) => {
+            TurnRequest::PauseClock(over) => {
                 let (waits, over_above) = oneshot::channel::<()>();
                 self.clock.pause();
                 let waiting = async move {
@@ -192,9 +194,9 @@ impl SubagentBridge {
                     true
                 };
                 self.answers.push(waiting.boxed());
-                self.forward_request(TurnRequest::WaitsBeside(over_above)).await;
+                self.forward_request(TurnRequest::PauseClock(over_above)).await;
             }
-            TurnRequest::Gone => self.nobody_waits().await,
+            TurnRequest::WaiterGone => self.nobody_waits().await,
         }
         drop(permit);
     }
@@ -216,9 +218,9 @@ impl SubagentBridge {
         }
     }
 
-    fn of_child(&self, asked: Inquire) -> Inquire {
+    fn of_child(&self, asked: InquiryRequest) -> InquiryRequest {
         match asked {
-            Inquire::New(mut subject) => {
+            InquiryRequest::New(mut subject) => {
                 if let RequestSubject::Limit(reached) = &mut subject {
                     let who = self
                         .label
@@ -226,12 +228,12 @@ impl SubagentBridge {
                         .map_or(String::new(), |label| format!(" {label}"));
                     reached.message = format!("sub-agent{who}: {}", reached.message);
                 }
-                Inquire::Nested {
+                InquiryRequest::Nested {
                     parent: self.call.clone(),
                     subject,
                 }
             }
-            asked @ (Inquire::Nested { .. } | Inquire::Again(_)) => asked,
+            asked @ (InquiryRequest::Nested { .. } | InquiryRequest::Again(_)) => asked,
         }
     }
 
@@ -306,7 +308,7 @@ impl SubagentBridge {
                 if let Event::Usage { step, step_cost, .. } = nested.event {
                     self.record_usage(step, step_cost);
                 }
-                self.hand_on(Event::Nested(nested)).await;
+                self.forward_event(Event::Nested(nested)).await;
             }
             // The child's model is not the session's, and steps that only lead on are not news.
             Event::Warning { ref code, .. } if code == MODEL_CHOSEN => {}
@@ -352,7 +354,7 @@ impl SubagentBridge {
                 None => self.open.push(update.clone()),
             }
         }
-        self.hand_on(Event::ToolCall(update)).await;
+        self.forward_event(Event::ToolCall(update)).await;
     }
 
     /// Removes and returns the open calls of sub-agents below `call`, at all depths.
@@ -379,13 +381,13 @@ impl SubagentBridge {
 
     async fn emit_nested_event(&mut self, event: Event) {
         let parent = self.call.clone();
-        self.hand_on(Event::Nested(Box::new(SubagentEvent { parent, event })))
+        self.forward_event(Event::Nested(Box::new(SubagentEvent { parent, event })))
             .await;
     }
 
-    async fn hand_on(&mut self, event: Event) {
+    async fn forward_event(&mut self, event: Event) {
         // An error means that the turn is over and nobody listens.
-        let _ = self.up.hand_on(event).await;
+        let _ = self.up.forward_event(event).await;
     }
 
     /// Settles what the child has left open: cuts the message in progress, and cancels its calls.
@@ -433,7 +435,7 @@ impl SubagentBridge {
             } else {
                 ended.parent = call.parent;
             }
-            self.hand_on(Event::ToolCall(ended)).await;
+            self.forward_event(Event::ToolCall(ended)).await;
         }
     }
 

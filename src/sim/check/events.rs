@@ -230,7 +230,7 @@ impl Checker {
                 until,
             } => {
                 of_turn()?;
-                let is_news = *state != CircuitState::Closed || seen.fold.met.contains(name);
+                let is_news = *state != CircuitState::Closed || seen.fold.open_circuits.contains(name);
                 if until.is_some() != (*state == CircuitState::Open) || !is_news && !seen.torn {
                     return Err(format!(
                         "the circuit of {name} is told to be {state:?} until {until:?}"

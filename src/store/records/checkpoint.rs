@@ -106,7 +106,7 @@ impl From<&TurnDiff> for TurnDiffRecord {
     fn from(diff: &TurnDiff) -> Self {
         let TurnDiff {
             turn,
-            standing,
+            state: standing,
             files,
             unlisted,
             partial,
@@ -132,7 +132,7 @@ impl From<TurnDiffRecord> for TurnDiff {
         } = record;
         Self {
             turn: turn.into(),
-            standing: standing.0,
+            state: standing.0,
             files: files.into_iter().map(Into::into).collect(),
             unlisted,
             partial,

@@ -22,7 +22,7 @@ mod tests;
 pub(super) use checkpoint::{decode_change, encode_change};
 pub(super) use event::{TURN_ENDED, decode_event, encode_event};
 pub(super) use pending::{decode_pending, encode_pending};
-pub(super) use words::Worded;
+pub(super) use words::StoredWord;
 
 /// The reason why a record cannot be written or read.
 #[derive(Debug, thiserror::Error)]

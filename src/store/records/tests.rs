@@ -87,8 +87,8 @@ fn records_match_the_golden_file() {
 /// All words that represent enums on disk.
 #[test]
 fn enum_words_match_the_golden_file() {
-    fn all<T: Worded + Copy>(values: &[T]) -> String {
-        let words: Vec<_> = values.iter().map(Worded::as_word).collect();
+    fn all<T: StoredWord + Copy>(values: &[T]) -> String {
+        let words: Vec<_> = values.iter().map(StoredWord::as_word).collect();
         assert!(words.iter().all(|word| T::from_word(word).is_some()));
         words.join(" ")
     }
@@ -399,7 +399,7 @@ fn samples() -> Vec<Event> {
         },
         Event::TurnDiff(Arc::new(TurnDiff {
             turn: "turn_1".into(),
-            standing: ChangeState::Reverted,
+            state: ChangeState::Reverted,
             files: vec![FileDiff {
                 path: "a.txt".into(),
                 kind: ChangeKind::Modified,

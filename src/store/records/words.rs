@@ -10,7 +10,7 @@ use crate::domain::{
 };
 
 /// An enum that is stored as a word.
-pub(in crate::store) trait Worded: Sized {
+pub(in crate::store) trait StoredWord: Sized {
     fn as_word(&self) -> &'static str;
     /// Returns `None` for a word that this version does not know.
     fn from_word(word: &str) -> Option<Self>;
@@ -20,13 +20,13 @@ pub(in crate::store) trait Worded: Sized {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EnumName<T>(pub(super) T);
 
-impl<T: Worded> Serialize for EnumName<T> {
+impl<T: StoredWord> Serialize for EnumName<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.as_word())
     }
 }
 
-impl<'de, T: Worded> Deserialize<'de> for EnumName<T> {
+impl<'de, T: StoredWord> Deserialize<'de> for EnumName<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
         T::from_word(&word)
@@ -38,7 +38,7 @@ impl<'de, T: Worded> Deserialize<'de> for EnumName<T> {
 /// Enums whose words exist only on disk.
 macro_rules! words {
     ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
-        impl Worded for $name {
+        impl StoredWord for $name {
             fn as_word(&self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -52,7 +52,7 @@ macro_rules! words {
 /// Enums whose public name is already a stable word; the golden records detect a change.
 macro_rules! named {
     ($($name:ident),*) => {
-        $(impl Worded for $name {
+        $(impl StoredWord for $name {
             fn as_word(&self) -> &'static str {
                 self.name()
             }

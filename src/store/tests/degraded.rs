@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::store::schema::VERSION;
-use crate::store::writer::KEEP;
+use crate::store::writer::MAX_BUFFERED_BYTES;
 
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_warns_once_and_events_are_written_later_in_order() {
@@ -82,13 +82,13 @@ async fn a_full_memory_drops_low_priority_events_and_keeps_the_rest() {
     rig.set_fault(Some(WriteFault::Io));
     let big = "x".repeat(1 << 20);
     let mut seq = 0;
-    while rig.store.writes.health() != StoreHealth::Gone(Loss::Full) {
+    while rig.store.writes.health() != StoreHealth::Gone(LossReason::Full) {
         seq += 1;
         assert!(seq < 40, "never gone");
         rig.send(append("ses_1", seq, note(&big))).await;
         rig.barrier().await;
         if let StoreHealth::Degraded { bytes } = rig.store.writes.health() {
-            assert!(bytes <= KEEP);
+            assert!(bytes <= MAX_BUFFERED_BYTES);
         }
     }
     assert_eq!(seq, 31, "30 of a bit more than a MiB fit beside the reserve");
@@ -126,7 +126,7 @@ async fn critical_records_survive_a_full_memory() {
         let text = "x".repeat(1 << size);
         rig.send(append("ses_1", seq, says("m", Role::User, &text))).await;
     }
-    assert_eq!(rig.barrier().await, StoreHealth::Gone(Loss::Full));
+    assert_eq!(rig.barrier().await, StoreHealth::Gone(LossReason::Full));
     let row = SessionRow::new("ses_2".into(), "/w", "/w", 1);
     rig.send(StoreWrite::CreateSession(Box::new(row))).await;
     rig.send(append("ses_2", 1, says("m", Role::User, "lost"))).await;
@@ -138,7 +138,7 @@ async fn critical_records_survive_a_full_memory() {
     };
     rig.send(append("ses_2", 2, settled)).await;
     rig.send(append("ses_2", 3, end_of_turn())).await;
-    assert_eq!(rig.barrier().await, StoreHealth::Gone(Loss::Full));
+    assert_eq!(rig.barrier().await, StoreHealth::Gone(LossReason::Full));
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let reader = &rig.store.reader;
@@ -237,7 +237,7 @@ async fn a_newer_store_is_refused() {
     again.send(append("ses_1", 1, note("a"))).await;
     assert_eq!(
         again.barrier().await,
-        StoreHealth::Gone(Loss::Newer {
+        StoreHealth::Gone(LossReason::Newer {
             found: 99,
             known: VERSION
         })
@@ -264,7 +264,7 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
     rig.send(append("ses_1", 3, note("c"))).await;
     assert_eq!(
         rig.barrier().await,
-        StoreHealth::Gone(Loss::Newer {
+        StoreHealth::Gone(LossReason::Newer {
             found: VERSION + 1,
             known: VERSION
         })

@@ -590,7 +590,7 @@ async fn the_last_of_several_changes_of_a_file_is_reported_separately() {
         let write = StoreWrite::Changes {
             session: "ses_1".into(),
             cause: "turn_1".to_owned(),
-            anew: false,
+            replaces_earlier: false,
             changes: vec![made],
             done,
         };

@@ -153,7 +153,7 @@ impl Web {
         let what = match url.host() {
             Some(Host::Ipv4(address)) => not_public(address.into()),
             Some(Host::Ipv6(address)) => not_public(address.into()),
-            Some(Host::Domain(name)) if self.proxy_of(url).is_some() => {
+            Some(Host::Domain(name)) if self.find_proxy(url).is_some() => {
                 // The guard lets the proxy's own name through, so no page may use it.
                 if is_local_name(name) || self.proxy_hosts().iter().any(|proxy| proxy == name) {
                     return Err(private("a name of this machine or a private network"));
@@ -171,7 +171,7 @@ impl Web {
         what.map_or(Ok(()), |what| Err(private(what)))
     }
 
-    fn proxy_of(&self, url: &Url) -> Option<&str> {
+    fn find_proxy(&self, url: &Url) -> Option<&str> {
         let proxy = match url.scheme() {
             "https" => &self.network.https_proxy,
             _ => &self.network.http_proxy,

@@ -78,7 +78,7 @@ pub(super) async fn request_permission(
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
     let judgement = match (
-        cx.port.judge_effect(&call.name, effect.clone(), open).await?,
+        cx.link.judge_effect(&call.name, effect.clone(), open).await?,
         &unkept,
     ) {
         // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
@@ -111,7 +111,7 @@ pub(super) async fn request_permission(
                 rule,
                 insists: unkept.is_some(),
             };
-            call.unkept = unkept.is_some();
+            call.uncheckpointed = unkept.is_some();
             ask_for_approval(cx, call, prepared, preview, question).await
         }
     }
@@ -178,9 +178,9 @@ async fn ask_for_approval(
         // The user approves the arguments as the hook changed them.
         waiting.input = call.input.as_ref().ok().cloned();
     }
-    cx.port.emit_event(Event::ToolCall(waiting)).await?;
+    cx.link.emit_event(Event::ToolCall(waiting)).await?;
     let approved = question.effect.clone();
-    match cx.port.request_approval(question).await? {
+    match cx.link.request_approval(question).await? {
         // Resolve again: the file system may have changed while the question was open.
         ApprovalOutcome::Allow { input: None } => match resolve_effect(cx, call, prepared.as_ref()).await {
             // For example, a link was swapped meanwhile. The call would now do something else than what was approved.
@@ -217,7 +217,7 @@ async fn apply_edited_arguments(
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.port.judge_effect(&call.name, effect.clone(), None).await? {
+    match cx.link.judge_effect(&call.name, effect.clone(), None).await? {
         // The user has just decided about exactly these arguments, so a rule that asks has its answer.
         Judgement::Allow | Judgement::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),

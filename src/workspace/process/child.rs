@@ -161,7 +161,7 @@ impl Reports {
 /// Follows the helper's reports until it ends, which is when no process is left.
 ///
 /// `overdue` means that the helper does not answer: it is killed, and the server takes over.
-async fn watch_over(
+async fn follow_helper(
     helper: Helper,
     mut reports: Reports,
     state: watch::Sender<State>,
@@ -214,7 +214,7 @@ impl Process {
         let control = reports.control.clone();
         // Detached on purpose: it must outlive this handle to make sure that nothing is left, and ends shortly after
         // the socket is closed.
-        spawn(watch_over(helper, reports, sender, overdue.clone())).detach();
+        spawn(follow_helper(helper, reports, sender, overdue.clone())).detach();
         Self {
             pid,
             control,

@@ -65,7 +65,7 @@ fn run_exec_helper() -> io::Result<u32> {
         fd: rustix::stdio::stdin(),
     };
     let (request, stdio) = server.receive_request()?;
-    let inbox = Inbox::new()?;
+    let inbox = SignalInbox::new()?;
     // Before the start, so that no descendant can escape to another parent.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -74,10 +74,10 @@ fn run_exec_helper() -> io::Result<u32> {
         Ok(main) => {
             server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
             let root = getpid();
-            let left = Keeper {
+            let left = CommandSupervisor {
                 server,
                 inbox,
-                family: ProcessTree { root, main },
+                process_tree: ProcessTree { root, main },
                 main_alive: true,
             }
             .supervise_command();
@@ -209,13 +209,13 @@ fn make_invalid_data_error(what: &'static str) -> io::Error {
 }
 
 /// Signals to the helper, as readable sockets.
-struct Inbox {
+struct SignalInbox {
     deaths: UnixStream,
     /// Requests to end: SIGTERM, SIGINT, SIGHUP, SIGQUIT.
     ends: UnixStream,
 }
 
-impl Inbox {
+impl SignalInbox {
     fn new() -> io::Result<Self> {
         let deaths = Self::listen_for_signals(&[signals::SIGCHLD])?;
         let ends = Self::listen_for_signals(&[
@@ -280,29 +280,29 @@ fn wait_until_ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
 
 /// Whether there is still a child to wait for.
 #[derive(PartialEq, Eq)]
-enum Relationship {
+enum ChildrenLeft {
     Some,
     None,
 }
 
 /// Supervises a started command.
-struct Keeper {
+struct CommandSupervisor {
     server: Server,
-    inbox: Inbox,
-    family: ProcessTree,
+    inbox: SignalInbox,
+    process_tree: ProcessTree,
     /// The command itself has not been reaped yet.
     main_alive: bool,
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for CommandSupervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
-            .field("family", &self.family)
+            .field("family", &self.process_tree)
             .finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl CommandSupervisor {
     /// Obeys the server until the command ends or must be killed, then sweeps. Returns how many processes are left.
     ///
     /// The result is 0 except for what the kernel does not let us kill.
@@ -314,14 +314,14 @@ impl Keeper {
             let [server, deaths, ends] = fds.map(|fd| !fd.revents().is_empty());
             // Deaths first: once the command has ended, no stage matters any more.
             if deaths {
-                Inbox::drain_signals(&self.inbox.deaths);
+                SignalInbox::drain_signals(&self.inbox.deaths);
                 self.reap_children();
                 if !self.main_alive {
                     return self.sweep_descendants();
                 }
             }
             if ends {
-                Inbox::drain_signals(&self.inbox.ends);
+                SignalInbox::drain_signals(&self.inbox.ends);
                 self.apply_stage(StopStage::Terminate);
             }
             if server && let Some(stage) = self.server.read_stage() {
@@ -339,10 +339,10 @@ impl Keeper {
             StopStage::Terminate => Signal::TERM,
             StopStage::Kill => Signal::KILL,
         };
-        self.family.signal_members(signal, self.main_alive);
+        self.process_tree.signal_members(signal, self.main_alive);
         // A stopped process cannot handle SIGTERM.
         if stage == StopStage::Terminate {
-            self.family.signal_members(Signal::CONT, self.main_alive);
+            self.process_tree.signal_members(Signal::CONT, self.main_alive);
         }
     }
 
@@ -356,15 +356,15 @@ impl Keeper {
         if cfg!(not(target_os = "linux")) {
             self.apply_stage(StopStage::Kill);
         }
-        while self.reap_children() == Relationship::Some {
+        while self.reap_children() == ChildrenLeft::Some {
             if clock::now() >= end {
-                return u32::try_from(self.family.count_members().max(1)).unwrap_or(u32::MAX);
+                return u32::try_from(self.process_tree.count_members().max(1)).unwrap_or(u32::MAX);
             }
             self.apply_stage(StopStage::Kill);
             let look_again = clock::now() + LOOK_AGAIN;
             while self.inbox.death_within(pause) {
                 pause = PAUSE.0;
-                if self.reap_children() == Relationship::None {
+                if self.reap_children() == ChildrenLeft::None {
                     return 0;
                 }
                 if clock::now() >= look_again {
@@ -377,19 +377,19 @@ impl Keeper {
     }
 
     /// Reaps every dead child; reports the command's own end immediately.
-    fn reap_children(&mut self) -> Relationship {
+    fn reap_children(&mut self) -> ChildrenLeft {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    if pid == self.family.main && self.main_alive {
+                    if pid == self.process_tree.main && self.main_alive {
                         self.main_alive = false;
                         self.server.send_report(&to_exit_report(status));
                     }
                 }
-                Ok(None) => return Relationship::Some,
+                Ok(None) => return ChildrenLeft::Some,
                 Err(Errno::INTR) => {}
                 // No child is left.
-                Err(_) => return Relationship::None,
+                Err(_) => return ChildrenLeft::None,
             }
         }
     }

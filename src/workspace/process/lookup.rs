@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 /// The system's default without a PATH.
-const USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// System folders, which count as outside of any workspace, even one that is `/`.
-const OF_THE_SYSTEM: [&str; 7] = [
+const SYSTEM_FOLDERS: [&str; 7] = [
     "/bin",
     "/usr/bin",
     "/usr/local/bin",
@@ -25,7 +25,7 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
     let entries = path.map(std::env::split_paths).into_iter().flatten();
     match std::env::join_paths(entries.filter(|entry| entry.is_absolute())) {
         Ok(path) if !path.is_empty() => path,
-        Ok(_) | Err(_) => USUAL.into(),
+        Ok(_) | Err(_) => DEFAULT_PATH.into(),
     }
 }
 
@@ -50,7 +50,7 @@ pub fn find_own_program(name: &str, path: Option<&OsStr>, folders: &[PathBuf]) -
 }
 
 fn is_outside(folder: &Path, folders: &[PathBuf]) -> bool {
-    OF_THE_SYSTEM.iter().any(|system| folder == Path::new(system))
+    SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system))
         || !folders.iter().any(|inside| folder.starts_with(inside))
 }
 
@@ -65,9 +65,9 @@ mod tests {
         for (given, want) in [
             (Some("/usr/bin:node_modules/.bin:/bin"), "/usr/bin:/bin"),
             (Some(":/bin:"), "/bin"),
-            (Some("./bin::."), USUAL),
-            (Some(""), USUAL),
-            (None, USUAL),
+            (Some("./bin::."), DEFAULT_PATH),
+            (Some(""), DEFAULT_PATH),
+            (None, DEFAULT_PATH),
         ] {
             assert_eq!(absolute_entries(given.map(OsStr::new)), want, "{given:?}");
         }

@@ -198,7 +198,7 @@ impl Launcher {
                 return Err(SpawnError::Cancelled);
             }
             report = started => report.map_err(failed)?,
-            never = keep_awake(&helper) => match never {},
+            never = hold_helper(&helper) => match never {},
         };
         let pid = match report {
             Some(HelperReport::Started(pid)) => pid,
@@ -298,7 +298,7 @@ impl Launcher {
 }
 
 /// Continues the helper repeatedly: a quick command can stop it before it reports the start.
-async fn keep_awake(helper: &Helper) -> Infallible {
+async fn hold_helper(helper: &Helper) -> Infallible {
     loop {
         tokio::time::sleep(WAKE_EVERY).await;
         helper.send_sigcont();

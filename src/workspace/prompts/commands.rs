@@ -103,7 +103,7 @@ fn list_command_files(place: &PromptPlace) -> Vec<PathBuf> {
         None => place.dir.join("commands"),
         Some(_) => place.dir.join(".agentls/commands"),
     };
-    let mut found: Vec<PathBuf> = file::names_in(place, &dir)
+    let mut found: Vec<PathBuf> = file::list_entry_paths(place, &dir)
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();

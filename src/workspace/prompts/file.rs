@@ -42,7 +42,7 @@ pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile
         file.read_start(MAX_FILE as u64 + 4)
             .map_err(|error| format_read_error(&error))
             .and_then(|bytes| decode_prompt_file(bytes, whole))
-            .map(|taken| without_keys(&place.redactor, taken)),
+            .map(|taken| redact_keys(&place.redactor, taken)),
     )
 }
 
@@ -74,7 +74,7 @@ fn resolve_prompt_path(place: &PromptPlace, path: &Path) -> Result<Option<PathBu
 const MAX_ENTRIES: usize = 10_000;
 
 /// Lists the paths of the entries in the folder `dir` of `place`; empty if it leads out of the workspace.
-pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
+pub(super) fn list_entry_paths(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let Ok(Some(real)) = resolve_prompt_path(place, dir) else {
         return Vec::new();
     };
@@ -85,7 +85,7 @@ pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Removes keys: in a file for the agent they are there by mistake, and no model must receive them (R-SEC, I15).
-fn without_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
+fn redact_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
     if let Some(clean) = redactor.redact_content(&taken.text) {
         taken.text = clean;
     }

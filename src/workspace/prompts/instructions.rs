@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 16;
 
 /// All instructions of a session.
 #[derive(Clone, Debug, Default)]
-pub struct FoundInstruction {
+pub struct LoadedInstructions {
     /// For the system prompt, in its order.
     pub texts: Vec<Instruction>,
     pub skills: Arc<Skills>,
@@ -42,10 +42,10 @@ pub struct Instruction {
 
 impl Sources {
     /// Reads all instructions as they are now. Blocks.
-    pub fn load_instructions(&self) -> FoundInstruction {
+    pub fn load_instructions(&self) -> LoadedInstructions {
         let places = self.list_places();
         let inner = self.inner_places(&places);
-        let mut found = FoundInstruction::default();
+        let mut found = LoadedInstructions::default();
         if let Some(path) = &self.prompt_file {
             found.take_prompt(&self.redactor, path);
         }
@@ -97,7 +97,7 @@ impl Sources {
     }
 }
 
-impl FoundInstruction {
+impl LoadedInstructions {
     /// Loads the file that the configuration names; unlike other files, it is reported if missing.
     fn take_prompt(&mut self, redactor: &Redactor, path: &Path) {
         let place = PromptPlace {
@@ -212,7 +212,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn find(&self, cwd: &str) -> FoundInstruction {
+        fn find(&self, cwd: &str) -> LoadedInstructions {
             let folder = |name: &str, trusted| SourceFolder {
                 path: self.base.join(name),
                 trusted,
@@ -227,7 +227,7 @@ mod tests {
         }
 
         /// Returns the paths relative to the test's folder, in order.
-        fn list_text_paths(&self, found: &FoundInstruction) -> Vec<String> {
+        fn list_text_paths(&self, found: &LoadedInstructions) -> Vec<String> {
             let relative = |text: &Instruction| {
                 let path = text.path.strip_prefix(&self.base).unwrap();
                 path.display().to_string()

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use commands::{BadCommand, Commands, PromptCommand, parse_command_call};
-pub use instructions::{FoundInstruction, Instruction, MAX_ALL};
+pub use instructions::{Instruction, LoadedInstructions, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
 use super::roots::{Folder, Roots};

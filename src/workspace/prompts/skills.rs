@@ -149,7 +149,7 @@ pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
 
 /// Lists the entries of `dir`, sorted by name.
 fn list_skill_folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
-    let mut found = file::names_in(place, dir);
+    let mut found = file::list_entry_paths(place, dir);
     found.sort();
     found.truncate(MAX_SKILLS);
     found
@@ -172,7 +172,7 @@ fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Optio
         told.problem = taken.problem;
         told.bytes = taken.text.len() as u64;
         let head = front_matter::split_front_matter(&taken.text)?.head;
-        head_of(head, dir)
+        parse_skill_head(head, dir)
     });
     match head {
         Ok((name, description)) => {
@@ -196,7 +196,7 @@ fn load_skill(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Optio
 }
 
 /// Returns name and description.
-fn head_of(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(String, String), String> {
+fn parse_skill_head(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(String, String), String> {
     let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = head
         .remove("name")

@@ -373,7 +373,7 @@ fn while_a_deny_rule_is_invalid_only_plain_reading_is_free() {
             .into_iter()
             .map(|mode| {
                 let mut policy = sample(mode);
-                policy.unreadable = vec![WHY.to_owned()];
+                policy.invalid_rules = vec![WHY.to_owned()];
                 policy.grants = rules(&["*", "bash(ls *)"]);
                 let verdict = judge_tool_call(&policy, tool, &effect);
                 if let Verdict::Ask { why, rule, .. } = &verdict {

@@ -47,7 +47,7 @@ fn in_mode_ask() -> Policy {
             "web_fetch(https://evil.example/*)",
             "mcp:docs/delete",
         ]),
-        unreadable: Vec::new(),
+        invalid_rules: Vec::new(),
         grants: Vec::new(),
         tainted: false,
     }

@@ -104,7 +104,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             require_approval,
             allow,
             deny,
-            unreadable: Vec::new(),
+            invalid_rules: Vec::new(),
             grants,
             tainted,
         },

@@ -234,7 +234,7 @@ fn exact_rules_of_commands_and_files_are_valid() {
         "jq '.a | .b' x",
     ] {
         let line = crate::approval::shell::parse(command);
-        let text = line.parts[0].text().unwrap();
+        let text = line.commands[0].text().unwrap();
         let rule = Rule::with_exact_pattern("bash", &text).unwrap();
         assert_eq!(rule.validate_against_tools(OWN), Ok(()), "{command}");
     }
