@@ -12,4 +12,4 @@ if vim.fn.has('nvim-0.10') == 0 then
   return
 end
 
-require('agentls.commands').create()
+require('agentls.commands').create_commands()

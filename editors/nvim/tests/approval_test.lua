@@ -8,8 +8,8 @@ local FILES = { ['cart.py'] = support.CART, ['old.txt'] = 'old\n' }
 ---The open questions of the current session, oldest first.
 local function titles(nvim)
   return nvim.lua([[
-    local session = require('agentls.sessions').current()
-    local open = session and require('agentls.questions').open(session) or {}
+    local session = require('agentls.sessions').get_current()
+    local open = session and require('agentls.questions').list_open(session) or {}
     return vim.tbl_map(function(question) return question.item.title end, open)
   ]])
 end
@@ -35,14 +35,14 @@ end
 local function card(nvim)
   return nvim.lua([[
     local view = require('agentls.view')
-    view.flush()
-    local item = view.card_at((view.windows()))
+    view.flush_drawing()
+    local item = view.find_card_at_cursor((view.find_windows()))
     return item and item.title or ''
   ]])
 end
 
 local function enter_chat(nvim)
-  nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').windows()))")
+  nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
 end
 
 local function exists(nvim, name)
@@ -237,7 +237,7 @@ return function(_, drive)
     nvim.lua('vim.ui.input = function(_, done) answer = done end')
     nvim.typed('n')
     nvim.lua([[
-      local open = require('agentls.sessions').current().state.approvals
+      local open = require('agentls.sessions').get_current().state.approvals
       for _, approval in ipairs(open) do
         if approval.title == 'rm -f old.txt' then
           local answer = { approvalId = approval.approvalId, decision = 'allow' }
@@ -356,7 +356,7 @@ return function(_, drive)
     end
     local function trusted()
       return nvim.lua([[
-        local folder = vim.uri_from_fname(require('agentls.client').folders()[1])
+        local folder = vim.uri_from_fname(require('agentls.client').get_workspace_folders()[1])
         local client = require('agentls.client')
         return client.request_sync('agent/describeTrust', { folder = folder }, 10000)
       ]])

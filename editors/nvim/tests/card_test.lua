@@ -71,17 +71,23 @@ return function(test)
   end
 
   test('reveal: what hides is written out, what people write is left alone', function()
-    local text = require('agentls.text')
-    eq(text.reveal('rm \226\128\174txt\226\128\139 x\243\160\129\129'), 'rm <U+202E>txt<U+200B> x<U+E0041>')
-    eq(text.reveal('a\27[31m\0\127\r\194\155'), 'a␛[31m␀␡␍<U+009B>')
-    eq(text.reveal('a\tb\nc'), 'a\tb\nc')
+    local format = require('agentls.format')
+    eq(
+      format.reveal_hidden('rm \226\128\174txt\226\128\139 x\243\160\129\129'),
+      'rm <U+202E>txt<U+200B> x<U+E0041>'
+    )
+    eq(format.reveal_hidden('a\27[31m\0\127\r\194\155'), 'a␛[31m␀␡␍<U+009B>')
+    eq(format.reveal_hidden('a\tb\nc'), 'a\tb\nc')
     local plain = 'Grüße, 日本語 — “quotes” … ✓ 👍 é Ω ½ €'
-    eq(text.reveal(plain), plain)
+    eq(format.reveal_hidden(plain), plain)
     -- An emoji of two halves, as prose; not where something is decided.
-    eq(text.reveal('👩\226\128\141💻', true), '👩\226\128\141💻')
-    eq(text.reveal('👩\226\128\141💻'), '👩<U+200D>💻')
-    eq(text.reveal('x\226\128\174', true), 'x<U+202E>')
-    eq({ text.reveal('a\194\160!', true), text.reveal('a\194\160!') }, { 'a\194\160!', 'a<U+00A0>!' })
+    eq(format.reveal_hidden('👩\226\128\141💻', true), '👩\226\128\141💻')
+    eq(format.reveal_hidden('👩\226\128\141💻'), '👩<U+200D>💻')
+    eq(format.reveal_hidden('x\226\128\174', true), 'x<U+202E>')
+    eq(
+      { format.reveal_hidden('a\194\160!', true), format.reveal_hidden('a\194\160!') },
+      { 'a\194\160!', 'a<U+00A0>!' }
+    )
     for code in
       vim.iter({
         0xad,
@@ -101,26 +107,26 @@ return function(test)
         0xe0100,
       })
     do
-      eq(text.reveal(vim.fn.nr2char(code, true)), ('<U+%04X>'):format(code))
+      eq(format.reveal_hidden(vim.fn.nr2char(code, true)), ('<U+%04X>'):format(code))
     end
     local json = vim.json.encode({ command = ALL })
-    hides_nothing(text.reveal_json(json), 'JSON')
-    eq(vim.json.decode(text.reveal_json(json)).command, ALL)
-    hides_nothing(text.one_line(ALL, 400), 'a line')
-    hides_nothing(text.visible(ALL), 'a name')
+    hides_nothing(format.reveal_hidden_json(json), 'JSON')
+    eq(vim.json.decode(format.reveal_hidden_json(json)).command, ALL)
+    hides_nothing(format.single_line(ALL, 400), 'a line')
+    hides_nothing(format.display_text(ALL), 'a name')
   end)
 
   test('reveal: pieces of a line are the line', function()
-    local text = require('agentls.text')
+    local format = require('agentls.format')
     local line = 'one two three four five ' .. ('x'):rep(50) .. ' ünïcödé 日本語日本語日本語 end'
     for width = 4, 40 do
-      local pieces = text.pieces(line, width, vim.api.nvim_strwidth)
+      local pieces = format.split_columns(line, width, vim.api.nvim_strwidth)
       eq(table.concat(pieces), line)
       for _, piece in ipairs(pieces) do
         assert(vim.api.nvim_strwidth(piece) <= width, ('%d: %s'):format(width, piece))
       end
     end
-    eq(text.pieces('', 10, vim.api.nvim_strwidth), { '' })
+    eq(format.split_columns('', 10, vim.api.nvim_strwidth), { '' })
   end)
 
   test('card: nothing in it hides, wherever it comes from', function()
@@ -185,7 +191,7 @@ return function(test)
     assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
     vim.fn.search('echo long')
     local sent = answering({}, { ['agent/readContent'] = { text = 'echo long \226\128\174END' } }, function()
-      require('agentls.approval').output()
+      require('agentls.approval').show_output()
     end)
     eq(sent[1][2].ref, 'r1')
     eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
@@ -221,13 +227,13 @@ return function(test)
   test('keys: those of the table, and no two with one key', function()
     local config = require('agentls.config')
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do
-      eq(config.defaults.keys[config.APPROVAL_NAMES[entry.action]], entry.key)
+      eq(config.defaults.keys[config.APPROVAL_KEY_OPTIONS[entry.action]], entry.key)
     end
     -- Who allows by `a` does not find "always" behind it.
-    local taken, problems = config.resolve({ keys = { approve = 'a' } })
+    local taken, problems = config.resolve_options({ keys = { approve = 'a' } })
     eq({ taken.keys.approve, taken.keys.approve_always }, { 'a', false })
-    eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`: `approve_always` has no key now' })
-    taken, problems = config.resolve({ keys = { approve_always = '<cr>', close = 'y' } })
+    eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`; `approve_always` is not mapped' })
+    taken, problems = config.resolve_options({ keys = { approve_always = '<cr>', close = 'y' } })
     eq({ taken.keys.approve_always, taken.keys.answer, taken.keys.approve }, { '<cr>', false, false })
     eq(#problems, 2)
   end)
@@ -237,8 +243,8 @@ return function(test)
     vim.notify = function(words)
       table.insert(said, words)
     end
-    require('agentls.notice').say('allowed once: ', ALL .. (' long'):rep(200), ' · next')
-    require('agentls.sessions').complain({ code = 0, message = ALL })
+    require('agentls.notifications').notify_line('allowed once: ', ALL .. (' long'):rep(200), ' · next')
+    require('agentls.sessions').report_error({ code = 0, message = ALL })
     vim.notify = notify
     assert(vim.fn.strdisplaywidth(said[1]) <= vim.v.echospace, said[1])
     assert(vim.endswith(said[1], '… · next'), said[1])
@@ -249,15 +255,15 @@ return function(test)
 
   test('keys: one that is held down never answers, one that is pressed again does', function()
     local questions, approval = require('agentls.questions'), require('agentls.approval')
-    local now, clock = questions.now, 0
-    questions.now = function()
+    local now, clock = questions.now_ms, 0
+    questions.now_ms = function()
       return clock
     end
     card({})
     local function press(ms)
       clock = clock + ms
       return (answering({}, {}, function()
-        approval.act('allow')
+        approval.run_key_action('allow')
       end))
     end
     eq(press(0), {}, 'it is shown first')
@@ -275,7 +281,7 @@ return function(test)
     chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
     eq(press(500), {}, 'asked again')
     eq(#press(400), 1)
-    questions.now = now
+    questions.now_ms = now
   end)
 
   test('trust: each redirect is a question of its own, and all of it can be read', function()
@@ -306,7 +312,7 @@ return function(test)
         { provider = 'three', to = 'https://c', sends = {}, accepted = true },
       },
     }
-    local lines = table.concat(trust.lines(described), '\n')
+    local lines = table.concat(trust.format_trust(described), '\n')
     hides_nothing(lines, 'the list')
     for _, words in ipairs({
       '$ ls',
@@ -321,8 +327,8 @@ return function(test)
     local function review(...)
       local sent, shown = answering({ ... }, { ['agent/describeTrust'] = described }, function()
         -- The list does not fit: it is read before anything is asked.
-        trust.review()
-        trust.review()
+        trust.review_trust()
+        trust.review_trust()
       end)
       vim.cmd('silent! only | enew')
       hides_nothing(shown, 'the questions')
@@ -342,11 +348,11 @@ return function(test)
     eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
     local _, count = shown:gsub('Redirect ', '')
     eq(count, 2, 'the accepted one is not asked about again')
-    sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1)
     assert(shown:find('longer than the window', 1, true), shown)
     described.activates[1].command = 'echo another'
-    sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1, 'another list was not read')
     vim.cmd('silent! only | enew')
     described.trusted = true
@@ -358,7 +364,7 @@ return function(test)
     local grant =
       { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
     local results = { ['agent/listGrants'] = { grants = { grant } } }
-    local sent, shown = answering({ 'git log' }, results, require('agentls.grants').choose)
+    local sent, shown = answering({ 'git log' }, results, require('agentls.grants').choose_grant)
     eq(sent[2], { 'agent/revokeGrant', { grantId = 'g1' } })
     hides_nothing(shown, 'the list')
     assert(shown:find(' END) · every session here', 1, true), shown)
@@ -368,8 +374,8 @@ return function(test)
   test('pickers: titles and names hide nothing', function()
     local picker, sessions = require('agentls.picker'), require('agentls.sessions')
     local client = require('agentls.client')
-    local ensure = client.ensure
-    client.ensure = function(callback)
+    local ensure = client.ensure_ready
+    client.ensure_ready = function(callback)
       callback()
     end
     local results = {
@@ -378,13 +384,13 @@ return function(test)
       },
       ['agent/listAgents'] = { agents = { { name = ALL, mode = 'ask', model = ALL, description = ALL } } },
     }
-    for _, list in ipairs({ picker.sessions, picker.agent }) do
+    for _, list in ipairs({ picker.pick_session, picker.pick_agent }) do
       local _, shown = answering({}, results, function()
         list()
       end)
       hides_nothing(shown, 'a list')
     end
-    client.ensure = ensure
+    client.ensure_ready = ensure
     local chat = support.shown()
     chat.event('questionRequested', {
       questionId = 'q1',
@@ -397,8 +403,8 @@ return function(test)
     local settle = questions.SETTLE_MS
     questions.SETTLE_MS = 0
     local _, shown = answering({}, {}, function()
-      require('agentls.approval').answer()
-      require('agentls.approval').answer()
+      require('agentls.approval').answer_inquiry()
+      require('agentls.approval').answer_inquiry()
     end)
     questions.SETTLE_MS = settle
     hides_nothing(shown, 'its choices')

@@ -46,8 +46,8 @@ return function(_, drive)
       eq(
         nvim.lua([[
         local view = require('agentls.view')
-        view.flush()
-        return vim.api.nvim_win_call((view.windows()), function()
+        view.flush_drawing()
+        return vim.api.nvim_win_call((view.find_windows()), function()
           vim.cmd('redraw')
           local seen = {}
           for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
@@ -84,7 +84,7 @@ return function(_, drive)
     -- The same when it is loaded anew.
     local id = nvim.state().sessionId
     nvim.lua("require('agentls.sessions').all[...] = nil", id)
-    nvim.lua("require('agentls.sessions').load(..., function() end)", id)
+    nvim.lua("require('agentls.sessions').load_session(..., function() end)", id)
     wait('the session', function()
       return nvim.state()
     end)

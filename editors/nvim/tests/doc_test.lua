@@ -55,10 +55,10 @@ return function(test)
   end)
 
   test('help: every command, and none that there is not', function()
-    local commands = vim.tbl_keys(require('agentls.commands').table)
+    local commands = vim.tbl_keys(require('agentls.commands').definitions)
     table.sort(commands)
     eq(caught(section('agentls-commands'), '%*:(%w+)%*'), commands)
-    for name, command in pairs(require('agentls.commands').table) do
+    for name, command in pairs(require('agentls.commands').definitions) do
       local head = assert(help:match('\n(:[^\n]*' .. name .. '[^%w\n][^\n]*)%*:' .. name .. '%*'), name)
       eq(head:find('!', 1, true) ~= nil, command.bang == true, name .. ' with !')
       eq(head:find('[range]', 1, true) ~= nil, command.range == true, name .. ' with a range')
@@ -112,8 +112,8 @@ return function(test)
 
   test('help: every autocommand and highlight', function()
     local autocommands = caught(section('agentls-autocommands'), '\n  (Agent%u%w+)')
-    local announced = in_code("announce%('(%w+)'")
-    vim.list_extend(announced, in_code("asks%('(%w+)'"))
+    local announced = in_code("emit_event%('(%w+)'")
+    vim.list_extend(announced, in_code("make_question_effect%('(%w+)'"))
     vim.list_extend(announced, in_code("pattern = '(Agent%w+)'"))
     table.sort(announced)
     eq(autocommands, announced)

@@ -50,8 +50,8 @@ end
 
 ---A server that keeps a document by what goes out. `calm` is one that drops what is as it is on disk.
 local function follower()
-  local documents = require('agentls.documents')
-  documents.forget()
+  local document_sync = require('agentls.document_sync')
+  document_sync.reset_all()
   local self = { ranges = 0, wholes = 0, bytes = 0 }
   self.id = vim.lsp.start({
     name = 'follower',
@@ -64,7 +64,7 @@ local function follower()
           return true, 1
         end,
         notify = function(method, params)
-          params = documents.outgoing(method, params)
+          params = document_sync.rewrite_notification(method, params)
           if method == 'textDocument/didOpen' then
             self.text, self.dropped = params.textDocument.text, true
           elseif method == 'textDocument/didSave' then
@@ -129,7 +129,7 @@ return function(test)
     ['bytes that are no text'] = 'a\n\255\254b\nc\n',
   }) do
     test('documents: random edits go out as changes that lead to the text: ' .. name, function()
-      local legible, ranges = require('agentls.text').legible, 0
+      local legible, ranges = require('agentls.format').sanitize_utf8, 0
       for seed = 1, 15 do
         math.randomseed(seed)
         local buffer, server = open(words), follower()

@@ -12,13 +12,13 @@ function feed.open()
   local sessions, states = require('agentls.sessions'), require('agentls.state')
   feed.session = { id = 'ses_feed', state = states.new('ses_feed'), unsent = {} }
   sessions.all.ses_feed = feed.session
-  sessions.use(feed.session)
-  require('agentls.view').open(feed.session, { focus = 'prompt' })
+  sessions.set_current(feed.session)
+  require('agentls.view').open_chat(feed.session, { focus = 'prompt' })
   feed.event('turnStarted', {})
 end
 function feed.transient(method, params)
   params.sessionId = 'ses_feed'
-  require('agentls.sessions').dispatch('agent/' .. method, params)
+  require('agentls.sessions').handle_notification('agent/' .. method, params)
 end
 function feed.event(method, params)
   seq = seq + 1
@@ -169,7 +169,7 @@ return function(test)
     tui.see('> stream first')
     tui.ended(1)
     tui.lua(
-      [[require('agentls.sessions').dispatch('agent/warning', { sessionId = require('agentls.sessions').current_id,
+      [[require('agentls.sessions').handle_notification('agent/warning', { sessionId = require('agentls.sessions').current_id,
       seq = require('agentls').state().seq + 1, code = 'x', message = ('a warning in between\n'):rep(60) })]]
     )
     tui.see('a warning in between')

@@ -157,7 +157,7 @@ return function(test, drive)
       for _, words in ipairs({
         'agentls',
         'Markdown parser',
-        'there is no option `keyz`: is `keys` meant?',
+        'unknown option `keyz`; did you mean `keys`?',
         'agentls 0.',
       }) do
         assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
@@ -190,14 +190,14 @@ return function(test, drive)
     end
     nvim.lua([[
       local sessions = require('agentls.sessions')
-      local id = sessions.current().id
+      local id = sessions.get_current().id
       sessions.all[id] = nil
       local request = require('agentls.client').request
       require('agentls.client').request = function(method, params, callback)
         if method == 'agent/loadSession' then params.tail = 40 end
         return request(method, params, callback)
       end
-      sessions.load(id, function(session) require('agentls.view').open(session, { focus = 'chat' }) end)
+      sessions.load_session(id, function(session) require('agentls.view').open_chat(session, { focus = 'chat' }) end)
     ]])
     nvim.see('> number 30')
     assert(not nvim.chat():find('> number 20\n', 1, true), 'all is there already')

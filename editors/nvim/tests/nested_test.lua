@@ -24,7 +24,7 @@ return function(test)
       'M `src/b_c.ts` +12 -1',
       'D `z.txt` -2',
       'and 1,200 more',
-      'Commands may have changed more: there are more files than are looked at.',
+      'Commands may have changed more: the folder has too many files to check all.',
       '— 300 ms',
       '',
       '',
@@ -88,11 +88,12 @@ return function(test)
       return found
     end
     local wanted = { 't1 redone', 't2 reverted', 't3 made' }
-    eq(standings(states.load(states.new('s'), page(events, 1))), wanted)
+    eq(standings(states.load_page(states.new('s'), page(events, 1))), wanted)
     -- Wherever the pages part.
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
-      local state = states.prepend(states.load(states.new('s'), page(late, cut + 1)), page(early, 1))
+      local state =
+        states.prepend_page(states.load_page(states.new('s'), page(late, cut + 1)), page(early, 1))
       eq(standings(state), wanted, 'cut after ' .. cut)
     end
   end)
@@ -213,10 +214,10 @@ return function(test)
     local states = require('agentls.state')
     local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
     local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
-    local state = states.load(states.new('s'), page)
+    local state = states.load_page(states.new('s'), page)
     eq(state.instructions, files)
     page.instructions = nil
-    eq(states.load(state, page).instructions, files)
+    eq(states.load_page(state, page).instructions, files)
   end)
 
   ---A call of a sub-agent.
@@ -332,7 +333,7 @@ return function(test)
       '',
     })
     vim.fn.search('c1')
-    eq(require('agentls.view').card_at(chat.window).approval.approvalId, 'a1')
+    eq(require('agentls.view').find_card_at_cursor(chat.window).approval.approvalId, 'a1')
     chat.event(
       'approvalResolved',
       { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }
@@ -379,13 +380,15 @@ return function(test)
     eq(ids(state), wanted)
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
-      local loaded = states.load(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
-      loaded = states.prepend(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
+      local loaded =
+        states.load_page(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
+      loaded = states.prepend_page(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
       eq(ids(loaded), wanted, 'cut after ' .. cut)
       eq(loaded.items[1].status, 'completed')
     end
     -- Without the call it stands by itself, set in all the same.
-    local nests = require('agentls.nesting').of(states.reduce(states.new('s'), events[6]).items, {})
+    local nests =
+      require('agentls.subagents').compute_placements(states.reduce(states.new('s'), events[6]).items, {})
     eq({ nests[1].depth, nests[1].level }, { 1, 0 })
   end)
 end

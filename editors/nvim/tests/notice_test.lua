@@ -20,7 +20,7 @@ return function(test)
       tui.type('i')
       tui.see('-- INSERT --')
       tui.type('half a')
-      tui.lua([[require('agentls.sessions').complain({ code = 1,
+      tui.lua([[require('agentls.sessions').report_error({ code = 1,
         message = 'the request failed for ' .. ('many long reasons '):rep(12),
         data = { cause = 'nobody knows', userAction = 'Look at the log.\nThen try again.' } })]])
       tui.see('the request failed for')
@@ -39,7 +39,9 @@ return function(test)
       assert(not shot:find('Press ENTER', 1, true) and not shot:find('-- More --', 1, true), shot)
       support.eq(tui.eval('mode()'), 'n')
       -- They go by themselves, and are kept.
-      tui.lua("require('agentls.notice').SEEN_MS = 50; require('agentls.notice').tell('a last word')")
+      tui.lua(
+        "require('agentls.notifications').VISIBLE_MS = 50; require('agentls.notifications').notify('a last word')"
+      )
       tui.gone('nothing waits for an approval')
       tui.command('AgentNotices')
       tui.see('  a last word')

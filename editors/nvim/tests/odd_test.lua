@@ -30,7 +30,7 @@ end
 local function enter(nvim, which)
   nvim.lua(
     [[
-    local chat, prompt = require('agentls.view').windows()
+    local chat, prompt = require('agentls.view').find_windows()
     vim.api.nvim_set_current_win(... == 'chat' and chat or prompt)
   ]],
     which
@@ -277,7 +277,7 @@ while True:
     local asked = other.lua('return asked')
     assert(asked[2]:find('The session is open in another server', 1, true), vim.inspect(asked))
     local bar = other.lua([[
-      local chat = require('agentls.view').windows()
+      local chat = require('agentls.view').find_windows()
       return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
     ]])
     assert(bar:find('read only', 1, true), bar)

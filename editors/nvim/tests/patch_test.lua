@@ -21,20 +21,20 @@ return function(test)
       { { 'a', '', 'b' }, { 'a', '', 'c' }, '@@ -1,3 +1,3 @@\n a\n \n-b\n+c\n' },
     }) do
       local before, after, diff = unpack(case)
-      eq(patch.apply(before, diff), after, diff)
-      eq(patch.apply(after, diff, true), before, diff .. ' back')
+      eq(patch.apply_diff(before, diff), after, diff)
+      eq(patch.apply_diff(after, diff, true), before, diff .. ' back')
     end
   end)
 
   test('patch: another text is not changed', function()
     local diff = '@@ -2 +2 @@\n-b\n+B\n'
-    eq(patch.apply({ 'a', 'x' }, diff), nil)
-    eq(patch.apply({ 'a' }, diff), nil)
-    eq(patch.apply({ 'a', 'b' }, diff, true), nil)
-    eq(patch.apply({ 'a', 'b\r' }, diff), { 'a', 'B' })
-    eq(patch.apply({ 'mine' }, '@@ -0,0 +1 @@\n+new\n'), nil)
-    eq(patch.apply({ 'mine' }, '@@ -1 +0,0 @@\n-old\n', true), nil)
-    eq(patch.apply({ 'a' }, 'Binary files differ\n'), { 'a' })
+    eq(patch.apply_diff({ 'a', 'x' }, diff), nil)
+    eq(patch.apply_diff({ 'a' }, diff), nil)
+    eq(patch.apply_diff({ 'a', 'b' }, diff, true), nil)
+    eq(patch.apply_diff({ 'a', 'b\r' }, diff), { 'a', 'B' })
+    eq(patch.apply_diff({ 'mine' }, '@@ -0,0 +1 @@\n+new\n'), nil)
+    eq(patch.apply_diff({ 'mine' }, '@@ -1 +0,0 @@\n-old\n', true), nil)
+    eq(patch.apply_diff({ 'a' }, 'Binary files differ\n'), { 'a' })
   end)
 
   test('patch: random texts, by the diffs that Neovim makes', function()
@@ -57,8 +57,8 @@ return function(test)
         end
       end
       local diff = vim.diff(text(before), text(after), { ctxlen = math.random(1, 3) })
-      eq(patch.apply(before, diff), after, diff)
-      eq(patch.apply(after, diff, true), before, diff)
+      eq(patch.apply_diff(before, diff), after, diff)
+      eq(patch.apply_diff(after, diff, true), before, diff)
     end
   end)
 end

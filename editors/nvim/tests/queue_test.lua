@@ -80,8 +80,8 @@ return function(_, drive)
       return nvim.lines()[1] == 'stream what goes'
     end)
     nvim.lua([[
-      local session = require('agentls.sessions').current()
-      require('agentls.sessions').ask('agent/queue', {
+      local session = require('agentls.sessions').get_current()
+      require('agentls.sessions').request('agent/queue', {
         sessionId = session.id,
         action = 'remove',
         promptId = session.state.queue.prompts[3].promptId,
@@ -92,8 +92,8 @@ return function(_, drive)
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'kept words' }
       )
@@ -155,9 +155,9 @@ return function(_, drive)
     local server = nvim.server().pid
     vim.uv.kill(server, 'sigstop')
     nvim.lua([[
-      local session = require('agentls.sessions').current()
+      local session = require('agentls.sessions').get_current()
       -- The answer to this one is lost with the server, but not the prompt.
-      table.insert(session.unsent, { prompt = 'it has\tarrived', queued = true })
+      table.insert(session.unsent, { prompt = 'it has\tarrived', is_queued = true })
     ]])
     nvim.cmd('AgentQueue it never arrives')
     vim.uv.kill(server, 'sigkill')
@@ -165,8 +165,8 @@ return function(_, drive)
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'it never arrives' }
       )
@@ -184,8 +184,8 @@ return function(_, drive)
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'one too many' }
       )
@@ -288,8 +288,8 @@ return function(_, drive)
     local function bar()
       return nvim.lua([[
         local view = require('agentls.view')
-        vim.g.statusline_winid = view.windows()
-        local words = view.winbar()
+        vim.g.statusline_winid = view.find_windows()
+        local words = view.render_winbar()
         vim.g.statusline_winid = nil
         return words
       ]])
@@ -310,7 +310,7 @@ return function(_, drive)
       return again.state() and again.state().sessionId == second
     end)
     wait('its agent', function()
-      return again.lua("return require('agentls.sessions').current().agent") == 'reader'
+      return again.lua("return require('agentls.sessions').get_current().agent") == 'reader'
     end)
     again.quit()
   end)
@@ -419,6 +419,6 @@ return function(_, drive)
     vim.fn.delete(nvim.workspace .. '/.agentls', 'rf')
     nvim.cmd('AgentPrompt stream once more')
     nvim.ended(3)
-    nvim.see('· no instructions any more')
+    nvim.see('· all instructions removed')
   end)
 end

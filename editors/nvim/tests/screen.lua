@@ -132,7 +132,7 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   end
   ---Waits for the end of the session's last turn, wherever the view is: the editor itself says so.
   function self.ended(turns)
-    local items = "require('agentls.sessions').current().state.items"
+    local items = "require('agentls.sessions').get_current().state.items"
     local count = ("#vim.tbl_filter(function(i) return i.kind == 'turnEnd' end, %s)"):format(items)
     self.command(
       ('lua vim.wait(20000, function() return %s == %d end); print(%s, "ended")'):format(count, turns, count)

@@ -196,7 +196,7 @@ return function(_, drive)
     wait('the words in the prompt', function()
       local lines = nvim.lua([[
         local sessions = require('agentls.sessions')
-        return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(sessions.current()), 0, -1, false)
+        return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(sessions.get_current()), 0, -1, false)
       ]])
       return vim.deep_equal(lines, { 'shorter, please' })
     end)
@@ -274,7 +274,7 @@ return function(_, drive)
     nvim.cmd('AgentAnswer!')
     nvim.noticed('another session asks: ')
     eq(nvim.lua('return #require("agentls.sessions").all[...].state.asked', first), 1)
-    nvim.lua("local all = ... require('agentls.view').open(require('agentls.sessions').all[all])", first)
+    nvim.lua("local all = ... require('agentls.view').open_chat(require('agentls.sessions').all[all])", first)
     nvim.twice('AgentAnswer!')
     wait('the end', function()
       return nvim.lua('return require("agentls.sessions").all[...].state.running == nil', first)
@@ -324,7 +324,7 @@ return function(_, drive)
   drive('what this server offers beyond the rest has its command', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
     nvim.ended()
-    local offers = nvim.lua("return require('agentls.client').offers('agent/compact')")
+    local offers = nvim.lua("return require('agentls.client').supports_method('agent/compact')")
     eq(nvim.lua("return vim.fn.exists(':AgentCompact')"), offers and 2 or 0)
     if offers then
       nvim.cmd('AgentCompact keep the numbers')
@@ -502,7 +502,7 @@ return function(_, drive)
     nvim.see('That was much.')
     local longest, busiest, drawing, deltas = unpack(nvim.lua([[
       ticker:stop()
-      return { longest, busiest, require('agentls.view').longest_ms, deltas }
+      return { longest, busiest, require('agentls.view').max_draw_ms, deltas }
     ]]))
     local measured = 'the longest pause of the main loop: %.1f ms (%.1f ms of them our own work); '
       .. 'the longest drawing: %.1f ms; live output: %d bytes'

@@ -124,14 +124,15 @@ return function(test)
         more or {}
       )
     end
-    local state = states.load(states.new('s'), result(5, 6))
+    local state = states.load_page(states.new('s'), result(5, 6))
     eq({ #state.items, state.seq, state.hasEarlier, state.firstSeq, state.title }, { 2, 6, true, 5, 't' })
-    eq(#states.load(state, result(7, 8)).items, 4)
-    eq(#states.load(state, result(9, 9)).items, 1)
-    local before = states.prepend(state, result(1, 4))
+    eq(#states.load_page(state, result(7, 8)).items, 4)
+    eq(#states.load_page(state, result(9, 9)).items, 1)
+    local before = states.prepend_page(state, result(1, 4))
     eq({ #before.items, before.items[1].id, before.items[6].id, before.hasEarlier }, { 6, 'm1', 'm6', false })
     local partial = { messageId = 'p', text = 'so far', offset = 0 }
-    local writing = states.load(state, result(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
+    local writing =
+      states.load_page(state, result(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
     local last = writing.items[#writing.items]
     eq({ last.text, last.open, writing.running }, { 'so far', true, 't1' })
     local delta = { method = 'agent/textDelta', params = { messageId = 'p', offset = 6, text = ' good' } }
@@ -161,13 +162,13 @@ return function(test)
     end
     local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
     -- Asked before the page, and in it.
-    eq(ids(states.load(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
+    eq(ids(states.load_page(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
     local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
-    local state = states.load(states.new('s'), page(asked, open))
+    local state = states.load_page(states.new('s'), page(asked, open))
     eq(ids(state), { 1, { 'l', 'q' }, 3 })
-    eq(ids(states.load(state, page({}, open))), { 1, { 'l', 'q' }, 3 })
+    eq(ids(states.load_page(state, page({}, open))), { 1, { 'l', 'q' }, 3 })
     local answered = { event('limitResolved', { limitId = 'l', outcome = 'stopped', by = 'person' }, 10) }
-    state = states.load(state, page(answered, { openQuestions = { question }, seq = 10 }))
+    state = states.load_page(state, page(answered, { openQuestions = { question }, seq = 10 }))
     eq(ids(state), { 1, { 'q' }, 3 })
   end)
 

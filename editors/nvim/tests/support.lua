@@ -176,11 +176,11 @@ function M.shown()
   local session = { id = id, state = states.new(id), unsent = {} }
   sessions.all[id] = session
   vim.cmd('silent! only')
-  view.open(session, { focus = 'chat' })
-  local self = { session = session, seq = 0, buffer = view.buffer(id), window = (view.windows()) }
+  view.open_chat(session, { focus = 'chat' })
+  local self = { session = session, seq = 0, buffer = view.get_buffer(id), window = (view.find_windows()) }
   function self.transient(method, params)
     params.sessionId = id
-    sessions.dispatch('agent/' .. method, params)
+    sessions.handle_notification('agent/' .. method, params)
   end
   function self.event(method, params)
     self.seq = self.seq + 1
@@ -189,7 +189,7 @@ function M.shown()
     self.transient(method, params)
   end
   function self.lines()
-    view.flush()
+    view.flush_drawing()
     return vim.api.nvim_buf_get_lines(self.buffer, 0, -1, false)
   end
   ---What is shown beside the lines.
@@ -310,7 +310,7 @@ require('agentls').setup(%s)
     M.wait(function()
       return 'a question that can be answered in:\n' .. self.chat() .. vim.inspect(self.notices())
     end, function()
-      return self.lua("return require('agentls.questions').is_settled()")
+      return self.lua("return require('agentls.questions').is_answerable()")
     end)
   end
   ---Gives a command that answers: once to be shown the question, and again when that counts.
@@ -395,21 +395,21 @@ require('agentls').setup(%s)
   ---How many approvals the server still has open: whatever was sent before is done by then.
   function self.open_approvals()
     return self.lua([[
-      local session = require('agentls.sessions').current()
+      local session = require('agentls.sessions').get_current()
       local open = require('agentls.client').request_sync('agent/listApprovals', { sessionId = session.id }, 10000)
       return #open.approvals
     ]])
   end
   ---The session as the store has it, seen by another process.
   function self.stored()
-    local id = self.lua("return require('agentls.sessions').current().id")
+    local id = self.lua("return require('agentls.sessions').get_current().id")
     local env = vim.tbl_extend('force', environment, { NVIM = '' })
     return vim.system({ M.server, 'sessions', 'show', id }, { cwd = self.workspace, env = env }):wait().stdout
   end
   ---Waits until the server has taken all that was said.
   function self.accepted()
     M.wait('what was said to be taken', function()
-      return self.lua("return #require('agentls.sessions').current().unsent") == 0
+      return self.lua("return #require('agentls.sessions').get_current().unsent") == 0
     end)
   end
   ---The state of the current session.
@@ -425,9 +425,9 @@ require('agentls').setup(%s)
     return table.concat(
       self.lua([[
         local sessions, view = require('agentls.sessions'), require('agentls.view')
-        view.flush()
-        local session = sessions.current()
-        local buffer = session and view.buffer(session.id)
+        view.flush_drawing()
+        local session = sessions.get_current()
+        local buffer = session and view.get_buffer(session.id)
         return buffer and vim.api.nvim_buf_get_lines(buffer, 0, -1, false) or {}
       ]]),
       '\n'
@@ -437,7 +437,7 @@ require('agentls').setup(%s)
   function self.virtual()
     return self.lua([[
       local sessions, view = require('agentls.sessions'), require('agentls.view')
-      local buffer = view.buffer(sessions.current().id)
+      local buffer = view.get_buffer(sessions.get_current().id)
       local words = {}
       for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(buffer, -1, 0, -1, { details = true })) do
         for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do

@@ -21,7 +21,7 @@ local function at(nvim, words)
     [[
     local words = ...
     local view = require('agentls.view')
-    vim.api.nvim_set_current_win((view.windows()))
+    vim.api.nvim_set_current_win((view.find_windows()))
     for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
       if line:find(words, 1, true) then return vim.api.nvim_win_set_cursor(0, { row, 0 }) end
     end
@@ -243,10 +243,10 @@ return function(_, drive)
     nvim.noticed('1 file made again')
     eq(work(nvim, 'bytes'), 'a\0b')
     -- A file that is open goes away, and comes again.
-    nvim.lua('require("agentls.view").close()')
+    nvim.lua('require("agentls.view").close_chat()')
     nvim.cmd('AgentPrompt alter many')
     nvim.ended(4)
-    nvim.lua('require("agentls.view").close()')
+    nvim.lua('require("agentls.view").close_chat()')
     nvim.cmd('edit new/b.txt')
     nvim.cmd('AgentRevert!')
     nvim.noticed('3 files put back')
@@ -316,7 +316,7 @@ return function(_, drive)
       nvim.cmd('AgentPrompt write what is no text')
       nvim.ended()
       eq(all(), RAW)
-      nvim.lua("require('agentls.view').close()")
+      nvim.lua("require('agentls.view').close_chat()")
       for file in pairs(RAW) do
         nvim.cmd(command .. ' ' .. file)
       end

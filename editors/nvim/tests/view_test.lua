@@ -285,7 +285,7 @@ return function(test)
     vim.api.nvim_win_set_width(chat.window, 60)
     vim.g.statusline_winid = chat.window
     local bar = vim.api.nvim_eval_statusline(
-      require('agentls.view').winbar(),
+      require('agentls.view').render_winbar(),
       { winid = chat.window, maxwidth = 80 }
     ).str
     vim.g.statusline_winid = nil
@@ -387,7 +387,7 @@ return function(test)
     local client, questions = require('agentls.client'), require('agentls.questions')
     local select, input, notify = vim.ui.select, vim.ui.input, vim.notify
     local sent = {}
-    local request, now = client.request, questions.now
+    local request, now = client.request, questions.now_ms
     client.request = function(method, params, callback)
       table.insert(sent, { method, params })
       -- It stays open.
@@ -410,15 +410,15 @@ return function(test)
     -- It is shown first, and answered when there was time to see it.
     body()
     eq(sent, {})
-    questions.now = function()
+    questions.now_ms = function()
       return now() + 1000
     end
     local ok, why = pcall(body)
     client.request, vim.ui.select, vim.ui.input, vim.notify = request, select, input, notify
-    questions.now = now
+    questions.now_ms = now
     -- What is under the cursor is new again.
     vim.cmd('normal! G')
-    require('agentls.view').on_look(vim.api.nvim_get_current_win())
+    require('agentls.view').on_cursor_change(vim.api.nvim_get_current_win())
     assert(ok, why)
     return sent
   end
@@ -429,21 +429,24 @@ return function(test)
     chat.event('limitRequested', limit)
     assert(table.concat(chat.lines(), '\n'):find('? too dear', 1, true))
     eq(
-      answered({ 'Raise', '$2.5' }, approval.answer),
+      answered({ 'Raise', '$2.5' }, approval.answer_inquiry),
       { { 'agent/limitRespond', { limitId = 'l1', raiseBy = 2.5 } } }
     )
-    eq(answered({ 'Stop' }, approval.answer), { { 'agent/limitRespond', { limitId = 'l1', stop = true } } })
-    eq(answered({}, approval.answer), {})
-    eq(answered({ 'Raise' }, approval.answer), {})
+    eq(
+      answered({ 'Stop' }, approval.answer_inquiry),
+      { { 'agent/limitRespond', { limitId = 'l1', stop = true } } }
+    )
+    eq(answered({}, approval.answer_inquiry), {})
+    eq(answered({ 'Raise' }, approval.answer_inquiry), {})
     chat.event('limitResolved', { limitId = 'l1', limit = limit.limit, outcome = 'stopped', by = 'person' })
     chat.event(
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
     )
-    eq(answered({ 'Go on' }, approval.answer), { { 'agent/limitRespond', { limitId = 'l2' } } })
+    eq(answered({ 'Go on' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
     local stop = { { 'agent/limitRespond', { limitId = 'l2', stop = true } } }
     local function refuse()
-      approval.answer(true)
+      approval.answer_inquiry(true)
     end
     eq(answered({}, refuse), stop)
     -- The oldest, else the one under the cursor.
@@ -474,13 +477,13 @@ return function(test)
       },
     })
     local answers = { one = { 'b' }, many = { 'a', 'b' }, text = { 'me' } }
-    eq(answered({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer), {
+    eq(answered({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer_inquiry), {
       { 'agent/questionRespond', { questionId = 'q1', answers = answers } },
     })
-    eq(answered({ 'Second' }, approval.answer), {}, 'left in the middle')
+    eq(answered({ 'Second' }, approval.answer_inquiry), {}, 'left in the middle')
     eq(
       answered({}, function()
-        approval.answer(true)
+        approval.answer_inquiry(true)
       end),
       { { 'agent/questionRespond', { questionId = 'q1', dismissed = true } } }
     )

@@ -63,7 +63,7 @@ return function(test, drive)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt stream')
     nvim.ended()
-    nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').windows()))")
+    nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
     nvim.cmd('only')
     nvim.cmd('Agent')
     eq(tabs(nvim), { { 'cart.py' } })
@@ -74,7 +74,7 @@ return function(test, drive)
     nvim.cmd('AgentPrompt stream')
     nvim.ended()
     for _, number in ipairs({ 1, 2 }) do
-      nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').windows() })[...])", number)
+      nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').find_windows() })[...])", number)
       local ok, why = pcall(nvim.cmd, 'edit cart.py')
       eq({ ok, why:find('E1513') ~= nil }, { false, true })
     end
@@ -146,7 +146,7 @@ return function(test, drive)
     show('a chat can be read in a terminal that shrank and grew', 'cart.py', function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      local width = 'luaeval("vim.api.nvim_win_get_width((require(\'agentls.view\').windows()))")'
+      local width = 'luaeval("vim.api.nvim_win_get_width((require(\'agentls.view\').find_windows()))")'
       for _, size in ipairs({ { 60, 27 }, { 50, 22 }, { 200, 40 } }) do
         tui.resize(size[1], 30)
         wait(function()
@@ -162,7 +162,7 @@ return function(test, drive)
     show('the bars are cut at the right, by what characters take', nil, function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      tui.lua([[require('agentls.sessions').dispatch('agent/sessionUpdated', {
+      tui.lua([[require('agentls.sessions').handle_notification('agent/sessionUpdated', {
         sessionId = require('agentls.sessions').current_id,
         title = ('漢字'):rep(30), model = 'a/' .. ('long-name-'):rep(3) })]])
       tui.see('字…  long-name-long-name-long-name- · ask')

@@ -2,10 +2,10 @@
 
 local client = require('agentls.client')
 local editor = require('agentls.editor')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local patch = require('agentls.patch')
 local scratch = require('agentls.scratch')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
@@ -14,8 +14,8 @@ local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
 ---A file of a list of changes, for people.
 ---@param file agentls.FileDiff
 ---@return string
-local function words_of(file)
-  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', text.visible(file.path)) }
+local function format_file(file)
+  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', format.display_text(file.path)) }
   if file.added > 0 then
     table.insert(parts, '+' .. file.added)
   end
@@ -29,16 +29,16 @@ end
 ---@param session agentls.Session
 ---@param path string
 ---@return string
-function M.absolute(session, path)
+function M.resolve_path(session, path)
   if vim.startswith(path, '/') then
     return path
   end
-  local here = (session.state.cwd or client.folders()[1]) .. '/' .. path
+  local here = (session.state.cwd or client.get_workspace_folders()[1]) .. '/' .. path
   if vim.uv.fs_stat(here) then
     return here
   end
   local root, rest = path:match('^([^/]+)/(.+)$')
-  local lsp = client.lsp()
+  local lsp = client.get_lsp_client()
   for _, folder in ipairs(lsp and lsp.workspace_folders or {}) do
     local there = vim.uri_to_fname(folder.uri)
     if vim.fs.basename(there) == root and vim.uv.fs_stat(there .. '/' .. rest) then
@@ -50,24 +50,24 @@ end
 
 ---Shows the changes as one text.
 ---@param changes agentls.Item.changes
-function M.text(changes)
+function M.show_as_text(changes)
   local lines = {}
-  for _, file in ipairs(text.by_path(changes.files)) do
+  for _, file in ipairs(format.sort_by_path(changes.files)) do
     if file.diff and file.diff ~= '' then
-      vim.list_extend(lines, text.lines(text.reveal(file.diff)))
+      vim.list_extend(lines, format.split_lines(format.reveal_hidden(file.diff)))
     else
-      table.insert(lines, words_of(file) .. ' (its lines are not told)')
+      table.insert(lines, format_file(file) .. ' (its lines are not told)')
     end
   end
   if (changes.unlisted or 0) > 0 then
     table.insert(lines, ('and %d more files'):format(changes.unlisted))
   end
-  scratch.show('diff/' .. changes.id, 'diff', lines)
+  scratch.show_lines('diff/' .. changes.id, 'diff', lines)
 end
 
 ---A buffer of lines that are on no disk.
-local function side(name, lines, filetype)
-  local full = 'agentls://' .. text.visible(name)
+local function create_side_buffer(name, lines, filetype)
+  local full = 'agentls://' .. format.display_text(name)
   local left = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if left ~= -1 then
     vim.api.nvim_buf_delete(left, { force = true })
@@ -85,7 +85,7 @@ end
 ---Maps `q` in a file's buffer as long as one of the windows shows it beside its other text. A key of the person stays.
 ---@param buffer integer
 ---@param windows integer[]
-local function close_by_key(buffer, windows)
+local function map_close_key(buffer, windows)
   local own = vim.api.nvim_buf_call(buffer, function()
     return vim.fn.maparg('q', 'n', false, true).buffer == 1
   end)
@@ -111,38 +111,38 @@ end
 ---@param session agentls.Session
 ---@param changes agentls.Item.changes
 ---@param file agentls.FileDiff
-function M.file(session, changes, file)
+function M.show_file(session, changes, file)
   if not file.diff or file.diff == '' then
-    notice.tell(('the lines of %s are not told'):format(text.visible(file.path)))
+    notifications.notify(('the lines of %s are not told'):format(format.display_text(file.path)))
     return
   end
-  local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
+  local path, reverted = M.resolve_path(session, file.path), changes.standing == 'reverted'
   local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
   local now, lines = nil, {}
   if there then
-    now = editor.load(path)
+    now = editor.load_buffer(path)
     lines = vim.api.nvim_buf_get_lines(now, 0, -1, false)
     lines = #lines == 1 and lines[1] == '' and {} or lines
   end
-  local other = patch.apply(lines, file.diff, not reverted)
+  local other = patch.apply_diff(lines, file.diff, not reverted)
   if not other then
-    notice.tell(
-      ('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
+    notifications.notify(
+      ('%s has changed since: its diff is shown as text'):format(format.display_text(file.path)),
       vim.log.levels.INFO
     )
-    return scratch.show(
+    return scratch.show_lines(
       ('diff/%s/%s'):format(changes.id, file.path),
       'diff',
-      text.lines(text.reveal(file.diff))
+      format.split_lines(format.reveal_hidden(file.diff))
     )
   end
   local filetype = now and vim.bo[now].filetype or vim.filetype.match({ filename = path }) or ''
   local when = reverted and 'after' or 'before'
-  local beside = side(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
+  local beside = create_side_buffer(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
   if now then
     vim.bo[now].buflisted = true
   else
-    now = side(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
+    now = create_side_buffer(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
   end
   -- A plain window, whatever the one is that this is asked in.
   vim.cmd('tabnew')
@@ -166,7 +166,7 @@ function M.file(session, changes, file)
     end),
   })
   if there then
-    close_by_key(now, { left, right })
+    map_close_key(now, { left, right })
   end
   vim.cmd('normal! gg')
   pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
@@ -176,28 +176,28 @@ end
 ---@param session agentls.Session
 ---@param changes agentls.Item.changes
 ---@param whole? boolean As one text, without a choice.
-function M.show(session, changes, whole)
+function M.show_changes(session, changes, whole)
   if whole then
-    return M.text(changes)
+    return M.show_as_text(changes)
   elseif #changes.files == 1 and not changes.unlisted then
-    return M.file(session, changes, changes.files[1])
+    return M.show_file(session, changes, changes.files[1])
   elseif #changes.files == 0 then
-    notice.tell('what changed is not known')
+    notifications.notify('what changed is not known')
     return
   end
-  local list = text.by_path(changes.files)
+  local list = format.sort_by_path(changes.files)
   table.insert(list, { whole = true })
   vim.ui.select(list, {
     prompt = 'Changes',
     kind = 'agentls.change',
     format_item = function(entry)
-      return entry.whole and '≡ all of them as one text' or words_of(entry)
+      return entry.whole and '≡ all of them as one text' or format_file(entry)
     end,
   }, function(entry)
     if entry and entry.whole then
-      M.text(changes)
+      M.show_as_text(changes)
     elseif entry then
-      M.file(session, changes, entry)
+      M.show_file(session, changes, entry)
     end
   end)
 end

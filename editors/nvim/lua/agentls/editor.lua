@@ -5,8 +5,8 @@
 -- `applied: true` to an edit for an older version without applying it.
 
 local config = require('agentls.config')
-local notice = require('agentls.notice')
-local text = require('agentls.text')
+local notifications = require('agentls.notifications')
+local format = require('agentls.format')
 
 local M = {}
 
@@ -16,14 +16,14 @@ local last_edit = {}
 local turn = 0
 
 ---A turn began: what the agent edits from now on is another undo step.
-function M.turn_began()
+function M.begin_turn()
   turn = turn + 1
 end
 
 ---The buffer that shows `uri`, when one is loaded. None is made.
 ---@param uri string
 ---@return integer?
-local function loaded_buffer(uri)
+local function find_loaded_buffer(uri)
   local path = vim.uri_to_fname(uri)
   local real = vim.uv.fs_realpath(path)
   for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
@@ -39,7 +39,7 @@ end
 ---The version of a buffer's text as the server was last told.
 ---@param buffer integer
 ---@return integer
-local function version_of(buffer)
+local function get_synced_version(buffer)
   -- 0 until the first change after it was opened. With no debounce, nothing is untold.
   return vim.lsp.util.buf_versions[buffer]
 end
@@ -47,13 +47,13 @@ end
 ---Why an edit of a document cannot be applied; nil when it can.
 ---@return string? reason
 ---@return integer? buffer
-local function check(change)
+local function check_change(change)
   if change.kind then
     return ('`%s` of files is not supported'):format(change.kind)
   end
   local document = change.textDocument
   local name = vim.fn.fnamemodify(vim.uri_to_fname(document.uri), ':~:.')
-  local buffer = loaded_buffer(document.uri)
+  local buffer = find_loaded_buffer(document.uri)
   if not buffer then
     return name .. ' is not open in the editor'
   end
@@ -61,30 +61,34 @@ local function check(change)
     return name .. ' is not modifiable in the editor'
   end
   local lines = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
-  if not text.is_legible(lines) then
+  if not format.is_valid_utf8(lines) then
     return name .. ' holds bytes that are no text'
   end
-  if document.version ~= nil and document.version ~= vim.NIL and document.version ~= version_of(buffer) then
+  if
+    document.version ~= nil
+    and document.version ~= vim.NIL
+    and document.version ~= get_synced_version(buffer)
+  then
     return ('%s has changed: the edit is for version %s, the text is at %s'):format(
       name,
       tostring(document.version),
-      tostring(version_of(buffer))
+      tostring(get_synced_version(buffer))
     )
   end
   return nil, buffer
 end
 
 ---Ends the undo step in progress.
-local function break_undo(buffer)
+local function end_undo_step(buffer)
   vim.bo[buffer].undolevels = vim.bo[buffer].undolevels
 end
 
-local function apply(buffer, edits, encoding)
+local function apply_changes(buffer, edits, encoding)
   local before = last_edit[buffer]
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
   vim.api.nvim_buf_call(buffer, function()
     local joins = before and before.turn == turn and before.tick == tick
-    break_undo(buffer)
+    end_undo_step(buffer)
     if joins then
       -- Fails after an undo, and then it is a step of its own.
       pcall(vim.cmd --[[@as fun(c: string)]], 'undojoin')
@@ -101,7 +105,7 @@ local function apply(buffer, edits, encoding)
       vim.api.nvim_buf_set_lines(buffer, -2, -1, true, {})
     end
     -- What a person types next is their own step.
-    break_undo(buffer)
+    end_undo_step(buffer)
   end)
   last_edit[buffer] = { tick = vim.api.nvim_buf_get_changedtick(buffer), turn = turn }
 end
@@ -121,14 +125,14 @@ function M.apply_edit(params, encoding)
   end
   local buffers = {}
   for i, change in ipairs(changes) do
-    local reason, buffer = check(change)
+    local reason, buffer = check_change(change)
     if reason then
       return { applied = false, failureReason = reason, failedChange = i - 1 }
     end
     buffers[i] = buffer
   end
   for i, change in ipairs(changes) do
-    local done, failed = pcall(apply, buffers[i], change.edits, encoding)
+    local done, failed = pcall(apply_changes, buffers[i], change.edits, encoding)
     if not done then
       return { applied = false, failureReason = tostring(failed), failedChange = i - 1 }
     end
@@ -142,7 +146,7 @@ function M.apply_edit(params, encoding)
 end
 
 ---Whether the file of a buffer is another than it was when it was read or written. Asks nothing.
-local function changed_on_disk(buffer)
+local function is_changed_on_disk(buffer)
   local changed = false
   local watch = vim.api.nvim_create_autocmd('FileChangedShell', {
     buffer = buffer,
@@ -157,15 +161,15 @@ local function changed_on_disk(buffer)
 end
 
 ---@return string? reason Why it is not saved.
-local function save(uri)
-  local buffer = loaded_buffer(uri)
+local function save_document(uri)
+  local buffer = find_loaded_buffer(uri)
   if not buffer then
     return 'it is not open in the editor'
   elseif not vim.bo[buffer].modified then
     return nil
   elseif vim.bo[buffer].readonly then
     return 'it is read-only in the editor'
-  elseif changed_on_disk(buffer) then
+  elseif is_changed_on_disk(buffer) then
     return 'it was changed on disk since it was read'
   end
   local quiet = config.current.save_autocmds and '' or 'noautocmd '
@@ -194,7 +198,7 @@ end
 function M.save_documents(params)
   local saved, failed = {}, {}
   for _, uri in ipairs(params.uris or {}) do
-    local reason = save(uri)
+    local reason = save_document(uri)
     if reason then
       table.insert(failed, { uri = uri, reason = reason })
     else
@@ -211,16 +215,16 @@ local SEVERITIES = { 'error', 'warning', 'information', 'hint' }
 ---@param params { uri?: string }
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
 ---@return { diagnostics: agentls.Diagnostic[] }
-function M.diagnostics(params, encoding)
+function M.get_diagnostics(params, encoding)
   local buffer
   if params and type(params.uri) == 'string' then
-    buffer = loaded_buffer(params.uri)
+    buffer = find_loaded_buffer(params.uri)
     if not buffer then
       return { diagnostics = {} }
     end
   end
   ---As the protocol counts: lines from 0, characters in the units of the encoding.
-  local function place(of, row, column)
+  local function to_position(of, row, column)
     local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1]
       or ''
     local bytes = math.min(math.max(column, 0), #line)
@@ -240,8 +244,8 @@ function M.diagnostics(params, encoding)
       table.insert(found, {
         uri = vim.uri_from_bufnr(one.bufnr),
         range = {
-          start = place(one.bufnr, one.lnum, one.col),
-          ['end'] = place(one.bufnr, one.end_lnum or one.lnum, one.end_col or one.col),
+          start = to_position(one.bufnr, one.lnum, one.col),
+          ['end'] = to_position(one.bufnr, one.end_lnum or one.lnum, one.end_col or one.col),
         },
         severity = SEVERITIES[one.severity],
         message = one.message,
@@ -254,8 +258,8 @@ end
 
 ---A window of this tab page in which files are shown; nil when there is none.
 ---@return integer?
-function M.file_window()
-  local function fits(window)
+function M.find_file_window()
+  local function is_file_window(window)
     local buffer = vim.api.nvim_win_get_buf(window)
     return vim.api.nvim_win_get_config(window).relative == ''
       and vim.bo[buffer].buftype == ''
@@ -265,7 +269,7 @@ function M.file_window()
   local candidates =
     vim.list_extend({ vim.api.nvim_get_current_win(), before }, vim.api.nvim_tabpage_list_wins(0))
   for _, window in ipairs(candidates) do
-    if window ~= 0 and vim.api.nvim_win_is_valid(window) and fits(window) then
+    if window ~= 0 and vim.api.nvim_win_is_valid(window) and is_file_window(window) then
       return window
     end
   end
@@ -274,7 +278,7 @@ end
 ---The buffer of a file, loaded. Where another editor has it open, or one crashed with it, it is read-only here.
 ---@param path string
 ---@return integer
-function M.load(path)
+function M.load_buffer(path)
   local buffer = vim.fn.bufadd(path)
   if vim.api.nvim_buf_is_loaded(buffer) then
     return buffer
@@ -285,13 +289,13 @@ function M.load(path)
   local loaded, why = pcall(vim.fn.bufload, buffer)
   vim.o.shortmess = before
   if not loaded then
-    notice.say_start(tostring(why), vim.log.levels.ERROR)
+    notifications.notify_truncated(tostring(why), vim.log.levels.ERROR)
   end
   local swap = vim.fn.swapname(buffer)
   -- Each further swap file of a file has another ending.
   if swap ~= '' and not swap:find('%.swp$') then
     vim.bo[buffer].readonly = true
-    notice.say(
+    notifications.notify_line(
       '',
       vim.fn.fnamemodify(path, ':~:.'),
       ' has a swap file: it is read-only here',
@@ -310,9 +314,9 @@ function M.show_document(params, encoding)
     local _, failed = vim.ui.open(params.uri)
     return { success = failed == nil }
   end
-  local buffer = loaded_buffer(params.uri) or M.load(vim.uri_to_fname(params.uri))
+  local buffer = find_loaded_buffer(params.uri) or M.load_buffer(vim.uri_to_fname(params.uri))
   vim.bo[buffer].buflisted = true
-  local window = M.file_window()
+  local window = M.find_file_window()
   if not window then
     window = vim.api.nvim_open_win(buffer, false, { split = 'left', win = -1 })
   elseif vim.api.nvim_win_get_buf(window) ~= buffer then
@@ -344,7 +348,7 @@ end
 
 ---Reads files again that were changed on disk, where no unsaved text is at stake. `buffers`: which; absent: all.
 ---@param buffers? integer[]
-function M.reread(buffers)
+function M.reload_buffers(buffers)
   for _, buffer in ipairs(buffers or vim.api.nvim_list_bufs()) do
     local file = vim.api.nvim_buf_is_loaded(buffer)
       and vim.bo[buffer].buftype == ''
@@ -357,18 +361,18 @@ end
 
 ---Reads the files again that `locations` name.
 ---@param locations agentls.Location[]
-function M.reread_locations(locations)
+function M.reload_locations(locations)
   local buffers = {}
   for _, location in ipairs(locations) do
     -- One that is not loaded is none at all.
-    table.insert(buffers, (loaded_buffer(location.uri)))
+    table.insert(buffers, (find_loaded_buffer(location.uri)))
   end
-  M.reread(buffers)
+  M.reload_buffers(buffers)
 end
 
 ---The handlers for `vim.lsp`.
 ---@return table<string, function>
-function M.handlers()
+function M.build_handlers()
   ---@return 'utf-8'|'utf-16'|'utf-32'
   local function encoding(context)
     local client = vim.lsp.get_client_by_id(context.client_id)
@@ -382,7 +386,7 @@ function M.handlers()
       return M.save_documents(params)
     end,
     ['agent/getDiagnostics'] = function(_, params, context)
-      return M.diagnostics(params, encoding(context))
+      return M.get_diagnostics(params, encoding(context))
     end,
     ['window/showDocument'] = function(_, params, context)
       return M.show_document(params, encoding(context))

@@ -2,7 +2,7 @@
 
 local M = {}
 
-local function version_of(cmd)
+local function read_version(cmd)
   local ok, result = pcall(function()
     return vim
       .system(vim.list_extend(vim.list_slice(cmd), { '--version' }), { text = true, timeout = 5000 })
@@ -17,7 +17,7 @@ end
 local function check_server()
   vim.health.start('server')
   local client = require('agentls.client')
-  local cmd, places = client.command()
+  local cmd, places = client.find_command()
   if not cmd then
     vim.health.error('the server was not found', {
       'looked for: ' .. table.concat(places, ', '),
@@ -26,13 +26,13 @@ local function check_server()
     })
     return
   end
-  local version, failed = version_of(cmd)
+  local version, failed = read_version(cmd)
   if not version then
     vim.health.error(('`%s --version` fails: %s'):format(cmd[1], failed))
     return
   end
   vim.health.ok(('%s: %s'):format(cmd[1], version))
-  local agent = client.agent()
+  local agent = client.get_agent_capability()
   local protocol = require('agentls.protocol').version
   if agent then
     vim.health.ok(
@@ -47,13 +47,13 @@ local function check_server()
   else
     vim.health.info('not running; the first command starts it')
   end
-  for _, folder in ipairs(client.folders()) do
+  for _, folder in ipairs(client.get_workspace_folders()) do
     vim.health.info('folder: ' .. folder)
   end
 end
 
 local function check_provider()
-  local cmd = require('agentls.client').command()
+  local cmd = require('agentls.client').find_command()
   if not cmd then
     return
   end
@@ -71,9 +71,9 @@ local function check_provider()
   for line in vim.gsplit(vim.trim(result.stdout .. result.stderr), '\n') do
     -- Without the colours of a terminal.
     line = line:gsub('\27%[[%d;]*m', '')
-    local mark, words = line:match('^(%S+) (.*)$')
+    local mark, text = line:match('^(%S+) (.*)$')
     if reports[mark] then
-      reports[mark](words)
+      reports[mark](text)
     elseif line ~= '' then
       vim.health.info(line)
     end
@@ -87,20 +87,20 @@ local function check_files()
     return
   end
   vim.health.start('what the agent is given')
-  local session = require('agentls.sessions').current()
+  local session = require('agentls.sessions').get_current()
   local about = { sessionId = session and session.id }
-  local function list(method, field)
-    local result = client.offers(method) and client.request_sync(method, about, 5000)
+  local function fetch_list(method, field)
+    local result = client.supports_method(method) and client.request_sync(method, about, 5000)
     return result and result[field] or {}
   end
   local agents = vim.tbl_map(function(agent)
     return agent.name .. (agent.current and session and ' (this session has it)' or '')
-  end, list('agent/listAgents', 'agents'))
+  end, fetch_list('agent/listAgents', 'agents'))
   if #agents > 0 then
     vim.health.info('agents: ' .. table.concat(agents, ', '))
   end
   local usable = {}
-  for _, command in ipairs(list('agent/listCommands', 'commands')) do
+  for _, command in ipairs(fetch_list('agent/listCommands', 'commands')) do
     if command.problem then
       vim.health.warn(('/%s cannot be used: %s: %s'):format(command.name, command.path, command.problem))
     else
@@ -114,7 +114,7 @@ local function check_files()
       vim.health.warn(('%s: %s'):format(file.path, file.problem))
     end
   end
-  local told = files and require('agentls.render.turn').instructions_of(files)
+  local told = files and require('agentls.render.turn').summarize_instructions(files)
     or 'told at the first turn of a session'
   vim.health.info('instructions: ' .. told)
 end
@@ -149,7 +149,7 @@ function M.check()
   check_files()
   check_provider()
   vim.health.start('log')
-  local log = require('agentls.commands').log_file()
+  local log = require('agentls.commands').find_log_file()
   if vim.fn.filereadable(log) == 1 then
     vim.health.ok(log)
   else

@@ -10,20 +10,20 @@ local M = {}
 
 ---@param diff string
 ---@return agentls.Hunk[]
-function M.parse(diff)
+function M.parse_hunks(diff)
   local hunks, hunk = {}, nil
   for line in (diff:gsub('\n$', '') .. '\n'):gmatch('(.-)\r?\n') do
     local from, to = line:match('^@@ %-(%d+),?%d* %+(%d+),?%d* @@')
-    local mark, words = line:sub(1, 1), line:sub(2)
+    local mark, text = line:sub(1, 1), line:sub(2)
     if from then
       hunk = { from = tonumber(from), to = tonumber(to), before = {}, after = {} }
       hunks[#hunks + 1] = hunk
     elseif hunk then
       if mark ~= '+' and mark ~= '\\' then
-        hunk.before[#hunk.before + 1] = words
+        hunk.before[#hunk.before + 1] = text
       end
       if mark ~= '-' and mark ~= '\\' then
-        hunk.after[#hunk.after + 1] = words
+        hunk.after[#hunk.after + 1] = text
       end
     end
   end
@@ -35,9 +35,9 @@ end
 ---@param diff string
 ---@param back? boolean From after the change to before it.
 ---@return string[]?
-function M.apply(lines, diff, back)
+function M.apply_diff(lines, diff, back)
   local result, at = {}, 1
-  for _, hunk in ipairs(M.parse(diff)) do
+  for _, hunk in ipairs(M.parse_hunks(diff)) do
     local here = back and hunk.after or hunk.before
     local there = back and hunk.before or hunk.after
     local first = back and hunk.to or hunk.from

@@ -1,41 +1,41 @@
 -- The prompts that wait for the turn's end: one is added, and those that wait are edited, taken out, sent now.
 
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
-local function say(words, level)
-  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
+local function notify(text, level)
+  notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
 ---@param session agentls.Session
 ---@param action agentls.QueueAction
 ---@param more? table
 ---@param callback? fun(result: agentls.QueueResult)
-local function act(session, action, more, callback)
+local function send_action(session, action, more, callback)
   local params = vim.tbl_extend('force', { sessionId = session.id, action = action }, more or {})
-  sessions.ask('agent/queue', params, callback)
+  sessions.request('agent/queue', params, callback)
 end
 
 ---Lets a prompt wait for the turn's end. Where nothing runs and nothing is held, it starts a turn at once.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
 function M.add(session, prompt)
-  if not sessions.is_ours(session) then
-    return sessions.watcher.give_back(session, sessions.words_of(prompt))
+  if not sessions.ensure_writable(session) then
+    return sessions.observer.restore_prompt(session, sessions.get_prompt_text(prompt))
   end
-  sessions.use(session)
-  sessions.queue(session, { action = 'add', prompt = prompt })
+  sessions.set_current(session)
+  sessions.update_queue(session, { action = 'add', prompt = prompt })
 end
 
 ---What is a reference of a stored prompt, as one that is sent.
 ---@param session agentls.Session
 ---@param block table
 ---@return agentls.PromptBlock
-local function reference(session, block)
+local function build_reference(session, block)
   local path = vim.startswith(block.path, '/') and block.path
     or (session.state.cwd or '') .. '/' .. block.path
   if not vim.uv.fs_stat(path) then
@@ -54,60 +54,60 @@ end
 ---A stored prompt with other words, as it is sent.
 ---@param session agentls.Session
 ---@param content agentls.MessageBlock[]
----@param words string
+---@param text string
 ---@return agentls.PromptContent
-function M.edited(session, content, words)
-  local blocks = { { type = 'text', text = words } }
+function M.build_edited_prompt(session, content, text)
+  local blocks = { { type = 'text', text = text } }
   for _, block in ipairs(content) do
     if block.type == 'reference' then
-      table.insert(blocks, reference(session, block))
+      table.insert(blocks, build_reference(session, block))
     elseif block.type == 'image' and block.data then
       table.insert(blocks, { type = 'image', mediaType = block.mediaType, data = block.data })
     end
   end
-  return #blocks == 1 and words or blocks
+  return #blocks == 1 and text or blocks
 end
 
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
-local function edit(session, prompt)
+local function edit_prompt(session, prompt)
   local told = ' a prompt that waits · :w changes it · :q leaves it as it is'
-  local words = sessions.words_of(prompt.content)
-  local lines = vim.split(words, '\n')
-  scratch.write('queued/' .. prompt.promptId, 'markdown', lines, told, function(new)
+  local text = sessions.get_prompt_text(prompt.content)
+  local lines = vim.split(text, '\n')
+  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, told, function(new)
     if vim.trim(new) == '' then
-      say('an empty prompt cannot wait; :AgentQueue takes it out', vim.log.levels.WARN)
+      notify('an empty prompt cannot wait; :AgentQueue takes it out', vim.log.levels.WARN)
       return false
     end
-    local content = M.edited(session, prompt.content, new)
-    sessions.queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
+    local content = M.build_edited_prompt(session, prompt.content, new)
+    sessions.update_queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
     return true
   end)
 end
 
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
-local function choose(session, prompt)
+local function choose_action(session, prompt)
   local now = session.state.running and 'Say it now, to the running turn' or 'Send it now'
   local choices = { now, 'Edit it', 'Take it out' }
-  local title = text.one_line(sessions.words_of(prompt.content), 60)
+  local title = format.single_line(sessions.get_prompt_text(prompt.content), 60)
   vim.ui.select(choices, { prompt = title, kind = 'agentls.queue' }, function(choice)
     if choice == choices[1] then
-      act(session, 'sendNow', { promptId = prompt.promptId })
+      send_action(session, 'sendNow', { promptId = prompt.promptId })
     elseif choice == choices[2] then
-      edit(session, prompt)
+      edit_prompt(session, prompt)
     elseif choice == choices[3] then
-      act(session, 'remove', { promptId = prompt.promptId })
+      send_action(session, 'remove', { promptId = prompt.promptId })
     end
   end)
 end
 
 ---Lists what waits, and asks what to do with the one that is chosen.
 ---@param session agentls.Session
-function M.list(session)
-  act(session, 'list', nil, function(result)
+function M.list_prompts(session)
+  send_action(session, 'list', nil, function(result)
     if #result.prompts == 0 then
-      return say('no prompt waits; :AgentQueue {words} lets one wait for the end of the turn')
+      return notify('no prompt waits; :AgentQueue {words} lets one wait for the end of the turn')
     end
     local list = vim.list_slice(result.prompts)
     if result.paused then
@@ -117,15 +117,16 @@ function M.list(session)
       prompt = result.paused and 'Prompts that wait (held)' or 'Prompts that wait',
       kind = 'agentls.queue',
       format_item = function(prompt)
-        return prompt.all and '▶ go on with them' or text.one_line(sessions.words_of(prompt.content), 80)
+        return prompt.all and '▶ go on with them'
+          or format.single_line(sessions.get_prompt_text(prompt.content), 80)
       end,
     }, function(prompt)
-      if not prompt or not sessions.is_ours(session) then
+      if not prompt or not sessions.ensure_writable(session) then
         return
       elseif prompt.all then
-        return act(session, 'sendNow')
+        return send_action(session, 'sendNow')
       end
-      choose(session, prompt)
+      choose_action(session, prompt)
     end)
   end)
 end

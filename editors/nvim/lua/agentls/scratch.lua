@@ -1,7 +1,7 @@
 -- Buffers for a while: lines to look at, and lines to write that mean something when they are written.
 
-local notice = require('agentls.notice')
-local text = require('agentls.text')
+local notifications = require('agentls.notifications')
+local format = require('agentls.format')
 
 local M = {}
 
@@ -10,9 +10,9 @@ local M = {}
 ---@param filetype string
 ---@param lines string[]
 ---@param on_top? boolean At the top of the screen, where a question does not cover them.
-function M.show(name, filetype, lines, on_top)
-  notice.dismiss()
-  local full = 'agentls://' .. text.visible(name)
+function M.show_lines(name, filetype, lines, on_top)
+  notifications.dismiss_all()
+  local full = 'agentls://' .. format.display_text(name)
   local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if buffer == -1 then
     buffer = vim.api.nvim_create_buf(false, true)
@@ -29,7 +29,7 @@ function M.show(name, filetype, lines, on_top)
   if window ~= -1 then
     return vim.api.nvim_set_current_win(window)
   end
-  local target = not on_top and require('agentls.editor').file_window()
+  local target = not on_top and require('agentls.editor').find_file_window()
   if target then
     vim.api.nvim_set_current_win(target)
     vim.cmd('belowright split')
@@ -45,7 +45,7 @@ end
 ---@param lines string[]
 ---@param bar string What the bar above it says.
 ---@param written fun(words: string): boolean Whether they were right.
-function M.write(name, filetype, lines, bar, written)
+function M.open_editor(name, filetype, lines, bar, written)
   local buffer = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_name(buffer, ('agentls://%s/%d'):format(name, buffer))
   vim.bo[buffer].buftype = 'acwrite'
@@ -73,8 +73,8 @@ end
 ---@param title string
 ---@param lines string[]
 ---@return fun() close
-function M.float(title, lines)
-  notice.dismiss()
+function M.open_float(title, lines)
+  notifications.dismiss_all()
   -- Room for a question below.
   local most = math.max(3, vim.o.lines - 12)
   if #lines > most then
@@ -82,7 +82,7 @@ function M.float(title, lines)
     lines = vim.list_slice(lines, 1, most - 1)
     table.insert(lines, ('  … and %d more'):format(left))
   end
-  title, lines = text.visible(title), vim.tbl_map(text.visible, lines)
+  title, lines = format.display_text(title), vim.tbl_map(format.display_text, lines)
   local width = vim.fn.strdisplaywidth(title) + 2
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line) + 1)

@@ -6,27 +6,27 @@
 local client = require('agentls.client')
 local config = require('agentls.config')
 local editor = require('agentls.editor')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local states = require('agentls.state')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 ---@class agentls.Session
 ---@field id string
 ---@field state agentls.State
----@field unsent { prompt: agentls.PromptContent, queued?: boolean }[] What was sent and is not known to be accepted.
----@field said? agentls.SentWords[] What was sent and is not in the chat yet, oldest first.
----@field readOnly? boolean
+---@field unsent { prompt: agentls.PromptContent, is_queued?: boolean }[] What was sent and is not known to be accepted.
+---@field unconfirmed? agentls.UnconfirmedPrompt[] What was sent and is not in the chat yet, oldest first.
+---@field is_read_only? boolean
 ---@field agent? string The named agent that it has, as far as it is known.
----@field byQueue? boolean The running turn took a prompt that had waited.
----@field loading? boolean
----@field loading_earlier? boolean
+---@field is_from_queue? boolean The running turn took a prompt that had waited.
+---@field is_loading? boolean
+---@field is_loading_earlier? boolean
 
 ---Words that were sent, until the model takes them.
----@class agentls.SentWords
----@field words string
----@field steer boolean
+---@class agentls.UnconfirmedPrompt
+---@field text string
+---@field is_steer boolean
 
 ---@type table<string, agentls.Session>
 M.all = {}
@@ -39,47 +39,47 @@ M.current_id = nil
 ---@type agentls.StatusNotification?
 M.status = nil
 
----@class agentls.Watcher What is told of sessions; the view sets it.
-M.watcher = {
+---@class agentls.SessionObserver What is told of sessions; the view sets it.
+M.observer = {
   ---@param _session agentls.Session
-  changed = function(_session) end,
+  on_change = function(_session) end,
   ---Whether a person sees the session now.
   ---@param _session agentls.Session
   ---@return boolean
-  seen = function(_session)
+  is_visible = function(_session)
     return false
   end,
   ---The person sent something.
   ---@param _session agentls.Session
-  sent = function(_session) end,
+  on_send = function(_session) end,
   ---Words that were not used go back to the person.
   ---@param _session agentls.Session
   ---@param _words string
-  give_back = function(_session, _words) end,
+  restore_prompt = function(_session, _words) end,
 }
 
 ---@param level? integer
-local function say(words, level)
-  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
+local function notify(text, level)
+  notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
 ---Tells an error of a request.
 ---@param err lsp.ResponseError
-function M.complain(err)
+function M.report_error(err)
   local data = type(err.data) == 'table' and err.data or {}
-  local words = data.message or err.message or 'the request failed'
+  local text = data.message or err.message or 'the request failed'
   if data.cause then
-    words = words .. ': ' .. data.cause
+    text = text .. ': ' .. data.cause
   end
   if data.userAction then
-    words = words .. '\n' .. data.userAction
+    text = text .. '\n' .. data.userAction
   end
-  say((words:gsub('^agentls: ', '')), vim.log.levels.ERROR)
+  notify((text:gsub('^agentls: ', '')), vim.log.levels.ERROR)
 end
 
 ---@param session? agentls.Session
 ---@param params? table
-local function announce(name, session, params)
+local function emit_event(name, session, params)
   vim.api.nvim_exec_autocmds('User', {
     pattern = name,
     modeline = false,
@@ -89,96 +89,96 @@ end
 
 ---@param session agentls.Session
 ---@param state agentls.State
-local function set(session, state)
+local function set_state(session, state)
   if state ~= session.state then
     session.state = state
-    M.watcher.changed(session)
+    M.observer.on_change(session)
   end
 end
 
 ---@param id string
 ---@param state agentls.State
 ---@return agentls.Session
-local function keep(id, state)
+local function upsert_session(id, state)
   local session = M.all[id]
   if session then
-    set(session, state)
+    set_state(session, state)
   else
     session = { id = id, state = state, unsent = {} }
     M.all[id] = session
-    M.watcher.changed(session)
+    M.observer.on_change(session)
   end
   return session
 end
 
 ---Shows what was sent and is not in the chat yet.
 ---@param session agentls.Session
----@param said agentls.SentWords[]
-local function show_said(session, said)
-  session.said = said
-  local words = vim.tbl_map(function(sent)
-    return sent.words
+---@param said agentls.UnconfirmedPrompt[]
+local function set_unconfirmed(session, said)
+  session.unconfirmed = said
+  local text = vim.tbl_map(function(sent)
+    return sent.text
   end, said)
-  set(session, states.reduce(session.state, { method = 'client/said', params = { words = words } }))
+  set_state(session, states.reduce(session.state, { method = 'client/said', params = { text = text } }))
 end
 
 ---Notes that sent words are in the chat, or went back to the person.
 ---@param session agentls.Session
----@param is fun(sent: agentls.SentWords): boolean Which; only the first of them with `one`.
+---@param is fun(sent: agentls.UnconfirmedPrompt): boolean Which; only the first of them with `one`.
 ---@param one? boolean
-local function take_said(session, is, one)
+local function remove_unconfirmed(session, is, one)
   local taken = false
   local left = vim.tbl_filter(function(sent)
     local this = not (one and taken) and is(sent)
     taken = taken or this
     return not this
-  end, session.said or {})
+  end, session.unconfirmed or {})
   if taken then
-    show_said(session, left)
+    set_unconfirmed(session, left)
   end
 end
 
 ---The words in a prompt.
 ---@param prompt agentls.PromptContent|agentls.MessageBlock[]
 ---@return string
-function M.words_of(prompt)
+function M.get_prompt_text(prompt)
   if type(prompt) == 'string' then
     return prompt
   end
-  local words = {}
+  local text = {}
   for _, block in ipairs(prompt) do
     if block.type == 'text' then
-      table.insert(words, block.text)
+      table.insert(text, block.text)
     end
   end
-  return table.concat(words, '\n')
+  return table.concat(text, '\n')
 end
 
 ---Loads what was missed.
 ---@param session agentls.Session
-local function catch_up(session)
-  if session.loading then
+local function load_missed(session)
+  if session.is_loading then
     return
   end
-  session.loading = true
-  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.readOnly }
+  session.is_loading = true
+  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
-    session.loading = false
+    session.is_loading = false
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    set(session, states.load(session.state, result))
+    set_state(session, states.load_page(session.state, result))
     if session.state.missed then
-      catch_up(session)
+      load_missed(session)
     end
   end)
 end
 
 ---Whether words are among the prompts that wait: these are known by how they begin.
-local function waits(state, words)
-  words = text.one_line(words, #words)
+local function is_queued(state, text)
+  text = format.single_line(text, #text)
   for _, prompt in ipairs(state.queue and state.queue.prompts or {}) do
-    if vim.startswith(words, (prompt.text:gsub('…$', ''))) then
+    if vim.startswith(text, (prompt.text:gsub('…$', ''))) then
       return true
     end
   end
@@ -187,19 +187,19 @@ end
 
 ---Words of prompts that never arrived go back to the person.
 ---@param session agentls.Session
-local function return_unsent(session)
+local function restore_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
-  show_said(session, {})
+  set_unconfirmed(session, {})
   for _, sent in ipairs(unsent) do
-    local words = M.words_of(sent.prompt)
-    local arrived = sent.queued and waits(session.state, words)
+    local text = M.get_prompt_text(sent.prompt)
+    local arrived = sent.is_queued and is_queued(session.state, text)
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
-      arrived = arrived or (item.kind == 'user' and item.text == words)
+      arrived = arrived or (item.kind == 'user' and item.text == text)
     end
     if not arrived then
-      M.watcher.give_back(session, words)
+      M.observer.restore_prompt(session, text)
     end
   end
 end
@@ -208,41 +208,41 @@ end
 local effects = {}
 
 effects['agent/turnStarted'] = function(session, params)
-  editor.turn_began()
-  session.byQueue = params.by == 'queue'
-  announce('AgentTurnStarted', session, params)
+  editor.begin_turn()
+  session.is_from_queue = params.by == 'queue'
+  emit_event('AgentTurnStarted', session, params)
 end
 
 effects['agent/turnEnded'] = function(session, params, before)
   for _, steer in ipairs(params.unusedSteers or {}) do
-    M.watcher.give_back(session, M.words_of(steer))
+    M.observer.restore_prompt(session, M.get_prompt_text(steer))
   end
-  take_said(session, function(sent)
-    return sent.steer
+  remove_unconfirmed(session, function(sent)
+    return sent.is_steer
   end)
-  editor.reread()
+  editor.reload_buffers()
   local took = before.startedAt and params.at and params.at - before.startedAt or 0
-  if took >= config.current.notify_turn_ms and not M.watcher.seen(session) then
-    say(('%s: %s'):format(session.state.title or 'the turn', params.state))
+  if took >= config.current.notify_turn_ms and not M.observer.is_visible(session) then
+    notify(('%s: %s'):format(session.state.title or 'the turn', params.state))
   end
-  announce('AgentTurnEnded', session, params)
+  emit_event('AgentTurnEnded', session, params)
 end
 
 effects['agent/message'] = function(session, params)
   if params.role ~= 'user' or params.hidden then
     return
   end
-  local words = M.words_of(params.content or {})
-  take_said(session, function(sent)
+  local text = M.get_prompt_text(params.content or {})
+  remove_unconfirmed(session, function(sent)
     -- The server writes out a slash command.
-    return sent.words == words or sent.words:match('^%s*/') ~= nil
+    return sent.text == text or sent.text:match('^%s*/') ~= nil
   end, true)
-  if session.byQueue then
+  if session.is_from_queue then
     -- The prompt of this turn had arrived long before; what follows was said into it.
-    session.byQueue = false
+    session.is_from_queue = false
   else
     for i, sent in ipairs(session.unsent) do
-      if not sent.queued then
+      if not sent.is_queued then
         return table.remove(session.unsent, i)
       end
     end
@@ -251,59 +251,59 @@ end
 
 effects['agent/toolCall'] = function(_, params)
   if params.status == 'completed' and params.locations and params.diff then
-    editor.reread_locations(params.locations)
+    editor.reload_locations(params.locations)
   end
 end
 
 effects['agent/turnDiff'] = function(_, params)
   -- Also where it was another view of the session that put them back.
   if params.standing ~= 'made' then
-    editor.reread()
+    editor.reload_buffers()
   end
 end
 
-local function asks(name, what)
+local function make_question_effect(name, what)
   return function(session, params)
-    if config.current.notify_approvals and not M.watcher.seen(session) then
-      local here = M.current() == session
+    if config.current.notify_approvals and not M.observer.is_visible(session) then
+      local here = M.get_current() == session
       local subject, how = what(params)
-      notice.say(
+      notifications.notify_line(
         'asks: ',
         subject,
         ' · ' .. (here and how or ':AgentSessions shows it'),
         vim.log.levels.WARN
       )
     end
-    announce(name, session, params)
+    emit_event(name, session, params)
   end
 end
 
-effects['agent/approvalRequested'] = asks('AgentApprovalRequested', function(params)
+effects['agent/approvalRequested'] = make_question_effect('AgentApprovalRequested', function(params)
   return params.shown or params.title, ':AgentApprove shows it'
 end)
-effects['agent/limitRequested'] = asks('AgentLimitRequested', function(params)
+effects['agent/limitRequested'] = make_question_effect('AgentLimitRequested', function(params)
   return params.message, ':AgentAnswer raises it or stops'
 end)
-effects['agent/questionRequested'] = asks('AgentQuestionRequested', function(params)
+effects['agent/questionRequested'] = make_question_effect('AgentQuestionRequested', function(params)
   return params.text, ':AgentAnswer'
 end)
 effects['agent/approvalResolved'] = function(session, params)
-  announce('AgentApprovalResolved', session, params)
+  emit_event('AgentApprovalResolved', session, params)
 end
 
 ---Takes a notification of the server.
 ---@param method string
 ---@param params table
-function M.dispatch(method, params)
+function M.handle_notification(method, params)
   if method == 'agent/status' then
     M.status = params
-    announce('AgentStatus', nil, params)
+    emit_event('AgentStatus', nil, params)
     return
   end
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
     if method == 'agent/warning' and not params.sessionId then
-      notice.say_start(params.message, vim.log.levels.WARN)
+      notifications.notify_truncated(params.message, vim.log.levels.WARN)
     end
     return
   end
@@ -312,9 +312,9 @@ function M.dispatch(method, params)
   if state == before then
     return
   end
-  set(session, state)
+  set_state(session, state)
   if state.missed then
-    return catch_up(session)
+    return load_missed(session)
   end
   local effect = effects[method]
   if effect then
@@ -322,41 +322,44 @@ function M.dispatch(method, params)
   end
 end
 
-client.on_notification = M.dispatch
+client.on_notification = M.handle_notification
 
 client.on_ready = function()
-  require('agentls.commands').adapt()
-  announce('AgentServerReady')
+  require('agentls.commands').update_optional_commands()
+  emit_event('AgentServerReady')
 end
 
 ---Says in each session why there is no server; nil: there is one.
 ---@param why? string
 local function set_offline(why)
   for _, session in pairs(M.all) do
-    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
+    set_state(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
   end
 end
 
 client.on_hang = function(hangs)
   set_offline(hangs and 'the server does not answer · :AgentRestart ends it and starts it again' or nil)
   if hangs then
-    notice.tell('the server does not answer; :AgentRestart ends it and starts it again', vim.log.levels.WARN)
+    notifications.notify(
+      'the server does not answer; :AgentRestart ends it and starts it again',
+      vim.log.levels.WARN
+    )
   else
-    notice.tell('the server answers again')
+    notifications.notify('the server answers again')
   end
 end
 
-client.on_crash = function(why, again)
+client.on_crash = function(why, will_restart)
   M.status = nil
-  set_offline(('the server ended (%s)%s'):format(why, again and '; it is started again' or ''))
-  announce('AgentServerCrashed', nil, { why = why, again = again })
+  set_offline(('the server ended (%s)%s'):format(why, will_restart and '; it is started again' or ''))
+  emit_event('AgentServerCrashed', nil, { why = why, again = will_restart })
 end
 
 ---Loads what happened in a session that a server before this one had.
 ---@param session agentls.Session
 ---@param after? fun() Called when it is loaded.
-local function reload(session, after)
-  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.readOnly }
+local function reload_session(session, after)
+  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
     if err then
       if vim.tbl_get(err, 'data', 'refusal') == 'unknownSession' then
@@ -364,12 +367,12 @@ local function reload(session, after)
         M.all[session.id] = nil
         M.current_id = M.current_id ~= session.id and M.current_id or nil
       end
-      return M.complain(err)
+      return M.report_error(err)
     end
-    session.loading = false
-    set(session, states.load(session.state, result))
-    return_unsent(session)
-    announce('AgentSessionChanged', session)
+    session.is_loading = false
+    set_state(session, states.load_page(session.state, result))
+    restore_unsent(session)
+    emit_event('AgentSessionChanged', session)
     if after then
       after()
     end
@@ -378,70 +381,70 @@ end
 
 client.on_restart = function()
   for _, session in pairs(M.all) do
-    reload(session)
+    reload_session(session)
   end
 end
 
 ---The session that a command means: that of the buffer it is given in, else the one used last.
 ---@return agentls.Session?
-function M.current()
+function M.get_current()
   local here = vim.b.agentls_session
   return M.all[here or ''] or M.all[M.current_id or '']
 end
 
 ---@param session agentls.Session
-function M.use(session)
+function M.set_current(session)
   if M.current_id ~= session.id then
     M.current_id = session.id
-    announce('AgentSessionChanged', session)
+    emit_event('AgentSessionChanged', session)
   end
 end
 
 ---Starts a session.
 ---@param options { agent?: string, model?: string, mode?: agentls.Mode, cwd?: string }
 ---@param callback fun(session: agentls.Session)
-function M.create(options, callback)
-  client.ensure(function(failed)
+function M.create_session(options, callback)
+  client.ensure_ready(function(failed)
     if failed then
-      return M.complain({ code = 0, message = failed })
+      return M.report_error({ code = 0, message = failed })
     end
-    local cwd = options.cwd or client.folders()[1]
-    client.add_folder(cwd)
+    local cwd = options.cwd or client.get_workspace_folders()[1]
+    client.ensure_folder(cwd)
     -- What is absent is as the person chose it last in this workspace.
     local params =
       { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
     client.request('agent/newSession', params, function(err, result)
       if err then
-        return M.complain(err)
+        return M.report_error(err)
       end
       local state = states.new(result.sessionId)
       state.seq, state.cwd = result.seq, cwd
       state.mode, state.model, state.effort = result.mode, result.model, result.effort
-      local session = keep(result.sessionId, state)
+      local session = upsert_session(result.sessionId, state)
       session.agent = options.agent
-      M.use(session)
+      M.set_current(session)
       callback(session)
-      require('agentls.trust').mention(cwd)
+      require('agentls.trust').notify_untrusted(cwd)
     end)
   end)
 end
 
 ---Calls back with the current session, or with a new one.
 ---@param callback fun(session: agentls.Session)
-function M.ensure(callback)
-  local session = M.current()
+function M.ensure_session(callback)
+  local session = M.get_current()
   if not session then
-    return M.create({}, callback)
+    return M.create_session({}, callback)
   end
   if client.is_ready() then
     return callback(session)
   end
-  client.ensure(function(failed)
+  client.ensure_ready(function(failed)
     if failed then
-      return M.complain({ code = 0, message = failed })
+      return M.report_error({ code = 0, message = failed })
     end
     if session.state.offline then
-      return reload(session, function()
+      return reload_session(session, function()
         callback(session)
       end)
     end
@@ -451,15 +454,15 @@ end
 
 ---Asks which named agent a session has.
 ---@param session agentls.Session
-local function learn_agent(session)
-  if not client.offers('agent/listAgents') then
+local function fetch_agent_name(session)
+  if not client.supports_method('agent/listAgents') then
     return
   end
   client.request('agent/listAgents', { sessionId = session.id }, function(_, result)
     for _, agent in ipairs(result and result.agents or {}) do
       if agent.current then
         session.agent = agent.name
-        M.watcher.changed(session)
+        M.observer.on_change(session)
       end
     end
   end)
@@ -469,56 +472,56 @@ end
 ---@param id string
 ---@param callback fun(session: agentls.Session)
 ---@param read_only? boolean
-function M.load(id, callback, read_only)
+function M.load_session(id, callback, read_only)
   local known = M.all[id]
-  if known and client.is_ready() and not known.state.offline and not known.readOnly then
-    M.use(known)
+  if known and client.is_ready() and not known.state.offline and not known.is_read_only then
+    M.set_current(known)
     return callback(known)
   end
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
     if refusal == 'sessionLocked' and not read_only then
-      return require('agentls.lock').ask(err.data.holder, function(choice)
+      return require('agentls.session_lock').ask_action(err.data.holder, function(choice)
         if choice == 'look' then
-          M.load(id, callback, true)
+          M.load_session(id, callback, true)
         elseif choice == 'take' then
-          M.load(id, callback)
+          M.load_session(id, callback)
         end
       end)
     elseif err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    local session = keep(id, states.load(states.new(id), result))
-    session.readOnly = read_only
-    learn_agent(session)
-    M.use(session)
+    local session = upsert_session(id, states.load_page(states.new(id), result))
+    session.is_read_only = read_only
+    fetch_agent_name(session)
+    M.set_current(session)
     callback(session)
   end)
 end
 
 ---Puts an earlier page of the session's events before what is shown.
 ---@param session agentls.Session
-function M.load_earlier(session)
+function M.load_earlier_page(session)
   local first = session.state.firstSeq
-  if not session.state.hasEarlier or not first or session.loading_earlier then
+  if not session.state.hasEarlier or not first or session.is_loading_earlier then
     return
   end
-  session.loading_earlier = true
-  local params = { sessionId = session.id, beforeSeq = first, readOnly = session.readOnly }
+  session.is_loading_earlier = true
+  local params = { sessionId = session.id, beforeSeq = first, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
-    session.loading_earlier = false
+    session.is_loading_earlier = false
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    set(session, states.prepend(session.state, result))
+    set_state(session, states.prepend_page(session.state, result))
   end)
 end
 
 ---Keeps what is sent until it is known to be accepted: then `forget` is called, which says whether it was kept still.
 ---@param session agentls.Session
----@param sent { prompt: agentls.PromptContent, queued?: boolean }
+---@param sent { prompt: agentls.PromptContent, is_queued?: boolean }
 ---@return fun(): boolean forget
-local function remember(session, sent)
+local function track_unsent(session, sent)
   table.insert(session.unsent, sent)
   return function()
     for i, other in ipairs(session.unsent) do
@@ -534,14 +537,14 @@ end
 ---Hands words in for the queue; where they are not taken they go back to the person.
 ---@param session agentls.Session
 ---@param params table Those of `agent/queue`, with a prompt.
-function M.queue(session, params)
-  local forget = remember(session, { prompt = params.prompt, queued = true })
-  M.watcher.sent(session)
+function M.update_queue(session, params)
+  local forget = track_unsent(session, { prompt = params.prompt, is_queued = true })
+  M.observer.on_send(session)
   params.sessionId = session.id
   client.request('agent/queue', params, function(err)
     if forget() and err then
-      M.complain(err)
-      M.watcher.give_back(session, M.words_of(params.prompt))
+      M.report_error(err)
+      M.observer.restore_prompt(session, M.get_prompt_text(params.prompt))
     end
   end)
 end
@@ -550,14 +553,14 @@ end
 ---@param prompt agentls.PromptContent
 ---@param how 'prompt'|'steer'
 ---@param tries integer
-local function send(session, prompt, how, tries)
-  local forget = remember(session, { prompt = prompt })
+local function send_words(session, prompt, how, tries)
+  local forget = track_unsent(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
-  local said = { words = M.words_of(prompt), steer = how == 'steer' }
-  show_said(session, vim.list_extend(vim.list_slice(session.said or {}), { said }))
+  local said = { text = M.get_prompt_text(prompt), is_steer = how == 'steer' }
+  set_unconfirmed(session, vim.list_extend(vim.list_slice(session.unconfirmed or {}), { said }))
   client.request('agent/' .. how, params, function(err)
     if err or how == 'prompt' then
-      take_said(session, function(sent)
+      remove_unconfirmed(session, function(sent)
         return sent == said
       end)
     end
@@ -574,56 +577,56 @@ local function send(session, prompt, how, tries)
     end
     local refusal = type(err.data) == 'table' and err.data.refusal
     if tries > 0 and refusal == 'turnRunning' then
-      return send(session, prompt, 'steer', tries - 1)
+      return send_words(session, prompt, 'steer', tries - 1)
     elseif tries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
-      return send(session, prompt, 'prompt', tries - 1)
+      return send_words(session, prompt, 'prompt', tries - 1)
     end
-    M.complain(err)
-    M.watcher.give_back(session, M.words_of(prompt))
+    M.report_error(err)
+    M.observer.restore_prompt(session, M.get_prompt_text(prompt))
   end)
 end
 
 ---Whether a person can act on a session; says so when not.
 ---@param session agentls.Session
 ---@return boolean
-function M.is_ours(session)
-  if session.readOnly then
-    say(
+function M.ensure_writable(session)
+  if session.is_read_only then
+    notify(
       'this session is only looked at: another server had it open; :AgentSessions tries again',
       vim.log.levels.WARN
     )
   end
-  return not session.readOnly
+  return not session.is_read_only
 end
 
 ---Says something to the agent: a new turn, or into the one that runs.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
-function M.prompt(session, prompt)
-  if not M.is_ours(session) then
-    return M.watcher.give_back(session, M.words_of(prompt))
+function M.send_prompt(session, prompt)
+  if not M.ensure_writable(session) then
+    return M.observer.restore_prompt(session, M.get_prompt_text(prompt))
   end
-  M.use(session)
-  M.watcher.sent(session)
-  send(session, prompt, session.state.running and 'steer' or 'prompt', 2)
+  M.set_current(session)
+  M.observer.on_send(session)
+  send_words(session, prompt, session.state.running and 'steer' or 'prompt', 2)
 end
 
 ---@param session agentls.Session
-function M.cancel(session)
-  if M.is_ours(session) then
+function M.cancel_turn(session)
+  if M.ensure_writable(session) then
     client.notify('agent/cancel', { sessionId = session.id })
-    client.must_answer('it did not answer when the turn was to stop')
+    client.kill_if_unresponsive('it did not answer when the turn was to stop')
   end
 end
 
 ---@param session agentls.Session
-function M.resume(session)
-  if not M.is_ours(session) then
+function M.resume_turn(session)
+  if not M.ensure_writable(session) then
     return
   end
   client.request('agent/resumeTurn', { sessionId = session.id }, function(err)
     if err and err.code ~= -32800 then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
@@ -631,12 +634,12 @@ end
 ---@param session agentls.Session
 ---@param mode agentls.Mode
 function M.set_mode(session, mode)
-  if not M.is_ours(session) then
+  if not M.ensure_writable(session) then
     return
   end
   client.request('agent/setMode', { sessionId = session.id, mode = mode }, function(err)
     if err then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
@@ -645,13 +648,13 @@ end
 ---@param model string
 ---@param effort? agentls.Effort
 function M.set_model(session, model, effort)
-  if not M.is_ours(session) then
+  if not M.ensure_writable(session) then
     return
   end
   local params = { sessionId = session.id, model = model, effort = effort }
   client.request('agent/setModel', params, function(err)
     if err then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
@@ -660,10 +663,10 @@ end
 ---@param method string
 ---@param params table
 ---@param callback? fun(result: any)
-function M.ask(method, params, callback)
+function M.request(method, params, callback)
   client.request(method, params, function(err, result)
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     elseif callback then
       callback(result)
     end
@@ -676,18 +679,18 @@ end
 ---@param callback fun(text: string)
 function M.read_content(session, ref, callback)
   local pieces = {}
-  local function read(offset)
+  local function read_page(offset)
     local params = { sessionId = session.id, ref = ref, offset = offset, limit = 1048576 }
-    M.ask('agent/readContent', params, function(result)
+    M.request('agent/readContent', params, function(result)
       table.insert(pieces, result.text)
       if result.nextOffset then
-        read(result.nextOffset)
+        read_page(result.nextOffset)
       else
         callback(table.concat(pieces))
       end
     end)
   end
-  read(0)
+  read_page(0)
 end
 
 return M

@@ -13,7 +13,7 @@ local pages = require('agentls.state.pages')
 local tools = require('agentls.state.tools')
 local turns = require('agentls.state.turns')
 
-local NONE, with, put = list.NONE, list.with, list.put
+local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 
 local M = {}
 
@@ -35,15 +35,15 @@ end
 
 on['agent/plan'] = function(state, p)
   local id = p.turnId or 'plan'
-  return put(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
+  return upsert_item(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
 end
 
 on['agent/usage'] = function(state, p)
   if p.parentToolCallId then
     -- A sub-agent costs the session, but fills a context of its own.
-    return with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
+    return copy_with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
   end
-  return with(state, {
+  return copy_with(state, {
     costUsd = p.session and p.session.costUsd or NONE,
     contextUsed = p.contextUsed,
     contextWindow = p.contextWindow,
@@ -54,7 +54,7 @@ on['agent/warning'] = function(state, p)
   if not p.seq then
     return state
   end
-  return put(state, 'warning', tostring(p.seq), {
+  return upsert_item(state, 'warning', tostring(p.seq), {
     code = p.code,
     message = p.message,
     turnId = p.turnId,
@@ -63,30 +63,34 @@ on['agent/warning'] = function(state, p)
 end
 
 on['agent/sessionUpdated'] = function(state, p)
-  local updated = list.pick(p, { 'title', 'mode', 'model', 'effort' })
+  local updated = list.pick_fields(p, { 'title', 'mode', 'model', 'effort' })
   if p.model then
     updated.switchedFrom = NONE
   end
   if p.queue then
     updated.queue = #p.queue.prompts > 0 and p.queue or NONE
   end
-  return with(state, updated)
+  return copy_with(state, updated)
 end
 
 on['agent/instructions'] = function(state, p)
-  state =
-    put(state, 'instructions', tostring(p.seq), { files = p.files, leftOut = p.leftOut, turnId = p.turnId })
-  return with(state, { instructions = p.files })
+  state = upsert_item(
+    state,
+    'instructions',
+    tostring(p.seq),
+    { files = p.files, leftOut = p.leftOut, turnId = p.turnId }
+  )
+  return copy_with(state, { instructions = p.files })
 end
 
 ---The client's own: the server is gone, or does not answer, `why`; absent: it is there.
 on['client/offline'] = function(state, p)
-  return with(state, { offline = p.why or NONE })
+  return copy_with(state, { offline = p.why or NONE })
 end
 
 ---The client's own: what was sent and is not in the chat yet.
 on['client/said'] = function(state, p)
-  return with(state, { said = #p.words > 0 and p.words or NONE })
+  return copy_with(state, { said = #p.text > 0 and p.text or NONE })
 end
 
 ---The state after `event`. One that was seen before changes nothing; one after a gap is left out, and
@@ -101,12 +105,12 @@ function M.reduce(state, event)
     if seq <= state.seq then
       return state
     elseif seq > state.seq + 1 then
-      return state.missed == 'events' and state or with(state, { missed = 'events' })
+      return state.missed == 'events' and state or copy_with(state, { missed = 'events' })
     end
   end
   local handler = on[event.method]
   local next_state = handler and handler(state, params) or state
-  return seq and with(next_state, { seq = seq }) or next_state
+  return seq and copy_with(next_state, { seq = seq }) or next_state
 end
 
 ---Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or
@@ -114,16 +118,16 @@ end
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
-function M.load(state, result)
-  return pages.load(M.reduce, M.new(state.sessionId), state, result)
+function M.load_page(state, result)
+  return pages.load_page(M.reduce, M.new(state.sessionId), state, result)
 end
 
 ---Puts the items of an earlier page before those of `state`.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
-function M.prepend(state, result)
-  return pages.prepend(M.reduce, M.new(state.sessionId), state, result)
+function M.prepend_page(state, result)
+  return pages.prepend_page(M.reduce, M.new(state.sessionId), state, result)
 end
 
 return M

@@ -1,12 +1,12 @@
 -- The statusline's words. Cheap: it is asked for at every redraw.
 
-local status = require('agentls.status')
+local chat_status = require('agentls.chat_status')
 
 local M = {}
 
 ---@param session agentls.Session
 ---@return string
-function M.of(session)
+function M.format_session(session)
   local state, parts = session.state, {}
   local questions = #state.approvals + #state.asked
   if state.offline then
@@ -26,7 +26,7 @@ function M.of(session)
   if state.queue then
     table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'held' or 'queued'))
   end
-  local meter = status.meter(state)
+  local meter = chat_status.format_usage(state)
   if meter ~= '' then
     table.insert(parts, meter)
   end

@@ -2,14 +2,14 @@
 
 local list = require('agentls.state.items')
 
-local NONE, with, put = list.NONE, list.with, list.put
+local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 
 local M = { on = {} }
 local on = M.on
 
 ---The items after `done`, a revert or a redo, was made at the place `at`. A revert of a turn takes back what stands of
 ---it and of all later turns; its redo makes that again, and nothing that another revert took back.
-local function stand(items, at, done)
+local function apply_revert(items, at, done)
   local first = 1
   for i = at - 1, 1, -1 do
     if items[i].turnId == done.ofTurnId then
@@ -26,8 +26,8 @@ local function stand(items, at, done)
       changes = { standing = 'redone', revertedWith = NONE }
     end
     if changes then
-      copy = copy == items and list.added(items) or copy
-      copy[i] = with(item, changes)
+      copy = copy == items and list.append_copy(items) or copy
+      copy[i] = copy_with(item, changes)
     end
   end
   return copy
@@ -36,10 +36,10 @@ end
 ---The items as the reverts and redos among them leave the changes.
 ---@param items agentls.Item[]
 ---@return agentls.Item[]
-function M.stands(items)
+function M.apply_all_reverts(items)
   for i, item in ipairs(items) do
     if item.kind == 'note' and item.ofTurnId then
-      items = stand(items, i, item)
+      items = apply_revert(items, i, item)
     end
   end
   return items
@@ -52,20 +52,20 @@ on['agent/turnDiff'] = function(state, p)
     for _, file in ipairs(p.files) do
       told.added, told.removed = told.added + file.added, told.removed + file.removed
     end
-    return put(state, 'changes', p.ofTurnId, told)
+    return upsert_item(state, 'changes', p.ofTurnId, told)
   end
   local count = #p.files + (p.unlisted or 0)
   local what = p.standing == 'reverted' and 'taken back' or 'made again'
   told.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
   told.ofTurnId = p.ofTurnId
-  local items = put(state, 'note', 'reverted ' .. tostring(p.seq), told).items
-  return with(state, { items = stand(items, #items, items[#items]) })
+  local items = upsert_item(state, 'note', 'reverted ' .. tostring(p.seq), told).items
+  return copy_with(state, { items = apply_revert(items, #items, items[#items]) })
 end
 
 ---The turn that a revert without further words means: the last one whose changes stand.
 ---@param state agentls.State
 ---@return string?
-function M.revertible(state)
+function M.find_revertible_turn(state)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if item.kind == 'changes' and item.standing ~= 'reverted' then
@@ -78,7 +78,7 @@ end
 ---@param state agentls.State
 ---@param of? string
 ---@return string?
-function M.redoable(state, of)
+function M.find_redoable_turn(state, of)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if
@@ -95,7 +95,7 @@ end
 ---@param state agentls.State
 ---@param turn? string Absent: the last that changed any.
 ---@return agentls.Item.changes?
-function M.of(state, turn)
+function M.find_changes(state, turn)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if item.kind == 'changes' and (not turn or item.id == turn) then

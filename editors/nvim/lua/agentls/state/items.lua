@@ -12,7 +12,7 @@ local NONE = M.NONE
 ---@param t T
 ---@param changes table
 ---@return T
-function M.with(t, changes)
+function M.copy_with(t, changes)
   local copy = {}
   for key, value in pairs(t) do
     copy[key] = value
@@ -26,10 +26,10 @@ function M.with(t, changes)
   end
   return copy
 end
-local with = M.with
+local copy_with = M.copy_with
 
 ---What of `params` is set among `names`.
-function M.pick(params, names)
+function M.pick_fields(params, names)
   local picked = {}
   for _, name in ipairs(names) do
     picked[name] = params[name]
@@ -40,7 +40,7 @@ end
 ---The item of a kind and id, and where it stands.
 ---@return integer? at
 ---@return agentls.Item? item
-function M.find(items, kind, id)
+function M.find_item(items, kind, id)
   -- From the end: what changes is nearly always the last.
   for i = #items, 1, -1 do
     if items[i].id == id and items[i].kind == kind then
@@ -48,10 +48,10 @@ function M.find(items, kind, id)
     end
   end
 end
-local find = M.find
+local find_item = M.find_item
 
 ---The elements that are kept; the same list when all are.
-function M.filter(list, keep)
+function M.filter_list(list, keep)
   local kept = {}
   for _, element in ipairs(list) do
     if keep(element) then
@@ -62,7 +62,7 @@ function M.filter(list, keep)
 end
 
 ---A copy of a list with `element`, if there is one, at its end.
-function M.added(list, element)
+function M.append_copy(list, element)
   local copy = {}
   for i, old in ipairs(list) do
     copy[i] = old
@@ -72,8 +72,8 @@ function M.added(list, element)
 end
 
 ---Where what a sub-agent of the call `parent` did is put: after all that it did before.
-local function place_under(items, parent)
-  local last = find(items, 'tool', parent)
+local function find_insert_position(items, parent)
+  local last = find_item(items, 'tool', parent)
   if not last then
     return #items + 1
   end
@@ -88,8 +88,8 @@ local function place_under(items, parent)
 end
 
 ---A copy of a list with `item` in it: at its end, or under the call that its sub-agent was made by.
-function M.insert(items, item)
-  local at = item.parentToolCallId and place_under(items, item.parentToolCallId) or #items + 1
+function M.insert_item(items, item)
+  local at = item.parentToolCallId and find_insert_position(items, item.parentToolCallId) or #items + 1
   local copy = {}
   for i = 1, at - 1 do
     copy[i] = items[i]
@@ -102,19 +102,19 @@ function M.insert(items, item)
 end
 
 ---The state with the item `kind`/`id` changed; it is made from `fresh` and put in its place when there is none.
-function M.put(state, kind, id, changes, fresh)
-  local at, item = find(state.items, kind, id)
+function M.upsert_item(state, kind, id, changes, fresh)
+  local at, item = find_item(state.items, kind, id)
   if at then
     local items = {}
     for i = 1, #state.items do
       items[i] = state.items[i]
     end
-    items[at] = with(item, changes)
-    return with(state, { items = items })
+    items[at] = copy_with(item, changes)
+    return copy_with(state, { items = items })
   end
-  local new = with(fresh or {}, changes)
+  local new = copy_with(fresh or {}, changes)
   new.kind, new.id = kind, id
-  return with(state, { items = M.insert(state.items, new) })
+  return copy_with(state, { items = M.insert_item(state.items, new) })
 end
 
 return M

@@ -3,13 +3,13 @@
 local changes = require('agentls.state.changes')
 local list = require('agentls.state.items')
 
-local NONE, with, find, put = list.NONE, list.with, list.find, list.put
+local NONE, copy_with, find_item, upsert_item = list.NONE, list.copy_with, list.find_item, list.upsert_item
 
 local M = {}
 
 ---The message in progress, as `agent/loadSession` tells it.
-local function with_partial(state, partial)
-  local _, item = find(state.items, 'assistant', partial.messageId)
+local function apply_partial(state, partial)
+  local _, item = find_item(state.items, 'assistant', partial.messageId)
   local text = item and item.text or ''
   if item and not item.open then
     return state
@@ -18,7 +18,7 @@ local function with_partial(state, partial)
   elseif partial.offset > 0 then
     return state
   end
-  return put(state, 'assistant', partial.messageId, {
+  return upsert_item(state, 'assistant', partial.messageId, {
     text = text,
     reasoning = partial.reasoning or (item and item.reasoning) or '',
     open = true,
@@ -33,17 +33,17 @@ end
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
-function M.load(reduce, fresh, state, result)
+function M.load_page(reduce, fresh, state, result)
   local first = result.events[1]
   local joins = state.seq and (not first or first.params.seq <= state.seq + 1)
-  local loaded = joins and with(state, { missed = NONE, offline = NONE })
-    or with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
+  local loaded = joins and copy_with(state, { missed = NONE, offline = NONE })
+    or copy_with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
   for _, event in ipairs(result.events) do
     loaded = reduce(loaded, event)
   end
   for _, approval in ipairs(result.openApprovals or {}) do
     -- It may have been asked before the page.
-    local question = with(approval, {})
+    local question = copy_with(approval, {})
     question.seq = nil
     loaded = reduce(loaded, { method = 'agent/approvalRequested', params = question })
   end
@@ -52,16 +52,16 @@ function M.load(reduce, fresh, state, result)
     ['agent/questionRequested'] = result.openQuestions or {},
   }) do
     for _, params in ipairs(open) do
-      local question = with(params, {})
+      local question = copy_with(params, {})
       question.seq = nil
       loaded = reduce(loaded, { method = method, params = question })
     end
   end
   local now = result.state or {}
   if result.partial then
-    loaded = with_partial(loaded, result.partial)
+    loaded = apply_partial(loaded, result.partial)
   end
-  return with(loaded, {
+  return copy_with(loaded, {
     seq = result.seq,
     title = now.title,
     cwd = now.cwd,
@@ -84,7 +84,7 @@ end
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
-function M.prepend(reduce, fresh, state, result)
+function M.prepend_page(reduce, fresh, state, result)
   local earlier = fresh
   for _, event in ipairs(result.events) do
     earlier = reduce(earlier, event)
@@ -97,20 +97,20 @@ function M.prepend(reduce, fresh, state, result)
   for _, item in ipairs(earlier.items) do
     local key = item.kind .. ' ' .. item.id
     -- What begins in the earlier page and ends here is known in part by each.
-    items[#items + 1] = known[key] and with(item, known[key]) or item
+    items[#items + 1] = known[key] and copy_with(item, known[key]) or item
     placed[key] = true
   end
   for _, item in ipairs(state.items) do
     local stands = placed[item.kind .. ' ' .. item.id]
     if not stands and item.parentToolCallId then
-      items = list.insert(items, item)
+      items = list.insert_item(items, item)
     elseif not stands then
       items[#items + 1] = item
     end
   end
   local first = result.events[1]
-  return with(state, {
-    items = changes.stands(items),
+  return copy_with(state, {
+    items = changes.apply_all_reverts(items),
     instructions = state.instructions or earlier.instructions,
     hasEarlier = result.hasEarlier or false,
     firstSeq = first and first.params.seq or state.firstSeq,

@@ -3,7 +3,7 @@
 -- Where `vim.notify` was replaced, that shows them. Neovim's own prints into the message area: what does not fit there
 -- waits for Enter, and nobody sees it in Insert mode. `:AgentNotices` shows all of them.
 
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local api = vim.api
 local M = {}
@@ -11,30 +11,30 @@ local M = {}
 local PREFIX = 'agentls: '
 
 ---How long a notice is seen, in ms; one that warns is seen twice as long.
-M.SEEN_MS = 5000
+M.VISIBLE_MS = 5000
 
----@class agentls.ShownNotice
----@field words string
+---@class agentls.Notification
+---@field text string
 ---@field level integer
----@field till number
+---@field expires_at number
 
 ---The lines of all notices, each notice with its time.
 ---@type string[]
 M.history = {}
 ---The most lines that are kept.
-local KEPT = 2000
+local MAX_HISTORY_LINES = 2000
 
----@type agentls.ShownNotice[]
-local shown = {}
+---@type agentls.Notification[]
+local visible = {}
 ---@type integer?
 local buffer
 ---@type integer?
 local window
-local MOST_COLUMNS = 100
+local MAX_COLUMNS = 100
 local GROUPS = { [vim.log.levels.ERROR] = 'DiagnosticError', [vim.log.levels.WARN] = 'DiagnosticWarn' }
 local namespace = api.nvim_create_namespace('agentls.notice')
 
-local function close()
+local function close_window()
   if window and api.nvim_win_is_valid(window) then
     pcall(api.nvim_win_close, window, true)
   end
@@ -45,14 +45,14 @@ end
 ---@param width integer
 ---@param most integer
 ---@return [string, string][]
-local function lines_of(width, most)
+local function build_lines(width, most)
   local lines = {}
-  for i = #shown, 1, -1 do
-    local notice, mark = shown[i], #shown > 1 and '• ' or ''
-    for _, line in ipairs(vim.split(notice.words, '\n')) do
-      for _, piece in ipairs(text.pieces(text.visible(line), width - 2, api.nvim_strwidth)) do
+  for i = #visible, 1, -1 do
+    local notice, mark = visible[i], #visible > 1 and '• ' or ''
+    for _, line in ipairs(vim.split(notice.text, '\n')) do
+      for _, piece in ipairs(format.split_columns(format.display_text(line), width - 2, api.nvim_strwidth)) do
         table.insert(lines, { mark .. piece, GROUPS[notice.level] or 'NormalFloat' })
-        mark = #shown > 1 and '  ' or ''
+        mark = #visible > 1 and '  ' or ''
       end
     end
   end
@@ -64,12 +64,12 @@ local function lines_of(width, most)
 end
 
 ---Draws what is shown; the newest is on top.
-local function draw()
-  if #shown == 0 then
-    return close()
+local function draw_window()
+  if #visible == 0 then
+    return close_window()
   end
   local lines =
-    lines_of(math.max(10, math.min(MOST_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
+    build_lines(math.max(10, math.min(MAX_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
   local width = 1
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line[1]))
@@ -91,7 +91,7 @@ local function draw()
     api.nvim_buf_set_extmark(buffer, namespace, i - 1, 0, { end_col = #line[1], hl_group = line[2] })
   end
   local tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
-  local place = {
+  local geometry = {
     relative = 'editor',
     anchor = 'NE',
     -- Below the bar of a window at the top.
@@ -104,81 +104,81 @@ local function draw()
     and api.nvim_win_is_valid(window)
     and api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage()
   if here then
-    api.nvim_win_set_config(assert(window), place)
+    api.nvim_win_set_config(assert(window), geometry)
   else
-    close()
-    place.style, place.border, place.focusable, place.zindex = 'minimal', 'rounded', false, 200
-    place.title, place.noautocmd = ' agentls ', true
-    window = api.nvim_open_win(buffer, false, place)
+    close_window()
+    geometry.style, geometry.border, geometry.focusable, geometry.zindex = 'minimal', 'rounded', false, 200
+    geometry.title, geometry.noautocmd = ' agentls ', true
+    window = api.nvim_open_win(buffer, false, geometry)
   end
   -- A question that follows may keep the screen as it is.
   vim.cmd('redraw')
 end
 
-local function expire()
+local function remove_expired()
   local now = vim.uv.now()
-  shown = vim.tbl_filter(function(notice)
-    return notice.till > now
-  end, shown)
-  pcall(draw)
+  visible = vim.tbl_filter(function(notice)
+    return notice.expires_at > now
+  end, visible)
+  pcall(draw_window)
 end
 
----@param words string
+---@param text string
 ---@param level integer
-local function show(words, level)
+local function add_notification(text, level)
   -- News replaces older news; a warning stays until its time is over.
-  shown = vim.tbl_filter(function(notice)
-    return notice.words ~= words and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
-  end, shown)
-  local ms = GROUPS[level] and 2 * M.SEEN_MS or M.SEEN_MS
+  visible = vim.tbl_filter(function(notice)
+    return notice.text ~= text and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
+  end, visible)
+  local ms = GROUPS[level] and 2 * M.VISIBLE_MS or M.VISIBLE_MS
   vim.uv.update_time()
-  table.insert(shown, { words = words, level = level, till = vim.uv.now() + ms })
-  vim.defer_fn(expire, ms + 20)
-  if not pcall(draw) then
+  table.insert(visible, { text = text, level = level, expires_at = vim.uv.now() + ms })
+  vim.defer_fn(remove_expired, ms + 20)
+  if not pcall(draw_window) then
     -- No window can be opened while the text is locked.
     vim.schedule(function()
-      pcall(draw)
+      pcall(draw_window)
     end)
   end
 end
 
----@param words string
-local function keep(words)
-  for i, line in ipairs(vim.split(words, '\n')) do
-    table.insert(M.history, (i == 1 and os.date('%H:%M:%S  ') or '          ') .. text.visible(line))
+---@param text string
+local function record_history(text)
+  for i, line in ipairs(vim.split(text, '\n')) do
+    table.insert(M.history, (i == 1 and os.date('%H:%M:%S  ') or '          ') .. format.display_text(line))
   end
-  if #M.history > KEPT then
-    M.history = vim.list_slice(M.history, #M.history - KEPT / 2)
+  if #M.history > MAX_HISTORY_LINES then
+    M.history = vim.list_slice(M.history, #M.history - MAX_HISTORY_LINES / 2)
   end
 end
 
 ---Whether Neovim's own `vim.notify` is there still.
-local function is_stock()
+local function is_default_notify()
   return debug.getinfo(vim.notify, 'S').source:find('^@vim/') ~= nil
 end
 
 ---Notifies, on as many lines as it takes.
----@param words string
+---@param text string
 ---@param level? integer
-function M.tell(words, level)
+function M.notify(text, level)
   level = level or vim.log.levels.INFO
-  words = words:gsub('^' .. PREFIX, '')
-  keep(words)
-  if not is_stock() then
-    vim.notify(PREFIX .. words, level)
+  text = text:gsub('^' .. PREFIX, '')
+  record_history(text)
+  if not is_default_notify() then
+    vim.notify(PREFIX .. text, level)
   elseif vim.v.vim_did_enter == 0 then
     api.nvim_create_autocmd('VimEnter', {
       once = true,
       callback = function()
-        show(words, level)
+        add_notification(text, level)
       end,
     })
   elseif vim.in_fast_event() then
     vim.schedule(function()
-      show(words, level)
+      add_notification(text, level)
     end)
   else
-    show(words, level)
+    add_notification(text, level)
   end
 end
 
@@ -187,36 +187,36 @@ end
 ---@param subject? string Words of the model or of the repository.
 ---@param after? string
 ---@param level? integer
-function M.say(before, subject, after, level)
+function M.notify_line(before, subject, after, level)
   after = after or ''
   local columns = vim.fn.strdisplaywidth
   local room = vim.v.echospace - columns(PREFIX .. before) - columns(after)
-  local words = text.visible(text.one_line(subject or '', 4000))
-  if columns(words) > room then
-    words = text.pieces(words, math.max(room - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
+  local text = format.display_text(format.single_line(subject or '', 4000))
+  if columns(text) > room then
+    text = format.split_columns(text, math.max(room - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
   end
-  M.tell(before .. words .. after, level)
+  M.notify(before .. text .. after, level)
 end
 
 ---The most characters of words that come from elsewhere.
-local MOST = 400
+local MAX_BYTES = 400
 
 ---Notifies with words that may be long: with their start. All of them are kept.
----@param words string
+---@param text string
 ---@param level? integer
-function M.say_start(words, level)
-  words = text.reveal(words)
-  if #words > MOST then
-    keep(words)
-    words = text.cut(words, MOST)
+function M.notify_truncated(text, level)
+  text = format.reveal_hidden(text)
+  if #text > MAX_BYTES then
+    record_history(text)
+    text = format.truncate(text, MAX_BYTES)
   end
-  M.tell(words, level)
+  M.notify(text, level)
 end
 
 ---Takes the notices off the screen: something else is to be read there.
-function M.dismiss()
-  shown = {}
-  pcall(draw)
+function M.dismiss_all()
+  visible = {}
+  pcall(draw_window)
 end
 
 return M

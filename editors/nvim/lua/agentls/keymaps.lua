@@ -5,7 +5,7 @@ local protocol = require('agentls.protocol')
 
 local M = {}
 
-local function run(command)
+local function run_command(command)
   return function()
     vim.cmd(command)
   end
@@ -23,13 +23,13 @@ local ANSWERS = {
 
 ---What each other key of the chat does: its name in the configuration, its words, its function.
 local CHAT = {
-  { 'prompt', 'write a prompt', run('AgentPrompt') },
+  { 'prompt', 'write a prompt', run_command('AgentPrompt') },
   {
     'open',
     'the whole output of the tool call; the file in a list of files',
     function()
-      if not require('agentls.turns').open_file() then
-        require('agentls.approval').output()
+      if not require('agentls.turn_actions').open_file_at_cursor() then
+        require('agentls.approval').show_output()
       end
     end,
   },
@@ -37,27 +37,27 @@ local CHAT = {
     'answer',
     'answer a limit or a question; else open or close the fold',
     function()
-      require('agentls.approval').answer_or_fold(config.current.keys.answer)
+      require('agentls.approval').answer_or_toggle_fold(config.current.keys.answer)
     end,
   },
-  { 'revert', 'take back what this turn and later ones changed', run('AgentRevert') },
-  { 'redo', 'make again what was taken back', run('AgentRedo') },
-  { 'fork', 'fork the session at this turn', run('AgentFork') },
-  { 'queue', 'the prompts that wait', run('AgentQueue') },
-  { 'cancel', 'cancel the turn', run('AgentCancel') },
-  { 'resume', 'go on with an interrupted turn', run('AgentResume') },
+  { 'revert', 'take back what this turn and later ones changed', run_command('AgentRevert') },
+  { 'redo', 'make again what was taken back', run_command('AgentRedo') },
+  { 'fork', 'fork the session at this turn', run_command('AgentFork') },
+  { 'queue', 'the prompts that wait', run_command('AgentQueue') },
+  { 'cancel', 'cancel the turn', run_command('AgentCancel') },
+  { 'resume', 'go on with an interrupted turn', run_command('AgentResume') },
   {
     'next',
     'the next prompt',
     function()
-      require('agentls.view').jump(1)
+      require('agentls.view').jump_to_prompt(1)
     end,
   },
   {
     'previous',
     'the previous prompt',
     function()
-      require('agentls.view').jump(-1)
+      require('agentls.view').jump_to_prompt(-1)
     end,
   },
   {
@@ -65,38 +65,38 @@ local CHAT = {
     'load earlier events',
     function()
       local sessions = require('agentls.sessions')
-      local session = sessions.current()
+      local session = sessions.get_current()
       if session then
-        sessions.load_earlier(session)
+        sessions.load_earlier_page(session)
       end
     end,
   },
-  { 'close', 'close the chat', run('Agent') },
+  { 'close', 'close the chat', run_command('Agent') },
   {
     'help',
     'these keys',
     function()
-      M.help()
+      M.show_help()
     end,
   },
 }
 
-local function map(buffer, mode, key, words, action)
+local function map_key(buffer, mode, key, text, action)
   if key then
     vim.keymap.set(
       mode,
       key,
       action,
-      { buffer = buffer, nowait = true, silent = true, desc = 'agentls: ' .. words }
+      { buffer = buffer, nowait = true, silent = true, desc = 'agentls: ' .. text }
     )
   end
 end
 
 ---Maps a key that answers while a question is open, and is Vim's own otherwise.
-local function map_answer(buffer, key, action)
+local function map_answer_key(buffer, key, action)
   if key then
     vim.keymap.set('n', key, function()
-      return require('agentls.approval').keys_for(action, key)
+      return require('agentls.approval').resolve_key(action, key)
     end, {
       buffer = buffer,
       nowait = true,
@@ -108,51 +108,57 @@ local function map_answer(buffer, key, action)
 end
 
 ---@param buffer integer
-function M.chat(buffer)
+function M.map_chat_keys(buffer)
   local keys = config.current.keys
   if not keys then
     return
   end
   for _, entry in ipairs(CHAT) do
-    map(buffer, 'n', keys[entry[1]], entry[2], entry[3])
+    map_key(buffer, 'n', keys[entry[1]], entry[2], entry[3])
   end
   for _, entry in ipairs(protocol.approval_keys) do
-    local key = keys[config.APPROVAL_NAMES[entry.action]]
+    local key = keys[config.APPROVAL_KEY_OPTIONS[entry.action]]
     if entry.action == 'diff' then
-      map(buffer, 'n', key, ANSWERS.diff, function()
-        require('agentls.approval').act('diff')
+      map_key(buffer, 'n', key, ANSWERS.diff, function()
+        require('agentls.approval').run_key_action('diff')
       end)
     else
-      map_answer(buffer, key, entry.action)
+      map_answer_key(buffer, key, entry.action)
     end
   end
 end
 
 ---@param buffer integer
-function M.prompt(buffer)
+function M.map_prompt_keys(buffer)
   local keys = config.current.keys
   if not keys then
     return
   end
-  map(buffer, 'n', keys.prompt_send, 'send', run('AgentSend'))
-  map(buffer, 'i', keys.prompt_send_insert, 'send', run('AgentSend'))
-  map(buffer, { 'n', 'i' }, keys.prompt_queue, 'let it wait for the end of the turn', run('AgentSend!'))
-  map(buffer, 'n', keys.cancel, 'cancel the turn', run('AgentCancel'))
-  map(buffer, 'n', keys.close, 'close the chat', run('Agent'))
+  map_key(buffer, 'n', keys.prompt_send, 'send', run_command('AgentSend'))
+  map_key(buffer, 'i', keys.prompt_send_insert, 'send', run_command('AgentSend'))
+  map_key(
+    buffer,
+    { 'n', 'i' },
+    keys.prompt_queue,
+    'let it wait for the end of the turn',
+    run_command('AgentSend!')
+  )
+  map_key(buffer, 'n', keys.cancel, 'cancel the turn', run_command('AgentCancel'))
+  map_key(buffer, 'n', keys.close, 'close the chat', run_command('Agent'))
 end
 
 ---Shows the keys.
-function M.help()
-  require('agentls.notice').dismiss()
+function M.show_help()
+  require('agentls.notifications').dismiss_all()
   local keys = config.current.keys
   local lines = {}
-  local function add(key, words)
+  local function add_row(key, text)
     if key then
-      table.insert(lines, ('  %-8s %s'):format(key, words))
+      table.insert(lines, ('  %-8s %s'):format(key, text))
     end
   end
   for _, entry in ipairs(protocol.approval_keys) do
-    add(keys and keys[config.APPROVAL_NAMES[entry.action]], ANSWERS[entry.action])
+    add_row(keys and keys[config.APPROVAL_KEY_OPTIONS[entry.action]], ANSWERS[entry.action])
   end
   table.insert(
     lines,
@@ -160,7 +166,7 @@ function M.help()
   )
   table.insert(lines, '           while none is open, they are keys of Vim.')
   for _, entry in ipairs(CHAT) do
-    add(keys and keys[entry[1]], entry[2])
+    add_row(keys and keys[entry[1]], entry[2])
   end
   local width = 0
   for _, line in ipairs(lines) do
