@@ -350,13 +350,13 @@ return function(test)
     eq(count, 2, 'the accepted one is not asked about again')
     sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1)
-    assert(shown:find('longer than the window', 1, true), shown)
+    assert(shown:find('read the whole list', 1, true), shown)
     described.activates[1].command = 'echo another'
     sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1, 'another list was not read')
     vim.cmd('silent! only | enew')
     described.trusted = true
-    eq(review('Trust it no longer'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
+    eq(review('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
   end)
 
   test('grants: the whole rule, with nothing hidden, and what was revoked', function()

@@ -53,7 +53,7 @@ return function(_, drive)
       '● tape/tape',
       "  tape/old · not in the provider's list",
       '  tape/new',
-      '… another one, by its name',
+      '… enter a name',
     })
     eq(asked(nvim, 'agent/setModel')[1].model, 'tape/made-up')
     -- A list that comes while somebody types waits.
@@ -63,7 +63,7 @@ return function(_, drive)
     nvim.typed('iwords')
     vim.wait(500)
     nvim.lua('pending()')
-    nvim.noticed('the models are there now; :AgentModel lists them')
+    nvim.noticed('the list of models is ready; open it with :AgentModel')
     eq(nvim.lua('return #shown'), 0)
     nvim.typed('<Esc>')
     nvim.cmd('AgentModel')

@@ -109,9 +109,9 @@ return function(test)
     eq(client.find_incompatibility(announced(1)), nil)
     eq(
       client.find_incompatibility(announced(2)),
-      'agentls: the server speaks protocol 2.3 and this plugin 1.0: update the plugin.'
+      'agentls: the server uses protocol 2.3, but this plugin uses 1.0; update the plugin.'
     )
     assert(client.find_incompatibility(announced(0)):find('update the server', 1, true))
-    assert(client.find_incompatibility({}):find('is no agentls server', 1, true))
+    assert(client.find_incompatibility({}):find('does not start an agentls server', 1, true))
   end)
 end

@@ -35,7 +35,7 @@ return function(test, drive)
     nvim.see('begun42')
     local server = nvim.server()
     vim.uv.kill(server.pid, 'sigkill')
-    nvim.noticed('the server ended unexpectedly (signal 9); it is started again')
+    nvim.noticed('the server ended unexpectedly (signal 9); restarting it')
     local state = nvim.ended()
     eq({ state.items[#state.items].state, state.offline }, { 'interrupted', nil })
     assert(nvim.server().pid ~= server.pid)
@@ -123,7 +123,7 @@ return function(test, drive)
   drive('a missing server is explained', { setup = '{ cmd = { "/nowhere/agentls" } }' }, function(nvim)
     nvim.cmd('Agent')
     nvim.noticed(
-      'the server was not found; `/nowhere/agentls` (the option `cmd`) cannot be run. Install it with'
+      'the server was not found: `/nowhere/agentls` (the option `cmd`) is not executable. Install it with'
     )
     eq(#nvim.notices(), 1)
   end)
@@ -131,8 +131,8 @@ return function(test, drive)
   test('another protocol major is refused, in one sentence, and nothing is left running', function()
     local seven = '{"agent": {"protocolVersion": {"major": 7, "minor": 1}}}'
     for agent, words in pairs({
-      [seven] = 'the server speaks protocol 7.1 and this plugin 1.0: update the plugin.',
-      ['{}'] = 'what `cmd` starts is no agentls server',
+      [seven] = 'the server uses protocol 7.1, but this plugin uses 1.0; update the plugin.',
+      ['{}'] = '`cmd` does not start an agentls server',
     }) do
       local path = fake_server('fake-' .. #agent, agent)
       local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })

@@ -20,7 +20,7 @@ return function(test)
       'Done.',
       '',
       '± 1,203 files changed +12 -3 ⋯ 5 lines',
-      'M `a.bin` · cannot be taken back',
+      'M `a.bin` · cannot be reverted',
       'M `src/b_c.ts` +12 -1',
       'D `z.txt` -2',
       'and 1,200 more',
@@ -33,14 +33,14 @@ return function(test)
     assert(chat.virtual():find('d diff  u revert', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'reverted', files = { files[1] } })
     local lines = chat.lines()
-    eq(lines[3], '± 1,203 files changed +12 -3 · taken back ⋯ 5 lines')
+    eq(lines[3], '± 1,203 files changed +12 -3 · reverted ⋯ 5 lines')
     eq(
       vim.list_slice(lines, 10, 13),
-      { '', '↶ taken back: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
+      { '', '↶ reverted: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
     )
     assert(chat.virtual():find('  <C-r> redo', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'redone', files = { files[1] } })
-    eq(chat.lines()[3], '± 1,203 files changed +12 -3 · made again ⋯ 5 lines')
+    eq(chat.lines()[3], '± 1,203 files changed +12 -3 · reapplied ⋯ 5 lines')
     -- One file needs no list.
     chat.event('turnStarted', { turnId = 't2' })
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
@@ -174,7 +174,7 @@ return function(test)
     assert(seen:find('⧗ queued: and that', 1, true), seen)
     assert(require('agentls').statusline():find('2 queued', 1, true))
     seen = wait(true, 'a', 'b', 'c', 'd')
-    assert(seen:find('⧗ queued (held): a · Q', 1, true), seen)
+    assert(seen:find('⧗ queued (paused): a · Q', 1, true), seen)
     assert(seen:find('⧗ and 1 more', 1, true), seen)
     assert(not seen:find('held): d', 1, true), seen)
     seen = wait(false)

@@ -86,10 +86,10 @@ return function(_, drive)
 
   drive('commands that mean nothing now say so, and start nothing', nil, function(nvim)
     for command, words in pairs({
-      AgentCancel = 'nothing runs',
-      AgentApprove = 'nothing waits for an approval',
-      ['AgentDeny no'] = 'nothing waits for an approval',
-      AgentAnswer = 'nothing waits for an answer',
+      AgentCancel = 'no turn is running',
+      AgentApprove = 'no open approval',
+      ['AgentDeny no'] = 'no open approval',
+      AgentAnswer = 'no open question',
       AgentDiff = 'there is no diff to show',
       AgentSend = 'there is no session yet',
       AgentResume = 'no session is open',
@@ -110,9 +110,9 @@ return function(_, drive)
     nvim.cmd('AgentPrompt stream')
     nvim.ended()
     nvim.cmd('AgentResume')
-    nvim.noticed('the last turn is over: there is nothing to go on with')
+    nvim.noticed('there is no turn to resume: the last one is complete')
     nvim.cmd('AgentCancel')
-    nvim.noticed('nothing runs')
+    nvim.noticed('no turn is running')
     nvim.cmd('AgentModel tape/tape hardest')
     nvim.noticed('hardest')
   end)
@@ -225,10 +225,10 @@ while True:
     { setup = ('{ cmd = { %q } }'):format(crashing) },
     function(nvim)
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('4 times in a short while; it is not started again')
+      nvim.noticed('4 times in 2 minutes; not restarting it')
       local again = 0
       for _, notice in ipairs(nvim.notices()) do
-        again = again + (notice.words:find('it is started again.', 1, true) and 1 or 0)
+        again = again + (notice.words:find('); restarting it', 1, true) and 1 or 0)
       end
       eq(again, 3)
       wait('only Neovim', function()
@@ -237,7 +237,7 @@ while True:
       -- A command is a new try, and that is one.
       nvim.lua('notices = {}')
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('it is not started again')
+      nvim.noticed('not restarting it')
       eq(#support.marked(nvim.mark), 1)
     end
   )
@@ -248,7 +248,7 @@ while True:
     function(nvim)
       nvim.lua("require('agentls.client').START_MS = 300")
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('`sleep 1000` was started and does not answer')
+      nvim.noticed('`sleep 1000` does not answer')
       eq(#nvim.notices(), 1)
       wait('its end', function()
         return #support.marked(nvim.mark) == 1
@@ -266,7 +266,7 @@ while True:
         table.insert(asked, options.prompt)
         for i, item in ipairs(items) do
           local words = options.format_item and options.format_item(item) or item
-          if words:find('stream this', 1, true) or words:find('Look at it only', 1, true) then
+          if words:find('stream this', 1, true) or words:find('Open it read-only', 1, true) then
             return choose(item, i)
           end
         end

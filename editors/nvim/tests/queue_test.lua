@@ -60,10 +60,10 @@ return function(_, drive)
     nvim.cmd('AgentQueue out with this')
     waiting(nvim, 'stream the first', 'stream the second', 'out with this')
     assert(nvim.lua("return require('agentls').statusline()"):find('3 queued', 1, true))
-    nvim.chooses('out with this', 'Take it out')
+    nvim.chooses('out with this', 'Remove')
     nvim.keys('<C-w>kQ')
     waiting(nvim, 'stream the first', 'stream the second')
-    eq(nvim.shown(2)[2].words, { 'Say it now, to the running turn', 'Edit it', 'Take it out' })
+    eq(nvim.shown(2)[2].words, { 'Send to the running turn', 'Edit', 'Remove' })
     nvim.chooses('the second', 'Edit')
     nvim.cmd('AgentQueue')
     wait('the prompt to edit', function()
@@ -120,19 +120,19 @@ return function(_, drive)
     waiting(nvim, 'stream later', 'stream last')
     nvim.cmd('AgentCancel')
     nvim.ended()
-    nvim.see_virtual('⧗ queued (held): stream later')
+    nvim.see_virtual('⧗ queued (paused): stream later')
     assert(nvim.lua("return require('agentls').statusline()"):find('2 held', 1, true))
     -- A crash holds them too.
     vim.uv.kill(nvim.server().pid, 'sigkill')
-    nvim.noticed('it is started again')
+    nvim.noticed('restarting it')
     wait('the session again', function()
       return nvim.state() and not nvim.state().offline
     end)
     waiting(nvim, 'stream later', 'stream last')
-    nvim.see_virtual('⧗ queued (held): stream later')
+    nvim.see_virtual('⧗ queued (paused): stream later')
     nvim.chooses('go on with them')
     nvim.cmd('AgentQueue')
-    eq(nvim.shown()[1].prompt, 'Prompts that wait (held)')
+    eq(nvim.shown()[1].prompt, 'Queued prompts (paused)')
     local state = nvim.ended(3)
     eq(state.queue, nil)
     gated(nvim)
@@ -161,7 +161,7 @@ return function(_, drive)
     ]])
     nvim.cmd('AgentQueue it never arrives')
     vim.uv.kill(server, 'sigkill')
-    nvim.noticed('it is started again')
+    nvim.noticed('restarting it')
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
@@ -342,7 +342,7 @@ return function(_, drive)
       end)
     end
     nvim.keys('i/')
-    menu({ '/lock Locks', '/look [file] Looks', '/void cannot be used: it is empty' })
+    menu({ '/lock Locks', '/look [file] Looks', '/void not usable: it is empty' })
     nvim.keys('loo')
     wait('the name alone', function()
       return nvim.lines()[1] == '/loo'
@@ -383,7 +383,7 @@ return function(_, drive)
     nvim.cmd('checkhealth agentls')
     local report = table.concat(nvim.lines(), '\n')
     for _, words in ipairs({
-      'agents: default (this session has it), reader',
+      'agents: default (in this session), reader',
       'slash commands: /look',
       'void.md: it is empty',
       'instructions: AGENTS.md loaded',

@@ -153,7 +153,7 @@ return function(test)
       return chat.virtual()
     end
     assert(virtual():find('p: Overloaded (529) — try 2 of 4', 1, true), virtual())
-    assert(virtual():find('taken back', 1, true), virtual())
+    assert(virtual():find('discarded', 1, true), virtual())
     chat.transient('textDelta', { messageId = 'm2', offset = 0, text = 'holds' })
     assert(not virtual():find('Overloaded', 1, true), virtual())
     assert(virtual():find('answering', 1, true), virtual())
@@ -443,7 +443,7 @@ return function(test)
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
     )
-    eq(answered({ 'Go on' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
+    eq(answered({ 'Continue' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
     local stop = { { 'agent/limitRespond', { limitId = 'l2', stop = true } } }
     local function refuse()
       approval.answer_inquiry(true)

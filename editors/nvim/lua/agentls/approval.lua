@@ -1,4 +1,5 @@
--- Answers to open questions: approvals, limits, questions of the agent. Which one is meant is in questions.lua.
+-- Answers approvals, limits, and questions from the agent, and shows the details of tool calls. It must not decide
+-- which question the user means; questions.lua does.
 
 local client = require('agentls.client')
 local config = require('agentls.config')
@@ -12,21 +13,21 @@ local view = require('agentls.view')
 
 local M = {}
 
----Sends an answer. That of a turn that does not run is kept for the one that goes on with it.
+---Sends an answer. If the turn is not running, the server keeps the answer until the turn is resumed.
 ---@param question agentls.Question
 ---@param method string
 ---@param answer table
----@param done string What was done, to be said before the subject.
----@param subject? string Absent: what the question asks.
+---@param done string What to report before the subject.
+---@param subject? string Default: what the question asks.
 local function send_answer(question, method, answer, done, subject)
   local session = question.session
   if not sessions.ensure_writable(session) then
     return
   elseif not questions.is_open(question) then
-    return notifications.notify_line('this question was settled meanwhile; nothing was answered')
+    return notifications.notify_line('this question has already been answered')
   end
   questions.begin_answer(question)
-  -- Before the answer arrives: then the card may be folded away, and the cursor elsewhere.
+  -- Do this before the response arrives. After it, the card may be folded and the cursor elsewhere.
   local next = questions.focus_next(question)
   client.request(method, answer, function(err)
     if err then
@@ -34,7 +35,7 @@ local function send_answer(question, method, answer, done, subject)
       return sessions.report_error(err)
     end
     if not session.state.running and session.state.resumable then
-      done = 'the answer is kept; :AgentResume goes on with it: ' .. done
+      done = 'answer saved; continue with :AgentResume: ' .. done
     end
     subject = subject or questions.summarize_question(question)
     local after = next
@@ -53,15 +54,15 @@ local function send_decision(question, answer, done, subject)
   send_answer(question, 'agent/approvalRespond', answer, done, subject)
 end
 
----What was allowed for longer is the rule.
-local KEPT = {
+---What to report for a decision that keeps a rule.
+local RULE_REPORTS = {
   allowSession = 'allowed for this session',
   allowAlways = 'allowed from now on',
 }
 
----Allows what the question under the cursor asks; else shows the oldest open one.
+---Allows the call whose card is under the cursor; otherwise shows the oldest open question.
 ---@param decision 'allow'|'allowSession'|'allowAlways'
----@param repeat_hint? string How to press again; absent: by the command.
+---@param repeat_hint? string How to repeat the answer. Default: by the command.
 function M.approve_call(decision, repeat_hint)
   local names = { allow = '', allowSession = ' session', allowAlways = ' always' }
   local question = questions.take_question({
@@ -74,11 +75,11 @@ function M.approve_call(decision, repeat_hint)
   elseif not question.asked.rule then
     return notifications.notify_line('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  send_decision(question, { decision = decision }, KEPT[decision], question.asked.rule)
+  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.asked.rule)
 end
 
----Denies what the question under the cursor asks; else shows the oldest open one.
----@param feedback? string The model gets it. Absent: the person is asked for it, and may leave the question open.
+---Denies the call whose card is under the cursor; otherwise shows the oldest open question.
+---@param feedback? string For the model. Default: prompts for it; the user can still leave the question open.
 ---@param repeat_hint? string
 function M.deny_call(feedback, repeat_hint)
   local question = questions.take_question({ repeat_hint = repeat_hint or ':AgentDeny again denies it' })
@@ -91,7 +92,7 @@ function M.deny_call(feedback, repeat_hint)
   if feedback then
     return send_denial(feedback)
   end
-  local prompt = ('Deny "%s". Feedback for the model (empty: none; Esc: back) '):format(
+  local prompt = ('Deny "%s". Feedback for the model (empty: none, Esc: cancel) '):format(
     format.display_text(format.single_line(questions.summarize_question(question), 60))
   )
   vim.ui.input({ prompt = prompt }, function(text)
@@ -101,7 +102,7 @@ function M.deny_call(feedback, repeat_hint)
   end)
 end
 
----Edits the arguments of what is asked, as JSON in a buffer; writing it allows the call with them.
+---Opens the arguments of a call as JSON in a buffer. Writing the buffer allows the call with them.
 ---@param repeat_hint? string
 function M.edit_call(repeat_hint)
   local question = questions.take_question({ repeat_hint = repeat_hint or 'again edits it' })
@@ -115,8 +116,8 @@ function M.edit_call(repeat_hint)
     )
     local lines = vim.split(format.reveal_hidden_json(json), '\n')
     scratch.open_editor('arguments/' .. approval.approvalId, 'json', lines, bar, function(text)
-      local right, input = pcall(vim.json.decode, text)
-      if not right then
+      local is_valid, input = pcall(vim.json.decode, text)
+      if not is_valid then
         notifications.notify('not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
         return false
       end
@@ -133,7 +134,7 @@ function M.edit_call(repeat_hint)
   edit_arguments(M.format_json(approval.input))
 end
 
----Shows the diff of the card under the cursor. Without one there, an open question is shown first.
+---Shows the diff of the card under the cursor. If the card has none, shows an open question first.
 ---@param repeat_hint string
 function M.show_diff_by_key(repeat_hint)
   local item, session = view.get_tool_at_cursor()
@@ -141,7 +142,7 @@ function M.show_diff_by_key(repeat_hint)
   if session and not has_diff and #questions.list_open(session) > 0 then
     local question = questions.take_question({ repeat_hint = repeat_hint })
     if question then
-      notifications.notify('this changes no file that is known before')
+      notifications.notify('this call has no diff')
     end
     return
   end
@@ -169,15 +170,15 @@ local BY_KEY = {
   end,
 }
 
----Acts on the question under the cursor, as a key says.
----@param action string Of the table of keys.
+---Runs the action of an approval key.
+---@param action string An action of `protocol.approval_keys`.
 function M.run_key_action(action)
   local keys = config.current.keys
   BY_KEY[action](keys and keys[config.APPROVAL_KEY_OPTIONS[action]] or '')
 end
 
----What a key of the chat is to be taken as: an answer, while a question is open; else the key that Vim has. With a
----count or a register it is always Vim's.
+---Resolves an approval key: to its action while a question is open, else to Vim's own key. With a count or a register
+---it is always Vim's key.
 ---@param action string
 ---@param key string
 ---@return string keys
@@ -192,7 +193,7 @@ function M.resolve_key(action, key)
   return ('<Cmd>lua require("agentls.approval").run_key_action("%s")<CR>'):format(action)
 end
 
----JSON on several lines, names in order.
+---Formats JSON on several lines with sorted names.
 ---@param value any
 ---@param indent? string
 ---@return string
@@ -216,10 +217,10 @@ function M.format_json(value, indent)
   return '{\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. '}'
 end
 
----The tool call that is meant: under the cursor, else the last one that `fits`.
-local function find_tool_call(fits)
+---Returns the tool call under the cursor if it `matches`, else the last one that does.
+local function find_tool_call(matches)
   local item, session = view.get_tool_at_cursor()
-  if item and session and fits(item) then
+  if item and session and matches(item) then
     return item, session
   end
   session = session or sessions.get_current()
@@ -229,14 +230,14 @@ local function find_tool_call(fits)
   local items = session.state.items
   for i = #items, 1, -1 do
     local other = items[i]
-    if other.kind == 'tool' and fits(other) then
+    if other.kind == 'tool' and matches(other) then
       return other, session
     end
   end
 end
 
----Shows the diff of the tool call under the cursor, else of the last one that has one.
----@param turn? string Only of this turn.
+---Shows the diff of the tool call under the cursor, else the last diff of a tool call.
+---@param turn? string Only calls of this turn.
 function M.show_diff(turn)
   local item, session = find_tool_call(function(item)
     return item.diff ~= nil and item.diff ~= '' and (not turn or item.turnId == turn)
@@ -256,7 +257,7 @@ function M.show_diff(turn)
   show_text(item.diff)
 end
 
----Shows the whole output of the tool call under the cursor, else of the last one; of a question's card, what it asks.
+---Shows the full output of the tool call under the cursor, else of the last one. For an approval, shows its request.
 function M.show_output()
   local item, session = find_tool_call(function(item)
     return item.output ~= nil or (item.approval ~= nil and item.approval.shown ~= nil)
@@ -293,14 +294,14 @@ local UNITS = {
 ---@param question agentls.Question
 local function answer_limit(question)
   local item = question.item --[[@as agentls.Item.limit]]
-  local unknown = item.asked.limit == 'unknown_price'
-  local choices = { unknown and 'Go on all the same' or 'Raise it …', 'Stop here' }
+  local is_unknown_price = item.asked.limit == 'unknown_price'
+  local choices = { is_unknown_price and 'Continue anyway' or 'Raise the limit …', 'Stop the turn' }
   vim.ui.select(choices, { prompt = format.reveal_hidden(render.get_inquiry_text(item)) }, function(choice)
     if choice == choices[2] then
       return send_answer(question, 'agent/limitRespond', { limitId = item.id, stop = true }, 'stopped')
     elseif choice ~= choices[1] then
       return
-    elseif unknown then
+    elseif is_unknown_price then
       return send_answer(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
     end
     local unit = UNITS[item.asked.limit]
@@ -311,14 +312,14 @@ local function answer_limit(question)
         if amount and amount > 0 then
           send_answer(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
         elseif text and text ~= '' then
-          notifications.notify('`' .. text .. '` is no amount', vim.log.levels.WARN)
+          notifications.notify('`' .. text .. '` is not a positive number', vim.log.levels.WARN)
         end
       end
     )
   end)
 end
 
----Asks for one field after the other; leaving one leaves the question open.
+---Asks for each field in turn. If the user leaves a field, the question stays open.
 ---@param question agentls.Question
 local function answer_question(question)
   local item = question.item --[[@as agentls.Item.limit]]
@@ -330,7 +331,7 @@ local function answer_question(question)
     ask_field(i + 1)
   end
 
-  ---One choice, or several: then each pick is added until "done".
+  ---Asks for one choice; or for several, one after another, until the user picks "Done".
   local function choose_value(i, field, prompt, picked)
     local list = vim.tbl_filter(function(choice)
       return not vim.list_contains(picked, choice.value)
@@ -400,8 +401,8 @@ local function answer_question(question)
   ask_field(1)
 end
 
----Answers the limit or question under the cursor; else shows the oldest open one.
----@param refuse? boolean Asks nobody: the limit holds, the question is not answered.
+---Answers the limit or question under the cursor; otherwise shows the oldest open one.
+---@param refuse? boolean Without a prompt: stops at the limit, or dismisses the question.
 ---@param repeat_hint? string
 function M.answer_inquiry(refuse, repeat_hint)
   local question = questions.take_question({
@@ -423,16 +424,16 @@ function M.answer_inquiry(refuse, repeat_hint)
   end
 end
 
----Answers a limit or a question by a key of the chat; else opens or closes the fold.
+---Handles the answer key of the chat: answers a limit or a question, else opens or closes the fold.
 ---@param key string
 function M.answer_or_toggle_fold(key)
   local item, session = view.get_item_at_cursor()
-  local open = session
+  local has_inquiry = session
     and vim.iter(questions.list_open(session)):any(function(question)
       return question.kind ~= 'approval'
     end)
-  local on_approval = item and item.kind == 'tool' and item.approval
-  if not open or on_approval or vim.fn.foldlevel('.') > 0 then
+  local is_on_approval = item and item.kind == 'tool' and item.approval
+  if not has_inquiry or is_on_approval or vim.fn.foldlevel('.') > 0 then
     return pcall(vim.cmd --[[@as fun(c: string)]], 'normal! za')
   end
   M.answer_inquiry(nil, key .. ' again answers it')

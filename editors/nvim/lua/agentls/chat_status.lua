@@ -1,4 +1,4 @@
--- What a chat tells beside its text, in words: what passes, what goes on, what it costs. Touches no buffer.
+-- Formats the status of a chat: notices, queued prompts, activity, and usage. It must not touch a buffer.
 
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
@@ -7,7 +7,7 @@ local format = require('agentls.format')
 local M = {}
 
 local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
----Cuts a line of chunks where the window ends.
+---Truncates a line of chunks to the width of the window.
 ---@param line [string, string][]
 ---@param width integer
 local function fit_chunks(line, width)
@@ -26,7 +26,7 @@ local function fit_chunks(line, width)
   return fitted
 end
 
----How often what moves by itself is drawn, in ms.
+---The interval between two frames of the animation, in ms.
 M.SPIN_MS = 120
 
 local function get_now_ms()
@@ -48,10 +48,10 @@ local NOTICE_GROUPS =
 local ACTIVITIES =
   { thinking = 'thinking', answering = 'answering', calling = 'writing a tool call', tool = 'running a tool' }
 
----So many of the prompts that wait are shown.
+---How many of the queued or sent prompts are shown.
 local MAX_PROMPTS = 3
 
----What waits for the turn's end, each prompt on a line.
+---Formats the queued prompts, each on one line.
 ---@param state agentls.State
 ---@param width integer
 ---@return [string, string][][]
@@ -62,7 +62,7 @@ function M.format_queue(state, width)
       table.insert(lines, { { ('⧗ and %d more'):format(#queue.prompts - MAX_PROMPTS), 'AgentlsDim' } })
       break
     end
-    local mark = queue.paused and '⧗ queued (held): ' or '⧗ queued: '
+    local mark = queue.paused and '⧗ queued (paused): ' or '⧗ queued: '
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
     local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
     local text = draw.fit_columns(format.single_line(prompt.text, 4 * room), room)
@@ -75,7 +75,7 @@ function M.format_queue(state, width)
   return lines
 end
 
----What was sent and is not in the chat yet.
+---Formats the sent prompts that are not in the chat yet.
 ---@param state agentls.State
 ---@return [string, string][][]
 local function format_unconfirmed(state)
@@ -90,20 +90,20 @@ local function format_unconfirmed(state)
   return lines
 end
 
----The lines that pass: each a list of chunks. The last stands on the buffer's last line.
+---Formats the status, each line as a list of chunks. The last line belongs on the buffer's last line.
 ---@param state agentls.State
 ---@param width integer
 ---@return [string, string][][] lines
----@return boolean moving Whether they change by themselves.
+---@return boolean is_animated Whether the lines change with time.
 function M.format_lines(state, width)
-  local lines, moving, now = {}, false, get_now_ms()
+  local lines, is_animated, now = {}, false, get_now_ms()
   -- Virtual lines do not wrap.
   local function add_wrapped(mark, text, group)
     for i, line in ipairs(format.wrap_words(format.reveal_hidden(text), math.max(20, width - 2))) do
       table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
     end
   end
-  -- Those of sub-agents stand at their calls.
+  -- The notices of sub-agents are shown at their calls.
   local notices = vim.tbl_filter(function(notice)
     return not notice.parent
   end, state.notices)
@@ -113,7 +113,7 @@ function M.format_lines(state, width)
       local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
       local text = notice.text
       if left and left > 0 then
-        moving = true
+        is_animated = true
         text = text
           .. (notice.kind == 'retry' and ' in ' or ' · ')
           .. format.duration(math.max(100, math.floor(left / 100) * 100))
@@ -128,20 +128,20 @@ function M.format_lines(state, width)
     add_wrapped('■ ', state.offline, 'AgentlsError')
   elseif #state.approvals + #state.asked > 0 then
     local count = #state.approvals + #state.asked
-    local text = count == 1 and 'a question waits for your answer'
-      or ('%d questions wait for your answers'):format(count)
+    local text = count == 1 and 'a question needs your answer'
+      or ('%d questions need your answers'):format(count)
     add_wrapped('? ', text, 'AgentlsAsk')
     if not state.running then
-      add_wrapped('  ', ':AgentResume goes on', 'AgentlsAsk')
+      add_wrapped('  ', ':AgentResume continues the turn', 'AgentlsAsk')
     end
   elseif state.running then
-    moving = true
+    is_animated = true
     local frame = SPINNER[math.floor(now / M.SPIN_MS) % #SPINNER + 1]
     local line = {
       {
         frame
           .. ' '
-          .. (state.compacting and 'summarising the history' or ACTIVITIES[state.activity] or 'working'),
+          .. (state.compacting and 'summarizing the history' or ACTIVITIES[state.activity] or 'working'),
         'AgentlsBusy',
       },
     }
@@ -158,24 +158,24 @@ function M.format_lines(state, width)
   elseif #state.items == 0 then
     local text = keys
         and keys.prompt
-        and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
-      or ':AgentPrompt asks something'
+        and ('%s: write a prompt · %s: show the keys'):format(keys.prompt, keys.help or ':h agentls')
+      or 'write a prompt with :AgentPrompt'
     table.insert(lines, { { text, 'AgentlsDim' } })
   end
   for i, line in ipairs(lines) do
     lines[i] = fit_chunks(line, width)
   end
-  return lines, moving
+  return lines, is_animated
 end
 
----The model as people know it, without its provider and date.
+---Returns the name of a model without its provider and date.
 ---@param model string
 ---@return string
 function M.shorten_model_name(model)
   return (model:gsub('^.*/', ''):gsub('%-%d%d%d%d%d%d%d%d$', ''))
 end
 
----What is known of money and context, in a few words.
+---Formats the used context and the cost.
 ---@param state agentls.State
 ---@return string
 function M.format_usage(state)

@@ -162,13 +162,13 @@ end
 ---Returns what to tell a user who has no server.
 function M.missing_server_message()
   local _, places = M.find_command()
-  local looked = config.current.cmd and ('`%s` (the option `cmd`) cannot be run'):format(places[1])
-    or 'it is not there: ' .. table.concat(places, ', ')
+  local reason = config.current.cmd and ('`%s` (the option `cmd`) is not executable'):format(places[1])
+    or 'searched ' .. table.concat(places, ', ')
   return table.concat({
-    ('agentls: the server was not found; %s.'):format(looked),
+    ('agentls: the server was not found: %s.'):format(reason),
     'Install it with `cargo install --path .` in its repository,',
-    'or name it: require("agentls").setup({ cmd = { "/path/to/agentls" } }).',
-    ':checkhealth agentls says more.',
+    'or set its path: require("agentls").setup({ cmd = { "/path/to/agentls" } }).',
+    'For details run :checkhealth agentls.',
   }, ' ')
 end
 
@@ -199,11 +199,11 @@ function M.find_incompatibility(capabilities)
   local agent = vim.tbl_get(capabilities or {}, 'experimental', 'agent')
   local version = type(agent) == 'table' and agent.protocolVersion
   if type(version) ~= 'table' or type(version.major) ~= 'number' then
-    return 'agentls: what `cmd` starts is no agentls server: it does not announce the agent protocol.'
+    return 'agentls: `cmd` does not start an agentls server: it does not announce the agent protocol.'
   end
   local ours = protocol.version
   if version.major ~= ours.major then
-    return ('agentls: the server speaks protocol %d.%d and this plugin %d.%d: update %s.'):format(
+    return ('agentls: the server uses protocol %d.%d, but this plugin uses %d.%d; update %s.'):format(
       version.major,
       version.minor or 0,
       ours.major,
@@ -300,7 +300,7 @@ local function handle_crash(code, signal)
   M.on_crash(why, will_restart)
   if will_restart then
     notifications.notify(
-      ('the server ended unexpectedly (%s); it is started again.'):format(why),
+      ('the server ended unexpectedly (%s); restarting it'):format(why),
       vim.log.levels.WARN
     )
     start_server(function(err)
@@ -310,17 +310,17 @@ local function handle_crash(code, signal)
     end)
   else
     notifications.notify(
-      ('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
+      ('the server ended unexpectedly (%s), %d times in 2 minutes; not restarting it. '):format(
         why,
         #crash_times
-      ) .. ':AgentLog may tell why; the next command tries anew.',
+      ) .. 'See :AgentLog; the next command starts it again.',
       vim.log.levels.ERROR
     )
   end
 end
 
----Replaces invalid UTF-8 in a message. A buffer with a binary file may contain such bytes, and the server rejects a JSON
----message that has any. editor.lua refuses edits of such a buffer.
+---Replaces invalid UTF-8 in a message. A buffer with a binary file may contain such bytes, and the server rejects a
+---JSON message that has any. editor.lua refuses edits of such a buffer.
 local function sanitize_message(value)
   if type(value) == 'string' then
     return format.sanitize_utf8(value)
@@ -383,7 +383,7 @@ local function handle_exit(code, signal, id)
     end
     if was == 'starting' then
       local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
-      return resolve_waiting(('agentls: the server did not start (%s); :AgentLog may tell why.'):format(why))
+      return resolve_waiting(('agentls: the server did not start (%s); see :AgentLog'):format(why))
     end
     handle_crash(code, signal)
   end)
@@ -476,16 +476,14 @@ start_server = function(callback)
   end
   if not id then
     self.state = 'off'
-    return resolve_waiting(
-      ('agentls: `%s` could not be started; :LspLog may tell why.'):format(table.concat(cmd, ' '))
-    )
+    return resolve_waiting(('agentls: cannot start `%s`; see :LspLog'):format(table.concat(cmd, ' ')))
   end
   -- The client may have exited already.
   self.lsp = vim.lsp.get_client_by_id(id)
   vim.defer_fn(function()
     if self.state == 'starting' and self.lsp and self.lsp.id == id then
       notifications.notify(
-        'the server was started and has not answered yet; :AgentRestart starts it again',
+        'the server has not answered since it was started; :AgentRestart restarts it',
         vim.log.levels.WARN
       )
     end
@@ -499,7 +497,7 @@ start_server = function(callback)
     kill_server()
     self.lsp, self.state = nil, 'off'
     resolve_waiting(
-      ('agentls: `%s` was started and does not answer: is it the server?'):format(table.concat(cmd, ' '))
+      ('agentls: `%s` does not answer; check that it is the server'):format(table.concat(cmd, ' '))
     )
   end, M.START_MS)
 end
@@ -587,7 +585,7 @@ function M.request(method, params, callback)
     end)
     if not sent then
       pending_requests = math.max(0, pending_requests - 1)
-      callback({ code = 0, message = 'agentls: the server is gone' })
+      callback({ code = 0, message = 'agentls: the server has exited' })
     end
   end)
 end
@@ -682,7 +680,7 @@ function M.stop_server(callback)
   end
   stop_callbacks[self.lsp.id] = callback
   call_lsp('stop')
-  kill_after_timeout(is_hanging and 0 or M.STOP_MS, 'it did not end when asked to')
+  kill_after_timeout(is_hanging and 0 or M.STOP_MS, 'it did not exit when requested')
 end
 
 return M

@@ -1,4 +1,5 @@
--- The commands: one table, from which they are made, completed and documented.
+-- Defines the user commands in one table, from which they are created, completed, and documented. A command only parses
+-- its arguments; other modules, loaded on demand, do the work.
 
 local M = {}
 
@@ -25,7 +26,7 @@ local function trim_args(command)
   return vim.trim(command.args)
 end
 
----The text, if there are any.
+---Returns the arguments, or nil without any.
 local function get_args(command)
   local text = trim_args(command)
   return text ~= '' and text or nil
@@ -37,14 +38,14 @@ local function filter_by_prefix(lead, names)
   end, names)
 end
 
----The part of a buffer that a command was given for, as a block of a prompt.
+---Builds a prompt block from the range of a command.
 local function build_selection(command)
   local buffer = vim.api.nvim_get_current_buf()
   local first, last = command.line1, command.line2
   local lines = vim.api.nvim_buf_get_lines(buffer, first - 1, last, false)
   local from, to = 0, #(lines[#lines] or '')
   local mark_from, mark_to = vim.api.nvim_buf_get_mark(buffer, '<'), vim.api.nvim_buf_get_mark(buffer, '>')
-  -- The command's range is whole lines; the marks know the characters.
+  -- A command's range has whole lines. The marks have the columns.
   if vim.fn.visualmode() == 'v' and mark_from[1] == first and mark_to[1] == last then
     from = mark_from[2]
     local character = vim.fn.strpart((lines[#lines] or ''):sub(mark_to[2] + 1), 0, 1, 1)
@@ -85,7 +86,7 @@ end
 ---@field range? boolean
 ---@field bang? boolean
 ---@field complete? fun(lead: string, line: string): string[]
----@field needs? string The command exists only with a server that takes this request.
+---@field needs? string The command exists only if the server supports this request.
 
 ---@type table<string, agentls.Command>
 M.definitions = {
@@ -120,7 +121,7 @@ M.definitions = {
     end,
   },
   AgentPrompt = {
-    desc = 'Say something to the agent, also while a turn runs; without text: write it in the prompt window',
+    desc = 'Send a prompt, also to a running turn; without text: go to the prompt window',
     nargs = '*',
     complete = function(lead, line)
       -- A slash command is the first word.
@@ -141,12 +142,12 @@ M.definitions = {
     end,
   },
   AgentSend = {
-    desc = 'Send what stands in the prompt window; with !: let it wait for the end of the turn',
+    desc = 'Send the text of the prompt window; with !: queue it until the turn ends',
     bang = true,
     run = function(command)
       local session = sessions.get_current()
       if not session then
-        notifications.notify('there is no session yet; :Agent starts one')
+        notifications.notify('no session is open; start one with :Agent')
         return
       end
       local buffer = view.get_prompt_buffer(session)
@@ -175,7 +176,7 @@ M.definitions = {
           view.open_chat(session)
         end)
       end
-      -- The server says in which units columns are counted.
+      -- The server decides in which units columns count, so it must run first.
       local buffer = vim.api.nvim_get_current_buf()
       client.ensure_ready(function(failed)
         if failed then
@@ -196,20 +197,20 @@ M.definitions = {
     end,
   },
   AgentCancel = {
-    desc = 'Cancel the running turn; a second time kills what takes its time',
+    desc = 'Cancel the running turn; a second time: do not wait for its commands',
     run = function()
       local session = sessions.get_current()
       if session then
         sessions.cancel_turn(session)
       end
-      -- A prompt that is on its way is cancelled too, though nothing is known to run.
+      -- The cancel also affects a prompt that the server has not accepted yet.
       if not session or not session.is_read_only and not session.state.running and #session.unsent == 0 then
-        notifications.notify('nothing runs')
+        notifications.notify('no turn is running')
       end
     end,
   },
   AgentApprove = {
-    desc = 'Show the open question, then allow it: once, session or always',
+    desc = 'Show the open approval, then allow it: once, session, or always',
     nargs = '?',
     complete = function(lead)
       return filter_by_prefix(lead, { 'once', 'session', 'always' })
@@ -218,14 +219,14 @@ M.definitions = {
       local decisions = { [''] = 'allow', once = 'allow', session = 'allowSession', always = 'allowAlways' }
       local decision = decisions[trim_args(command)]
       if not decision then
-        notifications.notify('`:AgentApprove` takes once, session or always', vim.log.levels.ERROR)
+        notifications.notify('use `:AgentApprove` with once, session, or always', vim.log.levels.ERROR)
         return
       end
       approval.approve_call(decision)
     end,
   },
   AgentDeny = {
-    desc = 'Show the open question, then deny it; the text go to the model; with ! nothing is asked for',
+    desc = 'Show the open approval, then deny it with feedback for the model; with !: without a prompt',
     nargs = '*',
     bang = true,
     run = function(command)
@@ -234,55 +235,55 @@ M.definitions = {
     end,
   },
   AgentAnswer = {
-    desc = 'Show the open limit or question, then answer it; with !: stop, or give no answer',
+    desc = 'Show the open limit or question, then answer it; with !: stop the turn, or dismiss the question',
     bang = true,
     run = function(command)
       approval.answer_inquiry(command.bang)
     end,
   },
   AgentGrants = {
-    desc = 'List what was allowed beyond one call, and revoke the chosen one',
+    desc = 'List saved permissions, and revoke the chosen one',
     run = function()
       grants.choose_grant()
     end,
   },
   AgentTrust = {
-    desc = 'Show what trusting the folder activates, then ask',
+    desc = 'Show what trusting the folder would activate, then ask',
     run = function()
       trust.review_trust()
     end,
   },
   AgentDiff = {
-    desc = 'Show the diff of the tool call under the cursor, or of what the turn changed; with !: as one text',
+    desc = 'Show the diff of the tool call under the cursor, or of the turn; with !: as one text',
     bang = true,
     run = function(command)
       turn_actions.show_diff(command.bang)
     end,
   },
   AgentRevert = {
-    desc = 'Take back what a turn and all later ones changed; with !: without asking',
+    desc = 'Revert the file changes of a turn and all later turns; with !: without asking',
     nargs = '?',
     bang = true,
     complete = function(lead)
       return turn_actions.complete_changed(lead)
     end,
     run = function(command)
-      turn_actions.revert_turn(get_args(command), { sure = command.bang })
+      turn_actions.revert_turn(get_args(command), { force = command.bang })
     end,
   },
   AgentRedo = {
-    desc = 'Make again what was taken back; with !: without asking',
+    desc = 'Reapply reverted changes; with !: without asking',
     nargs = '?',
     bang = true,
     complete = function(lead)
       return turn_actions.complete_changed(lead)
     end,
     run = function(command)
-      turn_actions.revert_turn(get_args(command), { redo = true, sure = command.bang })
+      turn_actions.revert_turn(get_args(command), { redo = true, force = command.bang })
     end,
   },
   AgentFork = {
-    desc = 'Make a session of what there is up to the end of a turn',
+    desc = 'Fork the session at the end of a turn',
     nargs = '?',
     complete = function(lead)
       return turn_actions.complete_ended(lead)
@@ -292,7 +293,7 @@ M.definitions = {
     end,
   },
   AgentQueue = {
-    desc = 'Let a prompt wait for the end of the turn; without text: list those that wait',
+    desc = 'Queue a prompt until the turn ends; without text: list the queued prompts',
     nargs = '*',
     complete = function(lead, line)
       return line:match('^%S+%s+%S*$') and prompts.complete_command(lead) or {}
@@ -311,7 +312,7 @@ M.definitions = {
     end,
   },
   AgentExport = {
-    desc = 'Show the session as Markdown, or write it to a file (JSON: *.json); with !: over one that is there',
+    desc = 'Show the session as Markdown, or write it to a file (*.json: as JSON); with !: overwrite the file',
     nargs = '?',
     bang = true,
     complete = function(lead)
@@ -322,7 +323,7 @@ M.definitions = {
     end,
   },
   AgentSessions = {
-    desc = 'Choose a session; with text: search; with !: of all folders',
+    desc = 'Choose a session; with text: search; with !: in all folders',
     nargs = '*',
     bang = true,
     run = function(command)
@@ -331,7 +332,7 @@ M.definitions = {
     end,
   },
   AgentModel = {
-    desc = 'Choose the model, and how hard it thinks',
+    desc = 'Choose the model and its effort',
     nargs = '*',
     complete = function(lead, line)
       local given = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
@@ -342,7 +343,7 @@ M.definitions = {
     end,
   },
   AgentMode = {
-    desc = 'Choose how freely the agent may act',
+    desc = 'Choose what needs approval',
     nargs = '?',
     complete = function(lead)
       return filter_by_prefix(lead, picker.list_mode_names())
@@ -353,17 +354,17 @@ M.definitions = {
     end,
   },
   AgentResume = {
-    desc = 'Go on with an interrupted or cancelled turn',
+    desc = 'Resume an interrupted or cancelled turn',
     run = function()
       local session = sessions.get_current()
       if not session then
-        notifications.notify('no session is open; :AgentSessions lists them')
+        notifications.notify('no session is open; open one with :AgentSessions')
         return
       end
       sessions.ensure_session(function()
         if not session.is_read_only and (session.state.running or not session.state.resumable) then
-          local text = session.state.running and 'a turn runs already'
-            or 'the last turn is over: there is nothing to go on with'
+          local text = session.state.running and 'a turn is already running'
+            or 'there is no turn to resume: the last one is complete'
           notifications.notify(text)
         else
           sessions.resume_turn(session)
@@ -377,7 +378,7 @@ M.definitions = {
     run = function()
       local file = M.find_log_file()
       if vim.fn.filereadable(file) == 0 then
-        notifications.notify('there is no log at ' .. file, vim.log.levels.WARN)
+        notifications.notify('no log at ' .. file, vim.log.levels.WARN)
         return
       end
       vim.cmd.split(vim.fn.fnameescape(file))
@@ -386,20 +387,20 @@ M.definitions = {
     end,
   },
   AgentNotices = {
-    desc = 'Show the notices so far',
+    desc = 'Show all notifications so far',
     run = function()
       require('agentls.scratch').show_lines('notices', 'agentls_notices', notifications.history)
       vim.cmd('normal! G')
     end,
   },
   AgentRestart = {
-    desc = 'End the server and start it again',
+    desc = 'Restart the server',
     run = function()
       M.restart_server()
     end,
   },
   AgentCompact = {
-    desc = 'Summarise the history; the text tell the model what matters',
+    desc = 'Summarize the history; the text tells the model what matters',
     nargs = '*',
     needs = 'agent/compact',
     run = function(command)
@@ -414,7 +415,7 @@ M.definitions = {
     end,
   },
   AgentResetCircuit = {
-    desc = 'Ask a provider or a tool again that failed too often',
+    desc = 'Reset the circuit breaker of a provider or a tool',
     needs = 'agent/resetCircuit',
     run = function()
       picker.pick_circuit()
@@ -422,7 +423,7 @@ M.definitions = {
   },
 }
 
----Where the server's log is.
+---Returns the path of the server's log.
 ---@return string
 function M.find_log_file()
   local given = require('agentls.config').current.log_file
@@ -436,7 +437,7 @@ function M.find_log_file()
   return state .. '/agentls/agentls.log'
 end
 
----Ends the server, starts it again, and loads the sessions that are open.
+---Restarts the server and reloads the open sessions.
 function M.restart_server()
   client.stop_server(function()
     client.ensure_ready(function(failed)
@@ -462,7 +463,7 @@ local function create_command(name)
   })
 end
 
----Makes the commands that every server serves.
+---Creates the commands that every server supports.
 function M.create_commands()
   for name, command in pairs(M.definitions) do
     if not command.needs then
@@ -471,7 +472,7 @@ function M.create_commands()
   end
 end
 
----Makes those that this server serves beyond that, and takes away those that it does not.
+---Creates the commands that this server supports in addition, and deletes the others.
 function M.update_optional_commands()
   for name, command in pairs(M.definitions) do
     if command.needs and client.supports_method(command.needs) then

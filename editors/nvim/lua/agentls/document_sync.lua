@@ -1,9 +1,10 @@
--- What the server is sent when a person types: the change alone, where it surely has the text before it.
+-- Decides what goes out when the user types: the changed range if the server has the text before it, else the full
+-- text.
 --
--- The server asks for whole texts, and takes ranges too. It does not keep the text of a document that is as it is on
--- disk (the disk may change before the next key), so the whole text goes out after a document was opened, saved or
--- read again, and for texts in which the server would count lines and columns differently. Each change is decided by
--- itself; comparing the number of lines catches what was not foreseen.
+-- The server announces full sync but accepts ranges, too. It does not keep the text of a document that matches the
+-- disk, because the disk may change. So the full text goes out after a document was opened, saved, or reloaded. It also
+-- goes out if the server would count lines or columns differently. A wrong number of lines reveals all other
+-- differences.
 
 local format = require('agentls.format')
 
@@ -11,16 +12,16 @@ local api = vim.api
 local M = {}
 
 ---@class agentls.SentDocument
----@field needs_full_text boolean The server would count its lines and columns in another way.
----@field line_count integer Lines, as they were sent.
+---@field needs_full_text boolean Whether the server would count lines or columns differently.
+---@field line_count integer The number of lines that the server has.
 ---@field format string
 ---@field eol boolean
----@field is_settled boolean What was sent is what the buffer had at the end of a round of the main loop.
+---@field is_settled boolean Whether the main loop ran since the last change, so that the server has the buffer's text.
 
 ---@type table<string, agentls.SentDocument>
 local sent = {}
 
----Forgets a document when nothing of it is unsaved any more; else changes may follow.
+---Later, forgets the document if the buffer has no unsaved changes; else lets ranges follow.
 ---@param uri string
 ---@param buffer integer
 local function settle_later(uri, buffer)
@@ -34,7 +35,7 @@ local function settle_later(uri, buffer)
   end)
 end
 
----The whole text as a change.
+---Builds a change with the full text.
 ---@param uri string
 ---@param buffer integer
 ---@return table
@@ -42,7 +43,7 @@ local function build_full_change(uri, buffer)
   local lines = api.nvim_buf_get_lines(buffer, 0, -1, true)
   local bare = table.concat(lines)
   sent[uri] = {
-    -- Neovim's changes give each last line an end. A NUL is a line feed in a buffer's line.
+    -- In Neovim's changes the last line always has an end. A line feed inside a buffer line is a NUL.
     needs_full_text = not vim.bo[buffer].endofline or vim.bo[buffer].fileformat == 'mac' or bare:find(
       '\r',
       1,
@@ -58,7 +59,7 @@ local function build_full_change(uri, buffer)
   return { text = table.concat(lines, ending) .. (vim.bo[buffer].endofline and ending or '') }
 end
 
----Whether changes bring a document that was sent to the text of its buffer.
+---Whether the changes turn the server's text into the text of the buffer.
 ---@param document agentls.SentDocument
 ---@param buffer integer
 ---@param changes table[]
@@ -77,7 +78,7 @@ local function is_incremental(document, buffer, changes)
   return document.line_count == api.nvim_buf_line_count(buffer)
 end
 
----The params of a notification as they go out.
+---Returns the params to send for a notification.
 ---@param method string
 ---@param params table
 ---@return table
@@ -106,7 +107,8 @@ function M.rewrite_notification(method, params)
   return vim.tbl_extend('force', params, { contentChanges = { build_full_change(uri, buffer) } })
 end
 
----The unsaved texts that went out in changes: to be sent whole before the model works with them.
+---Builds full changes for the documents that were sent as ranges. The server must have them before the model reads
+---them.
 ---@return table[] params Of `textDocument/didChange`.
 function M.build_full_changes()
   local list = {}
@@ -122,7 +124,7 @@ function M.build_full_changes()
   return list
 end
 
----Forgets what was sent: to another server nothing was.
+---Forgets all documents, because a new server has none.
 function M.reset_all()
   sent = {}
 end

@@ -1,7 +1,8 @@
 -- Owns the folds of each chat window. They are manual, because Neovim does not evaluate 'foldexpr' in Insert mode.
 --
--- It must not know items: a block lists its folds, and the fold of a call contains those of its sub-agents. Neovim moves
--- folds when lines above them change. So only the folds of redrawn entries are rebuilt, and opened ones stay open.
+-- It must not know items: a block lists its folds, and the fold of a call contains those of its sub-agents. Neovim
+-- moves folds when lines above them change. So only the folds of redrawn entries are rebuilt, and opened ones stay
+-- open.
 
 local api = vim.api
 local M = {}

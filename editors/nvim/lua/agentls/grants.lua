@@ -1,4 +1,4 @@
--- Lists what the person allowed beyond one call, and revokes the grant that is chosen.
+-- Lists the user's grants, which allow more than one call, and revokes the chosen one. The server owns the grants.
 
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
@@ -8,7 +8,7 @@ local M = {}
 
 local SCOPES = { session = 'this session', workspace = 'every session here' }
 
----A grant on one line; the rule is whole.
+---Formats a grant on one line, with its full rule.
 ---@param grant agentls.Grant
 ---@return string
 local function format_grant(grant)
@@ -20,21 +20,21 @@ local function format_grant(grant)
   )
 end
 
----Lists what was allowed, and revokes what is chosen.
+---Lists the grants and revokes the chosen one.
 function M.choose_grant()
   local session = sessions.get_current()
   sessions.request('agent/listGrants', { sessionId = session and session.id }, function(result)
     if #result.grants == 0 then
-      return notifications.notify_line('nothing was allowed beyond one call')
+      return notifications.notify_line('no saved permissions; `session` and `always` save one')
     end
     vim.ui.select(result.grants, {
-      prompt = 'Allowed beyond one call; choose one to revoke it',
+      prompt = 'Choose a permission to revoke it',
       kind = 'agentls.grant',
       format_item = format_grant,
     }, function(grant)
       if grant then
         sessions.request('agent/revokeGrant', { grantId = grant.grantId }, function()
-          notifications.notify_line('revoked: ', grant.rule, '; it is asked about again')
+          notifications.notify_line('revoked: ', grant.rule, '; such calls need approval again')
         end)
       end
     end)

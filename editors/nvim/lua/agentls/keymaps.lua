@@ -1,4 +1,4 @@
--- Keys of the plugin's own buffers. None is mapped anywhere else.
+-- Maps the keys of the plugin's own buffers, and shows them. It maps nothing anywhere else.
 
 local config = require('agentls.config')
 local protocol = require('agentls.protocol')
@@ -11,22 +11,22 @@ local function run_command(command)
   end
 end
 
----What the keys at an approval do.
+---What each key at an approval does.
 local ANSWERS = {
-  allow = 'allow what the question under the cursor asks, once',
+  allow = 'allow the call under the cursor once',
   deny = 'deny it, with feedback',
-  allowSession = 'allow it for this session, by the rule it shows',
-  allowAlways = 'allow it from now on, by the rule it shows',
+  allowSession = 'allow it for this session, with the rule it shows',
+  allowAlways = 'allow it from now on, with the rule it shows',
   edit = 'edit its arguments, then allow it',
-  diff = 'the diff of the tool call, or of the turn',
+  diff = 'show the diff of the tool call, or of the turn',
 }
 
----What each other key of the chat does: its name in the configuration, its words, its function.
+---Each other key of the chat: its option, its description, its function.
 local CHAT = {
   { 'prompt', 'write a prompt', run_command('AgentPrompt') },
   {
     'open',
-    'the whole output of the tool call; the file in a list of files',
+    'open the full output of the tool call, or the file in the line',
     function()
       if not require('agentls.turn_actions').open_file_at_cursor() then
         require('agentls.approval').show_output()
@@ -35,27 +35,27 @@ local CHAT = {
   },
   {
     'answer',
-    'answer a limit or a question; else open or close the fold',
+    'answer a limit or a question, else open or close the fold',
     function()
       require('agentls.approval').answer_or_toggle_fold(config.current.keys.answer)
     end,
   },
-  { 'revert', 'take back what this turn and later ones changed', run_command('AgentRevert') },
-  { 'redo', 'make again what was taken back', run_command('AgentRedo') },
+  { 'revert', 'revert the changes of this and later turns', run_command('AgentRevert') },
+  { 'redo', 'reapply reverted changes', run_command('AgentRedo') },
   { 'fork', 'fork the session at this turn', run_command('AgentFork') },
-  { 'queue', 'the prompts that wait', run_command('AgentQueue') },
+  { 'queue', 'list the queued prompts', run_command('AgentQueue') },
   { 'cancel', 'cancel the turn', run_command('AgentCancel') },
-  { 'resume', 'go on with an interrupted turn', run_command('AgentResume') },
+  { 'resume', 'resume an interrupted turn', run_command('AgentResume') },
   {
     'next',
-    'the next prompt',
+    'go to the next prompt',
     function()
       require('agentls.view').jump_to_prompt(1)
     end,
   },
   {
     'previous',
-    'the previous prompt',
+    'go to the previous prompt',
     function()
       require('agentls.view').jump_to_prompt(-1)
     end,
@@ -74,7 +74,7 @@ local CHAT = {
   { 'close', 'close the chat', run_command('Agent') },
   {
     'help',
-    'these keys',
+    'show these keys',
     function()
       M.show_help()
     end,
@@ -92,7 +92,7 @@ local function map_key(buffer, mode, key, text, action)
   end
 end
 
----Maps a key that answers while a question is open, and is Vim's own otherwise.
+---Maps a key that answers while a question is open. Otherwise it stays Vim's own key.
 local function map_answer_key(buffer, key, action)
   if key then
     vim.keymap.set('n', key, function()
@@ -136,18 +136,12 @@ function M.map_prompt_keys(buffer)
   end
   map_key(buffer, 'n', keys.prompt_send, 'send', run_command('AgentSend'))
   map_key(buffer, 'i', keys.prompt_send_insert, 'send', run_command('AgentSend'))
-  map_key(
-    buffer,
-    { 'n', 'i' },
-    keys.prompt_queue,
-    'let it wait for the end of the turn',
-    run_command('AgentSend!')
-  )
+  map_key(buffer, { 'n', 'i' }, keys.prompt_queue, 'queue until the turn ends', run_command('AgentSend!'))
   map_key(buffer, 'n', keys.cancel, 'cancel the turn', run_command('AgentCancel'))
   map_key(buffer, 'n', keys.close, 'close the chat', run_command('Agent'))
 end
 
----Shows the keys.
+---Shows the keys in a floating window.
 function M.show_help()
   require('agentls.notifications').dismiss_all()
   local keys = config.current.keys
@@ -160,11 +154,8 @@ function M.show_help()
   for _, entry in ipairs(protocol.approval_keys) do
     add_row(keys and keys[config.APPROVAL_KEY_OPTIONS[entry.action]], ANSWERS[entry.action])
   end
-  table.insert(
-    lines,
-    '           With the cursor on no question, all but the last show the oldest one first;'
-  )
-  table.insert(lines, '           while none is open, they are keys of Vim.')
+  table.insert(lines, '           Off a card, all but the last first show the oldest open question.')
+  table.insert(lines, "           While no question is open, they are Vim's own keys.")
   for _, entry in ipairs(CHAT) do
     add_row(keys and keys[entry[1]], entry[2])
   end

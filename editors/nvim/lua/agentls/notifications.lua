@@ -1,7 +1,7 @@
--- Short notices for the person, which wait for no key: in a small window of their own at the top right.
+-- Short notifications in a floating window at the top right. They never wait for a key. `:AgentNotices` lists them all.
 --
--- Where `vim.notify` was replaced, that shows them. Neovim's own prints into the message area: what does not fit there
--- waits for Enter, and nobody sees it in Insert mode. `:AgentNotices` shows all of them.
+-- A replaced `vim.notify` shows them instead. Neovim's own `vim.notify` prints into the message area, where a long
+-- message waits for Enter, and which Insert mode hides. This module must not know what a notification is about.
 
 local format = require('agentls.format')
 
@@ -10,7 +10,7 @@ local M = {}
 
 local PREFIX = 'agentls: '
 
----How long a notice is seen, in ms; one that warns is seen twice as long.
+---How long a notification is visible, in ms. Warnings and errors are visible twice as long.
 M.VISIBLE_MS = 5000
 
 ---@class agentls.Notification
@@ -18,10 +18,9 @@ M.VISIBLE_MS = 5000
 ---@field level integer
 ---@field expires_at number
 
----The lines of all notices, each notice with its time.
+---The lines of all notifications, each with its time.
 ---@type string[]
 M.history = {}
----The most lines that are kept.
 local MAX_HISTORY_LINES = 2000
 
 ---@type agentls.Notification[]
@@ -41,11 +40,11 @@ local function close_window()
   window = nil
 end
 
----The lines of what is shown, each with its highlight group.
+---Builds the lines of the visible notifications, each with its highlight group.
 ---@param width integer
----@param most integer
+---@param max integer
 ---@return [string, string][]
-local function build_lines(width, most)
+local function build_lines(width, max)
   local lines = {}
   for i = #visible, 1, -1 do
     local notice, mark = visible[i], #visible > 1 and '• ' or ''
@@ -56,14 +55,14 @@ local function build_lines(width, most)
       end
     end
   end
-  if #lines > most then
-    lines = vim.list_slice(lines, 1, most - 1)
+  if #lines > max then
+    lines = vim.list_slice(lines, 1, max - 1)
     table.insert(lines, { '… :AgentNotices shows all', 'Comment' })
   end
   return lines
 end
 
----Draws what is shown; the newest is on top.
+---Draws the visible notifications, newest first.
 local function draw_window()
   if #visible == 0 then
     return close_window()
@@ -90,20 +89,20 @@ local function draw_window()
   for i, line in ipairs(lines) do
     api.nvim_buf_set_extmark(buffer, namespace, i - 1, 0, { end_col = #line[1], hl_group = line[2] })
   end
-  local tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
+  local has_tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
   local geometry = {
     relative = 'editor',
     anchor = 'NE',
-    -- Below the bar of a window at the top.
-    row = tabline and 2 or 1,
+    -- Below the winbar of a window at the top.
+    row = has_tabline and 2 or 1,
     col = vim.o.columns,
     width = width,
     height = #lines,
   }
-  local here = window
+  local is_in_tabpage = window
     and api.nvim_win_is_valid(window)
     and api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage()
-  if here then
+  if is_in_tabpage then
     api.nvim_win_set_config(assert(window), geometry)
   else
     close_window()
@@ -111,7 +110,7 @@ local function draw_window()
     geometry.title, geometry.noautocmd = ' agentls ', true
     window = api.nvim_open_win(buffer, false, geometry)
   end
-  -- A question that follows may keep the screen as it is.
+  -- A prompt that follows may not redraw the screen.
   vim.cmd('redraw')
 end
 
@@ -126,7 +125,7 @@ end
 ---@param text string
 ---@param level integer
 local function add_notification(text, level)
-  -- News replaces older news; a warning stays until its time is over.
+  -- An information replaces older ones. A warning stays until it expires.
   visible = vim.tbl_filter(function(notice)
     return notice.text ~= text and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
   end, visible)
@@ -135,7 +134,7 @@ local function add_notification(text, level)
   table.insert(visible, { text = text, level = level, expires_at = vim.uv.now() + ms })
   vim.defer_fn(remove_expired, ms + 20)
   if not pcall(draw_window) then
-    -- No window can be opened while the text is locked.
+    -- Neovim opens no window while the text is locked.
     vim.schedule(function()
       pcall(draw_window)
     end)
@@ -152,12 +151,12 @@ local function record_history(text)
   end
 end
 
----Whether Neovim's own `vim.notify` is there still.
+---Whether nothing has replaced Neovim's own `vim.notify`.
 local function is_default_notify()
   return debug.getinfo(vim.notify, 'S').source:find('^@vim/') ~= nil
 end
 
----Notifies, on as many lines as it takes.
+---Shows a notification, on as many lines as it needs.
 ---@param text string
 ---@param level? integer
 function M.notify(text, level)
@@ -182,26 +181,26 @@ function M.notify(text, level)
   end
 end
 
----Notifies in one line. `subject` gives way first.
+---Shows a notification on one line. Truncates `subject` if necessary.
 ---@param before string
----@param subject? string Words of the model or of the repository.
+---@param subject? string Text from the model or the repository.
 ---@param after? string
 ---@param level? integer
 function M.notify_line(before, subject, after, level)
   after = after or ''
   local columns = vim.fn.strdisplaywidth
-  local room = vim.v.echospace - columns(PREFIX .. before) - columns(after)
+  local available = vim.v.echospace - columns(PREFIX .. before) - columns(after)
   local text = format.display_text(format.single_line(subject or '', 4000))
-  if columns(text) > room then
-    text = format.split_columns(text, math.max(room - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
+  if columns(text) > available then
+    text = format.split_columns(text, math.max(available - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
   end
   M.notify(before .. text .. after, level)
 end
 
----The most characters of words that come from elsewhere.
+---How many bytes of a long text `notify_truncated` shows.
 local MAX_BYTES = 400
 
----Notifies with words that may be long: with their start. All of them are kept.
+---Shows the start of a text that may be long. The history contains all of it.
 ---@param text string
 ---@param level? integer
 function M.notify_truncated(text, level)
@@ -213,7 +212,7 @@ function M.notify_truncated(text, level)
   M.notify(text, level)
 end
 
----Takes the notices off the screen: something else is to be read there.
+---Hides all notifications, because something else needs the space.
 function M.dismiss_all()
   visible = {}
   pcall(draw_window)

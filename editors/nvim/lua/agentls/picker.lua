@@ -1,4 +1,5 @@
--- Lists to choose from, by `vim.ui.select`: sessions, models, modes.
+-- Lists to choose from, with `vim.ui.select`: sessions, models, modes, named agents, circuit breakers. It must not know
+-- how a choice takes effect; sessions.lua does.
 
 local client = require('agentls.client')
 local notifications = require('agentls.notifications')
@@ -14,12 +15,12 @@ end
 
 local MODES = {
   { mode = 'plan', text = 'plan — read only' },
-  { mode = 'ask', text = 'ask — reads need no approval; edits, commands and the network do' },
-  { mode = 'autoEdit', text = 'autoEdit — edits in the workspace are free too' },
-  { mode = 'full', text = 'full — all is free' },
+  { mode = 'ask', text = 'ask — edits, commands, and the network need approval' },
+  { mode = 'autoEdit', text = 'autoEdit — edits in the workspace need no approval either' },
+  { mode = 'full', text = 'full — nothing needs approval' },
 }
 
----The names of the modes.
+---Lists the names of the modes.
 function M.list_mode_names()
   return vim.tbl_map(function(entry)
     return entry.mode
@@ -30,10 +31,7 @@ end
 function M.pick_mode(mode)
   if mode and not vim.list_contains(M.list_mode_names(), mode) then
     local near = format.find_nearest(mode, M.list_mode_names())
-    local text = ('agentls: there is no mode `%s`%s'):format(
-      mode,
-      near and (': is `%s` meant?'):format(near) or ''
-    )
+    local text = ('unknown mode `%s`%s'):format(mode, near and ('; did you mean `%s`?'):format(near) or '')
     notifications.notify(text, vim.log.levels.ERROR)
     return
   end
@@ -55,7 +53,7 @@ function M.pick_mode(mode)
   end)
 end
 
----The models that the server told last.
+---The latest models from the server.
 ---@type string[]
 local models = {}
 
@@ -65,7 +63,7 @@ local function remember_models(result)
   end, result.models)
 end
 
----The names of the models, for completion; none as long as no server runs.
+---Lists the names of the models for completion. Empty while no server runs.
 ---@return string[]
 function M.list_model_names()
   if #models == 0 then
@@ -92,53 +90,53 @@ local function format_model(model)
   return table.concat(parts, ' · ')
 end
 
----How long the providers have for their lists before a notice says what is going on, in ms.
+---After how long a notification reports that the providers have not answered yet, in ms.
 local NOTICE_DELAY_MS = 400
----How long the providers' lists count, in ms.
+---How long the providers' lists are cached, in ms.
 local CACHE_MS = 60000
 
 ---@class agentls.ModelCache
 ---@field session string
----@field result table Of `agent/listModels`.
+---@field result table The result of `agent/listModels`.
 ---@field at number
 
 ---@type agentls.ModelCache?
 local cached_models
 
----Asks the providers for their models; nothing waits meanwhile.
+---Asks the providers for their models, without blocking.
 ---@param session agentls.Session
 ---@param callback fun(result: table)
 local function fetch_models(session, callback)
   if cached_models and cached_models.session == session.id and vim.uv.now() - cached_models.at < CACHE_MS then
     return callback(cached_models.result)
   end
-  local answered = false
+  local has_answered = false
   vim.defer_fn(function()
-    if not answered and client.is_ready() then
+    if not has_answered and client.is_ready() then
       notifications.notify('asking the providers for their models…')
     end
   end, NOTICE_DELAY_MS)
   local begun = vim.uv.now()
   client.request('agent/listModels', { sessionId = session.id, live = true }, function(err, result)
-    answered = true
+    has_answered = true
     if err then
       return sessions.report_error(err)
     end
     cached_models = { session = session.id, result = result, at = vim.uv.now() }
     if vim.uv.now() - begun > NOTICE_DELAY_MS and vim.api.nvim_get_mode().mode ~= 'n' then
-      -- A list that pops up would take the keys that are being typed.
-      return notifications.notify('the models are there now; :AgentModel lists them')
+      -- A list that pops up now would receive the keys that the user is typing.
+      return notifications.notify('the list of models is ready; open it with :AgentModel')
     end
     callback(result)
   end)
 end
 
----Lets the providers be asked again.
+---Clears the cached lists of the providers.
 function M.clear_model_cache()
   cached_models = nil
 end
 
----Asks for the name of a model that no list has.
+---Prompts for the name of a model that is not in the list.
 ---@param session agentls.Session
 ---@param effort? agentls.Effort
 local function ask_model_name(session, effort)
@@ -159,11 +157,11 @@ function M.pick_model(model, effort)
     end
     fetch_models(session, function(result)
       remember_models(result)
-      local ill = {}
+      local problems = {}
       for _, provider in ipairs(result.providers) do
         if provider.health == 'failing' or provider.health == 'notConfigured' then
           local text = ('%s: %s'):format(provider.provider, provider.message or provider.health)
-          table.insert(ill, format.display_text(text))
+          table.insert(problems, format.display_text(text))
         end
       end
       local list = vim.tbl_map(function(entry)
@@ -171,10 +169,10 @@ function M.pick_model(model, effort)
       end, result.models)
       table.insert(list, { other = true })
       vim.ui.select(list, {
-        prompt = 'Model' .. (#ill > 0 and ' (' .. table.concat(ill, '; ') .. ')' or ''),
+        prompt = 'Model' .. (#problems > 0 and ' (' .. table.concat(problems, '; ') .. ')' or ''),
         kind = 'agentls.model',
         format_item = function(entry)
-          return entry.other and '… another one, by its name' or format_model(entry)
+          return entry.other and '… enter a name' or format_model(entry)
         end,
       }, function(choice)
         if choice and choice.other then
@@ -198,7 +196,7 @@ local function format_agent(agent)
   return table.concat(parts, ' · ')
 end
 
----The named agents, for completion; none as long as no server runs.
+---Lists the named agents for completion. Empty while no server runs.
 ---@return string[]
 function M.list_agent_names()
   local session = sessions.get_current()
@@ -208,7 +206,7 @@ function M.list_agent_names()
   end, result and result.agents or {})
 end
 
----Starts a session with a named agent, or with the one that is chosen.
+---Starts a session with a named agent, or with the one that the user chooses.
 ---@param name? string
 function M.pick_agent(name)
   local function start_session(agent)
@@ -224,7 +222,7 @@ function M.pick_agent(name)
     local session = sessions.get_current()
     sessions.request('agent/listAgents', { sessionId = session and session.id }, function(result)
       vim.ui.select(result.agents, {
-        prompt = 'Agent of a new session',
+        prompt = 'Agent for a new session',
         kind = 'agentls.agent',
         format_item = format_agent,
       }, function(agent)
@@ -236,7 +234,7 @@ function M.pick_agent(name)
   end)
 end
 
----Chooses a circuit that is open, and closes it.
+---Lists the open circuit breakers and closes the chosen one.
 function M.pick_circuit()
   local list, known = {}, {}
   local function add_circuit(subject, name)
@@ -255,11 +253,11 @@ function M.pick_circuit()
     end
   end
   if #list == 0 then
-    notifications.notify('nothing is left alone at the moment')
+    notifications.notify('no circuit breaker is open')
     return
   end
   vim.ui.select(list, {
-    prompt = 'Ask again',
+    prompt = 'Reset circuit breaker',
     format_item = function(circuit)
       return ('%s %s'):format(circuit.subject, format.display_text(circuit.name))
     end,
@@ -294,9 +292,9 @@ local function format_session(entry)
   return table.concat(parts, ' · ')
 end
 
----Lists sessions, or those in which `query` is found, and opens the one that is chosen.
+---Lists sessions, or those that contain `query`, and opens the chosen one.
 ---@param query? string
----@param everywhere? boolean Of all folders, not of this one only.
+---@param everywhere? boolean Lists sessions of all folders.
 ---@param cursor? string
 function M.pick_session(query, everywhere, cursor)
   client.ensure_ready(function(failed)
@@ -312,11 +310,11 @@ function M.pick_session(query, everywhere, cursor)
       end
       vim.list_extend(list, result.sessions)
       if result.nextCursor then
-        table.insert(list, { action = 'more', text = '… older ones' })
+        table.insert(list, { action = 'more', text = '… older sessions' })
       end
-      table.insert(list, { action = 'search', text = '/ search for words' })
+      table.insert(list, { action = 'search', text = '/ search' })
       if not everywhere then
-        table.insert(list, { action = 'everywhere', text = '~ sessions of all folders' })
+        table.insert(list, { action = 'everywhere', text = '~ sessions in all folders' })
       end
       local prompt = query
           and ('Sessions with "%s"%s'):format(query, #result.sessions == 0 and ': none' or '')

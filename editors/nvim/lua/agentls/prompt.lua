@@ -1,4 +1,5 @@
--- The window that prompts are written in: its buffer, its bar, and the slash commands that it completes.
+-- The prompt buffer: its bar, its content, and the completion and the check of slash commands. It must not send a
+-- prompt; sessions.lua does.
 
 local buffers = require('agentls.buffers')
 local client = require('agentls.client')
@@ -12,11 +13,11 @@ local format = require('agentls.format')
 local api = vim.api
 local M = {}
 
----The slash commands of each session, as they were told last.
+---The latest slash commands, by session.
 ---@type table<string, agentls.CommandInfo[]>
 local commands = {}
 
----Options of the completion: nothing is put in before it is chosen.
+---'completeopt' of the prompt: insert nothing before the user chooses.
 local COMPLETION = 'menuone,noinsert'
 
 ---Prompt buffers by session.
@@ -38,26 +39,26 @@ function M.render_winbar()
       return key ~= false
     end, { keys.prompt_send, keys.prompt_send_insert })
   end
-  local text = session.state.running and 'says it to the running turn' or 'sends'
+  local text = session.state.running and 'sends to the running turn' or 'sends'
   if session.state.running and keys and keys.prompt_queue then
-    text = ('says it now, %s after the turn'):format(keys.prompt_queue)
+    text = ('sends now, %s after the turn'):format(keys.prompt_queue)
   end
   text = format.display_text(('%s %s'):format(table.concat(send, ' or '), text))
   local room = math.max(1, api.nvim_win_get_width(window) - 4)
   return (' › %%#AgentlsDim#%s'):format(buffers.escape_statusline(draw.fit_columns(text, room)))
 end
 
----What a slash command is, in a few words.
+---Describes a slash command in a few words.
 ---@param command agentls.CommandInfo
 local function describe_command(command)
   if command.problem then
-    return 'cannot be used: ' .. command.problem
+    return 'not usable: ' .. command.problem
   end
   local text = { command.argumentHint, command.description }
   return table.concat(vim.tbl_values(text), '  ')
 end
 
----The slash commands that begin with `lead`, for a command line.
+---Completes slash commands on the command line.
 ---@param lead string
 ---@return string[]
 function M.complete_command(lead)
@@ -75,7 +76,7 @@ function M.complete_command(lead)
   return names
 end
 
----The slash command that a prompt names; nil for other words, among them paths.
+---Returns the slash command that a prompt starts with, or nil. A path is not a slash command.
 ---@param text string
 ---@return string?
 local function find_command_name(text)
@@ -83,14 +84,14 @@ local function find_command_name(text)
   return name and not vim.uv.fs_stat('/' .. name) and name or nil
 end
 
----How long a prompt waits until the slash commands are known, in ms.
+---How long a prompt waits for the list of slash commands, in ms.
 local CHECK_MS = 1000
 
----Words that a person was asked about: sent again, they go as they are.
+---By session: a prompt with an unknown slash command. If the user sends it again, it goes out unchanged.
 ---@type table<string, string>
 local questioned = {}
 
----Calls `send`, unless the words name a slash command that does not exist: then they go back to the person.
+---Calls `send`, unless the prompt starts with an unknown slash command. Then the prompt goes back to the user.
 ---@param session agentls.Session
 ---@param text string
 ---@param send fun()
@@ -100,12 +101,12 @@ function M.check_command(session, text, send)
     questioned[session.id] = nil
     return send()
   end
-  local settled = false
+  local is_finished = false
   local function finish_check(result)
-    if settled then
+    if is_finished then
       return
     end
-    settled = true
+    is_finished = true
     local names = vim.tbl_map(function(command)
       return command.name
     end, result and result.commands or {})
@@ -127,11 +128,11 @@ function M.check_command(session, text, send)
   client.request('agent/listCommands', { sessionId = session.id }, function(_, result)
     finish_check(result)
   end)
-  -- A server that does not answer must not swallow the words.
+  -- A server that does not answer must not swallow the prompt.
   vim.defer_fn(finish_check, CHECK_MS)
 end
 
----Offers the slash commands, where one is being written: it is the first word.
+---Offers slash commands if the cursor is in the first word of the prompt and that word starts with `/`.
 ---@param id string The session.
 local function offer_commands(id)
   local row, column = unpack(api.nvim_win_get_cursor(0))
@@ -156,7 +157,7 @@ local function offer_commands(id)
   end
 end
 
----Asks for the slash commands, and offers them as soon as they are known.
+---Fetches the slash commands, then offers them.
 ---@param buffer integer
 ---@param id string
 local function fetch_commands(buffer, id)
@@ -171,19 +172,20 @@ local function fetch_commands(buffer, id)
   end)
 end
 
----Makes a prompt's buffer complete slash commands as they are written.
+---Completes slash commands in a prompt buffer while the user types.
 ---@param buffer integer
 ---@param id string
 local function enable_completion(buffer, id)
-  local own, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
-  own = own and api.nvim_get_option_info2('completeopt', {}).global_local
-  if own then
+  -- Before Neovim 0.11, 'completeopt' is global only.
+  local is_local, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
+  is_local = is_local and api.nvim_get_option_info2('completeopt', {}).global_local
+  if is_local then
     vim.bo[buffer].completeopt = COMPLETION
   end
   api.nvim_create_autocmd('InsertEnter', {
     buffer = buffer,
     callback = function()
-      if not own then
+      if not is_local then
         before = vim.o.completeopt
         vim.o.completeopt = COMPLETION
       end
@@ -193,7 +195,7 @@ local function enable_completion(buffer, id)
   api.nvim_create_autocmd('InsertLeave', {
     buffer = buffer,
     callback = function()
-      if not own then
+      if not is_local then
         vim.o.completeopt = before
       end
     end,
@@ -206,7 +208,7 @@ local function enable_completion(buffer, id)
   })
 end
 
----The prompt's buffer of a session.
+---Returns the prompt buffer of a session. Creates it if needed.
 ---@param session agentls.Session
 ---@return integer
 function M.get_buffer(session)
@@ -234,7 +236,7 @@ function M.get_buffer(session)
   return buffer
 end
 
----Puts words that were not used back where prompts are written.
+---Puts an unused prompt back into the prompt window.
 ---@param session agentls.Session
 ---@param text string
 function M.restore_text(session, text)
@@ -243,15 +245,15 @@ function M.restore_text(session, text)
   end
   local buffer = M.get_buffer(session)
   local lines = api.nvim_buf_get_lines(buffer, 0, -1, false)
-  local had = #lines > 1 or lines[1] ~= ''
+  local has_text = #lines > 1 or lines[1] ~= ''
   local new = format.split_lines(text)
-  if had then
+  if has_text then
     table.insert(new, 1, '')
   end
-  api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
+  api.nvim_buf_set_lines(buffer, has_text and -1 or 0, -1, false, new)
   if not sessions.observer.is_visible(session) then
     notifications.notify(
-      'what you said was not used; it stands in the prompt again (:Agent)',
+      'your prompt was not used; it is back in the prompt window (:Agent)',
       vim.log.levels.WARN
     )
   end

@@ -1,8 +1,8 @@
 -- Finds the open question that a key or a command may answer: the one under the cursor of the session's chat.
 --
--- Owns which question is under the cursor of each chat window, and since when. Knows nothing about how a question is
--- answered (approval.lua). Two rules hold: a question is answered only after it was under the cursor for SETTLE_MS
--- without a key meant for it, and a chat never leads to a question of another session.
+-- Owns which question is under the cursor of each chat window, and since when. It must not know how a question is
+-- answered (approval.lua). Two invariants: a question must be under the cursor for SETTLE_MS without an answer key
+-- before it can be answered; and a chat never answers a question of another session.
 
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
@@ -10,42 +10,44 @@ local view = require('agentls.view')
 
 local M = {}
 
----A key that comes sooner after a question appeared under the cursor was meant for something else.
+---How long a question must be under the cursor before it can be answered, in ms. An earlier key was meant for something
+---else.
 M.SETTLE_MS = 400
 
----The clock, in ms.
+---Returns a monotonic time. Tests replace it.
+---@return number ms
 function M.now_ms()
   return vim.uv.hrtime() / 1e6
 end
 
 ---@class agentls.Question
 ---@field kind 'approval'|'limit'|'question'
----@field asked table The notification that asked; asked again, it is another one.
+---@field asked table The params of the request. A repeated request has other params.
 ---@field item agentls.Item
 ---@field session agentls.Session
 
----What a key or a command wants to answer, and how the person can press again.
+---What a key or a command answers.
 ---@class agentls.AnswerRequest
----@field is_inquiry? boolean A limit or a question of the agent, not an approval.
----@field repeat_hint string
+---@field is_inquiry? boolean Whether it answers limits and questions from the agent, not approvals.
+---@field repeat_hint string How to repeat the answer.
 
----What lies under the cursor of a window.
+---The question under the cursor of a window.
 ---@class agentls.QuestionFocus
 ---@field asked? table
 ---@field focused_at number
----@field is_announced? boolean The person was told what it asks.
----@field is_gone? boolean It was there, and was settled elsewhere.
----@field was_following? boolean The end was followed before the cursor was put on it.
+---@field is_announced? boolean Whether a notification told what it asks.
+---@field is_gone? boolean Whether it was resolved elsewhere.
+---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
 
 ---@type table<integer, agentls.QuestionFocus>
 local focused = {}
 
----Requests that were answered here, and are not settled by the server yet.
+---Requests with an answer that the server has not confirmed yet.
 ---@type table<table, boolean>
 local answering = setmetatable({}, { __mode = 'k' })
 
----The question of another session that the keys named last: it is named once.
-local named_elsewhere = nil
+---The question of another session that an answer key last reported. Keys report it only once.
+local last_reported = nil
 
 ---@param item agentls.Item?
 ---@param session agentls.Session
@@ -65,8 +67,8 @@ local function get_open_question(item, session)
   end
 end
 
----The open questions of a session in the chat's order: the oldest call first. In which order the calls of one
----message ask is chance.
+---Lists the open questions of a session in the order of the chat, oldest first. The calls of one message ask in random
+---order, but their cards do not.
 ---@param session agentls.Session
 ---@return agentls.Question[]
 function M.list_open(session)
@@ -80,7 +82,7 @@ function M.list_open(session)
   return found
 end
 
----Whether a question still waits for this answer.
+---Whether a question is still open.
 ---@param question { asked: table, session: agentls.Session }
 ---@return boolean
 function M.is_open(question)
@@ -92,7 +94,7 @@ function M.is_open(question)
   return false
 end
 
----What a question asks, in words for one line.
+---Returns what a question asks, as text for one line.
 ---@param question agentls.Question
 ---@return string
 function M.summarize_question(question)
@@ -112,7 +114,7 @@ local function get_question_at_cursor(window)
   return session and get_open_question(view.find_card_at_cursor(window), session)
 end
 
----Notes what lies under the cursor of a window now.
+---Updates which question is under the cursor of a window.
 ---@param window integer
 local function update_focus(window)
   local question, was = get_question_at_cursor(window), focused[window]
@@ -122,17 +124,17 @@ local function update_focus(window)
     end
   elseif was and was.asked and not answering[was.asked] then
     local session = view.get_session_in(window)
-    local gone = session and not M.is_open({ asked = was.asked, session = session })
-    focused[window] = gone and { focused_at = M.now_ms(), is_gone = true } or nil
+    local is_gone = session and not M.is_open({ asked = was.asked, session = session })
+    focused[window] = is_gone and { focused_at = M.now_ms(), is_gone = true } or nil
   end
 end
 
----Begins to note what lies under the cursor of the chats.
+---Starts to track the question under the cursor of each chat.
 function M.track_cursor()
   view.on_cursor_change = update_focus
 end
 
----Puts the cursor of a window on a question; it can be answered from then on.
+---Moves the cursor of a window to a question, which can then be answered.
 ---@param window integer
 ---@param question agentls.Question
 local function focus_question(window, question)
@@ -145,7 +147,7 @@ local function focus_question(window, question)
   end
 end
 
----The chat that is meant: that of the current window, else that of this tab page, else that of the current session.
+---Returns the session that the user means: of the current window, else of this tab page, else the current session.
 ---@return agentls.Session?
 local function find_target_session()
   local here = view.get_session_in(vim.api.nvim_get_current_win())
@@ -154,7 +156,7 @@ local function find_target_session()
   return here or (chat and view.get_session_in(chat)) or sessions.get_current()
 end
 
----The oldest open question of the sessions but this one.
+---Returns the oldest open question of all other sessions.
 ---@param session? agentls.Session
 ---@return agentls.Question?
 local function find_other_question(session)
@@ -168,15 +170,15 @@ local function find_other_question(session)
   return oldest
 end
 
----Says that this session asks nothing, and which other one does.
+---Reports that this session has no open question, and what another session asks.
 ---@param session? agentls.Session
----@param nothing string
-local function notify_none_open(session, nothing)
+---@param message string
+local function notify_none_open(session, message)
   local other = find_other_question(session)
   if not other then
-    return notifications.notify_line(nothing)
+    return notifications.notify_line(message)
   end
-  named_elsewhere = other.asked
+  last_reported = other.asked
   notifications.notify_line(
     'another session asks: ',
     M.summarize_question(other),
@@ -187,15 +189,15 @@ end
 ---@param question agentls.Question
 ---@param request agentls.AnswerRequest
 local function notify_question(question, request)
-  local fits = (question.kind ~= 'approval') == (request.is_inquiry or false)
-  local how = fits and request.repeat_hint
+  local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
+  local how = is_match and request.repeat_hint
     or (question.kind == 'approval' and ':AgentApprove or :AgentDeny answers' or ':AgentAnswer answers')
   local lead = question.kind == 'approval' and ('asks (%s risk): '):format(question.asked.risk) or 'asks: '
   notifications.notify_line(lead, M.summarize_question(question), ' · ' .. how)
 end
 
----The question that may be answered now: the one under the cursor of the chat, when the person has had time to see it.
----Else the oldest open one of the session is shown, what it asks is said, and nil is returned.
+---Returns the question under the cursor of the chat if the user has had time to see it. Otherwise shows the oldest open
+---question of the session, reports what it asks, and returns nil.
 ---@param request agentls.AnswerRequest
 ---@return agentls.Question?
 function M.take_question(request)
@@ -205,12 +207,9 @@ function M.take_question(request)
   if not session or #open == 0 then
     local gone = focused[vim.api.nvim_get_current_win()]
     if gone and gone.is_gone and M.now_ms() - gone.focused_at < M.SETTLE_MS then
-      return notifications.notify_line('this question was settled meanwhile; nothing was answered')
+      return notifications.notify_line('this question has already been answered')
     end
-    return notify_none_open(
-      session,
-      request.is_inquiry and 'nothing waits for an answer' or 'nothing waits for an approval'
-    )
+    return notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
   end
   local window = view.find_window(session)
   if not window then
@@ -222,12 +221,12 @@ function M.take_question(request)
   local question, focus = get_question_at_cursor(window), focused[window]
   if question and focus then
     local here = window == vim.api.nvim_get_current_win()
-    local settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS and (here or focus.is_announced)
-    local fits = (question.kind ~= 'approval') == (request.is_inquiry or false)
-    if settled and fits then
+    local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS and (here or focus.is_announced)
+    local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
+    if is_settled and is_match then
       return question
     end
-    -- A key that is held down answers nothing either.
+    -- A key that is held down must not answer.
     focus.focused_at, focus.is_announced = M.now_ms(), true
     return notify_question(question, request)
   end
@@ -242,7 +241,7 @@ function M.take_question(request)
   notify_question(target, request)
 end
 
----Whether a key of the chat is meant for a question: one is open here, or one must be named first.
+---Whether an answer key concerns a question: of this session, or one of another session that was not reported yet.
 ---@return boolean
 function M.has_question_for_keys()
   local window = vim.api.nvim_get_current_win()
@@ -255,10 +254,10 @@ function M.has_question_for_keys()
     return true
   end
   local other = find_other_question(session)
-  return other ~= nil and other.asked ~= named_elsewhere
+  return other ~= nil and other.asked ~= last_reported
 end
 
----Whether the question under the cursor of the session's chat can be answered; for tests.
+---Whether the question under the cursor of the session's chat can be answered. For tests.
 ---@return boolean
 function M.is_answerable()
   local session = find_target_session()
@@ -267,20 +266,20 @@ function M.is_answerable()
   return focus ~= nil and focus.asked ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
 end
 
----Notes that an answer is on its way: nothing answers this question a second time.
+---Marks a question as answered, so that it cannot be answered twice.
 ---@param question agentls.Question
 function M.begin_answer(question)
   answering[question.asked] = true
 end
 
----Notes that the answer did not arrive.
+---Reopens a question whose answer did not arrive.
 ---@param question agentls.Question
 function M.fail_answer(question)
   answering[question.asked] = nil
 end
 
----Goes on to the next open question of the session, if the cursor is still on the one that was answered; after the last
----one, back to where the end is followed.
+---Moves to the next open question of the session, if the cursor is still on the answered one. After the last question,
+---returns to the end if the window followed it before.
 ---@param question agentls.Question
 ---@return agentls.Question? next
 function M.focus_next(question)

@@ -1,4 +1,4 @@
--- The prompts that wait for the turn's end: one is added, and those that wait are edited, taken out, sent now.
+-- Queued prompts: adds one, lists them, and edits, removes, or sends one. The server owns the queue.
 
 local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
@@ -20,7 +20,7 @@ local function send_action(session, action, more, callback)
   sessions.request('agent/queue', params, callback)
 end
 
----Lets a prompt wait for the turn's end. Where nothing runs and nothing is held, it starts a turn at once.
+---Queues a prompt until the turn ends. If no turn runs and the queue is not paused, it starts a turn immediately.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
 function M.add(session, prompt)
@@ -31,7 +31,7 @@ function M.add(session, prompt)
   sessions.update_queue(session, { action = 'add', prompt = prompt })
 end
 
----What is a reference of a stored prompt, as one that is sent.
+---Converts a reference of a stored prompt to a block that can be sent.
 ---@param session agentls.Session
 ---@param block table
 ---@return agentls.PromptBlock
@@ -51,7 +51,7 @@ local function build_reference(session, block)
   return sent
 end
 
----A stored prompt with other words, as it is sent.
+---Builds a prompt with new text and the attachments of a stored prompt.
 ---@param session agentls.Session
 ---@param content agentls.MessageBlock[]
 ---@param text string
@@ -71,12 +71,12 @@ end
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
 local function edit_prompt(session, prompt)
-  local told = ' a prompt that waits · :w changes it · :q leaves it as it is'
+  local bar = ' queued prompt · :w saves · :q discards the edit'
   local text = sessions.get_prompt_text(prompt.content)
   local lines = vim.split(text, '\n')
-  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, told, function(new)
+  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, bar, function(new)
     if vim.trim(new) == '' then
-      notify('an empty prompt cannot wait; :AgentQueue takes it out', vim.log.levels.WARN)
+      notify('the prompt is empty; remove it with :AgentQueue', vim.log.levels.WARN)
       return false
     end
     local content = M.build_edited_prompt(session, prompt.content, new)
@@ -88,8 +88,8 @@ end
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
 local function choose_action(session, prompt)
-  local now = session.state.running and 'Say it now, to the running turn' or 'Send it now'
-  local choices = { now, 'Edit it', 'Take it out' }
+  local now = session.state.running and 'Send to the running turn' or 'Send now'
+  local choices = { now, 'Edit', 'Remove' }
   local title = format.single_line(sessions.get_prompt_text(prompt.content), 60)
   vim.ui.select(choices, { prompt = title, kind = 'agentls.queue' }, function(choice)
     if choice == choices[1] then
@@ -102,22 +102,22 @@ local function choose_action(session, prompt)
   end)
 end
 
----Lists what waits, and asks what to do with the one that is chosen.
+---Lists the queued prompts, and asks what to do with the chosen one.
 ---@param session agentls.Session
 function M.list_prompts(session)
   send_action(session, 'list', nil, function(result)
     if #result.prompts == 0 then
-      return notify('no prompt waits; :AgentQueue {words} lets one wait for the end of the turn')
+      return notify('the queue is empty; add a prompt with :AgentQueue {text}')
     end
     local list = vim.list_slice(result.prompts)
     if result.paused then
       table.insert(list, 1, { all = true })
     end
     vim.ui.select(list, {
-      prompt = result.paused and 'Prompts that wait (held)' or 'Prompts that wait',
+      prompt = result.paused and 'Queued prompts (paused)' or 'Queued prompts',
       kind = 'agentls.queue',
       format_item = function(prompt)
-        return prompt.all and '▶ go on with them'
+        return prompt.all and '▶ resume the queue'
           or format.single_line(sessions.get_prompt_text(prompt.content), 80)
       end,
     }, function(prompt)

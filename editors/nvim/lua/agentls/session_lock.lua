@@ -1,15 +1,15 @@
--- A session that another server has open: whether to look at it only, or to end that server and take the session.
+-- Handles a session that another server has open: asks whether to load it read-only, or to stop that server.
 
 local notifications = require('agentls.notifications')
 local format = require('agentls.format')
 
 local M = {}
 
----How long a server has to end when it is asked to, in ms, before it is killed.
+---How long a server may take to exit after SIGTERM, in ms. Then it is killed.
 M.TERM_TIMEOUT_MS = 2000
 
----The process that has a session, if it is a server on this machine.
----@param holder? string As the server names it.
+---Returns the process that has a session open, if it is a server on this machine.
+---@param holder? string The holder's description from the server.
 ---@return integer?
 local function find_process(holder)
   local pid = tonumber((holder or ''):match('%(process (%d+)%)'))
@@ -20,28 +20,28 @@ local function find_process(holder)
   return (found.stdout or ''):find('agentls', 1, true) and pid or nil
 end
 
----Ends a server: it is asked first, and killed when it does not obey.
+---Terminates a server, and kills it after a timeout.
 ---@param pid integer
----@param ended fun()
-local function end_process(pid, ended)
+---@param on_signaled fun()
+local function end_process(pid, on_signaled)
   vim.uv.kill(pid, 'sigterm')
   vim.defer_fn(function()
     if vim.uv.kill(pid, 0) == 0 then
       vim.uv.kill(pid, 'sigkill')
     end
   end, M.TERM_TIMEOUT_MS)
-  -- The server waits some seconds for a lock; who had it may start again meanwhile.
-  ended()
+  -- Do not wait for the exit: our server waits some seconds for the lock, and the other one might restart.
+  on_signaled()
 end
 
 ---Asks what to do with a session that another server has open.
 ---@param holder? string
----@param chosen fun(choice: 'look'|'take'|nil)
-function M.ask_action(holder, chosen)
+---@param on_choice fun(choice: 'look'|'take'|nil)
+function M.ask_action(holder, on_choice)
   local text = holder and (' (%s)'):format(format.display_text(holder)) or ''
   local pid = find_process(holder)
-  local look, leave = 'Look at it only', 'Leave it'
-  local take = pid and ('Take it over: end process %d and what it does'):format(pid)
+  local look, leave = 'Open it read-only', 'Cancel'
+  local take = pid and ('Take it over: stop process %d and its work'):format(pid)
   vim.ui.select(
     vim.tbl_filter(function(choice)
       return choice
@@ -49,14 +49,14 @@ function M.ask_action(holder, chosen)
     { prompt = 'The session is open in another server' .. text, kind = 'agentls.lock' },
     function(choice)
       if choice == look then
-        chosen('look')
+        on_choice('look')
       elseif choice and choice == take and pid then
-        notifications.notify(('ending process %d and taking the session'):format(pid))
+        notifications.notify(('stopping process %d and taking over the session'):format(pid))
         end_process(pid, function()
-          chosen('take')
+          on_choice('take')
         end)
       else
-        chosen(nil)
+        on_choice(nil)
       end
     end
   )

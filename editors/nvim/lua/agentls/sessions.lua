@@ -1,7 +1,7 @@
--- The sessions that are open here: what is known of each, and the requests that act on one.
+-- Owns the open sessions and their states, and sends the requests that act on a session.
 --
--- Each event of the server passes `dispatch` once. Whether a turn runs follows `turnStarted` and `turnEnded`
--- only, never the answer of a request.
+-- Each event from the server passes `handle_notification` once. Whether a turn runs follows only from `turnStarted` and
+-- `turnEnded`, never from the response to a request. This module must not know how a session is drawn (view.lua).
 
 local client = require('agentls.client')
 local config = require('agentls.config')
@@ -15,15 +15,15 @@ local M = {}
 ---@class agentls.Session
 ---@field id string
 ---@field state agentls.State
----@field unsent { prompt: agentls.PromptContent, is_queued?: boolean }[] What was sent and is not known to be accepted.
----@field unconfirmed? agentls.UnconfirmedPrompt[] What was sent and is not in the chat yet, oldest first.
+---@field unsent { prompt: agentls.PromptContent, is_queued?: boolean }[] Prompts that the server has not accepted yet.
+---@field unconfirmed? agentls.UnconfirmedPrompt[] Sent prompts that are not in the chat yet, oldest first.
 ---@field is_read_only? boolean
----@field agent? string The named agent that it has, as far as it is known.
----@field is_from_queue? boolean The running turn took a prompt that had waited.
+---@field agent? string The named agent, if known.
+---@field is_from_queue? boolean Whether a queued prompt started the running turn.
 ---@field is_loading? boolean
 ---@field is_loading_earlier? boolean
 
----Words that were sent, until the model takes them.
+---A sent prompt that the model has not received yet.
 ---@class agentls.UnconfirmedPrompt
 ---@field text string
 ---@field is_steer boolean
@@ -31,28 +31,28 @@ local M = {}
 ---@type table<string, agentls.Session>
 M.all = {}
 
----The session that commands act on, when none is in view.
+---The session that a command uses if the current buffer belongs to none.
 ---@type string?
 M.current_id = nil
 
----The server as a whole, as `agent/status` told last.
+---The latest `agent/status` of the server.
 ---@type agentls.StatusNotification?
 M.status = nil
 
----@class agentls.SessionObserver What is told of sessions; the view sets it.
+---@class agentls.SessionObserver Callbacks that view.lua sets.
 M.observer = {
   ---@param _session agentls.Session
   on_change = function(_session) end,
-  ---Whether a person sees the session now.
+  ---Whether the user sees the session.
   ---@param _session agentls.Session
   ---@return boolean
   is_visible = function(_session)
     return false
   end,
-  ---The person sent something.
+  ---The user sent a prompt.
   ---@param _session agentls.Session
   on_send = function(_session) end,
-  ---Words that were not used go back to the person.
+  ---Puts an unused prompt back into the prompt window.
   ---@param _session agentls.Session
   ---@param _words string
   restore_prompt = function(_session, _words) end,
@@ -63,7 +63,7 @@ local function notify(text, level)
   notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
----Tells an error of a request.
+---Shows the error of a request.
 ---@param err lsp.ResponseError
 function M.report_error(err)
   local data = type(err.data) == 'table' and err.data or {}
@@ -111,34 +111,34 @@ local function upsert_session(id, state)
   return session
 end
 
----Shows what was sent and is not in the chat yet.
+---Sets the sent prompts that are not in the chat yet.
 ---@param session agentls.Session
----@param said agentls.UnconfirmedPrompt[]
-local function set_unconfirmed(session, said)
-  session.unconfirmed = said
+---@param unconfirmed agentls.UnconfirmedPrompt[]
+local function set_unconfirmed(session, unconfirmed)
+  session.unconfirmed = unconfirmed
   local text = vim.tbl_map(function(sent)
     return sent.text
-  end, said)
+  end, unconfirmed)
   set_state(session, states.reduce(session.state, { method = 'client/said', params = { text = text } }))
 end
 
----Notes that sent words are in the chat, or went back to the person.
+---Removes prompts that reached the chat or went back to the user.
 ---@param session agentls.Session
----@param is fun(sent: agentls.UnconfirmedPrompt): boolean Which; only the first of them with `one`.
----@param one? boolean
-local function remove_unconfirmed(session, is, one)
-  local taken = false
-  local left = vim.tbl_filter(function(sent)
-    local this = not (one and taken) and is(sent)
-    taken = taken or this
-    return not this
+---@param matches fun(sent: agentls.UnconfirmedPrompt): boolean
+---@param only_first? boolean
+local function remove_unconfirmed(session, matches, only_first)
+  local has_removed = false
+  local rest = vim.tbl_filter(function(sent)
+    local is_match = not (only_first and has_removed) and matches(sent)
+    has_removed = has_removed or is_match
+    return not is_match
   end, session.unconfirmed or {})
-  if taken then
-    set_unconfirmed(session, left)
+  if has_removed then
+    set_unconfirmed(session, rest)
   end
 end
 
----The words in a prompt.
+---Returns the text of a prompt.
 ---@param prompt agentls.PromptContent|agentls.MessageBlock[]
 ---@return string
 function M.get_prompt_text(prompt)
@@ -154,7 +154,7 @@ function M.get_prompt_text(prompt)
   return table.concat(text, '\n')
 end
 
----Loads what was missed.
+---Loads the events that this client missed.
 ---@param session agentls.Session
 local function load_missed(session)
   if session.is_loading then
@@ -174,7 +174,7 @@ local function load_missed(session)
   end)
 end
 
----Whether words are among the prompts that wait: these are known by how they begin.
+---Whether a text is among the queued prompts. The state contains only the start of each.
 local function is_queued(state, text)
   text = format.single_line(text, #text)
   for _, prompt in ipairs(state.queue and state.queue.prompts or {}) do
@@ -185,7 +185,7 @@ local function is_queued(state, text)
   return false
 end
 
----Words of prompts that never arrived go back to the person.
+---Gives prompts that never reached the server back to the user.
 ---@param session agentls.Session
 local function restore_unsent(session)
   local unsent = session.unsent
@@ -193,18 +193,18 @@ local function restore_unsent(session)
   set_unconfirmed(session, {})
   for _, sent in ipairs(unsent) do
     local text = M.get_prompt_text(sent.prompt)
-    local arrived = sent.is_queued and is_queued(session.state, text)
+    local has_arrived = sent.is_queued and is_queued(session.state, text)
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
-      arrived = arrived or (item.kind == 'user' and item.text == text)
+      has_arrived = has_arrived or (item.kind == 'user' and item.text == text)
     end
-    if not arrived then
+    if not has_arrived then
       M.observer.restore_prompt(session, text)
     end
   end
 end
 
----What a live event means for the editor, beyond what is drawn.
+---What a live event does in the editor besides a redraw.
 local effects = {}
 
 effects['agent/turnStarted'] = function(session, params)
@@ -234,11 +234,11 @@ effects['agent/message'] = function(session, params)
   end
   local text = M.get_prompt_text(params.content or {})
   remove_unconfirmed(session, function(sent)
-    -- The server writes out a slash command.
+    -- The server expands a slash command.
     return sent.text == text or sent.text:match('^%s*/') ~= nil
   end, true)
   if session.is_from_queue then
-    -- The prompt of this turn had arrived long before; what follows was said into it.
+    -- The server accepted the prompt of this turn earlier. Any later user message is a steer.
     session.is_from_queue = false
   else
     for i, sent in ipairs(session.unsent) do
@@ -256,7 +256,7 @@ effects['agent/toolCall'] = function(_, params)
 end
 
 effects['agent/turnDiff'] = function(_, params)
-  -- Also where it was another view of the session that put them back.
+  -- Another client may have reverted the files.
   if params.standing ~= 'made' then
     editor.reload_buffers()
   end
@@ -291,7 +291,7 @@ effects['agent/approvalResolved'] = function(session, params)
   emit_event('AgentApprovalResolved', session, params)
 end
 
----Takes a notification of the server.
+---Handles a notification from the server.
 ---@param method string
 ---@param params table
 function M.handle_notification(method, params)
@@ -329,7 +329,7 @@ client.on_ready = function()
   emit_event('AgentServerReady')
 end
 
----Says in each session why there is no server; nil: there is one.
+---Shows in each session why the server is not available; nil: it is.
 ---@param why? string
 local function set_offline(why)
   for _, session in pairs(M.all) do
@@ -338,7 +338,7 @@ local function set_offline(why)
 end
 
 client.on_hang = function(hangs)
-  set_offline(hangs and 'the server does not answer · :AgentRestart ends it and starts it again' or nil)
+  set_offline(hangs and 'the server does not answer · run :AgentRestart' or nil)
   if hangs then
     notifications.notify(
       'the server does not answer; :AgentRestart ends it and starts it again',
@@ -351,19 +351,19 @@ end
 
 client.on_crash = function(why, will_restart)
   M.status = nil
-  set_offline(('the server ended (%s)%s'):format(why, will_restart and '; it is started again' or ''))
+  set_offline(('the server ended (%s)%s'):format(why, will_restart and '; restarting it' or ''))
   emit_event('AgentServerCrashed', nil, { why = why, again = will_restart })
 end
 
----Loads what happened in a session that a server before this one had.
+---Reloads a session from a new server.
 ---@param session agentls.Session
----@param after? fun() Called when it is loaded.
-local function reload_session(session, after)
+---@param on_loaded? fun()
+local function reload_session(session, on_loaded)
   local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
     if err then
       if vim.tbl_get(err, 'data', 'refusal') == 'unknownSession' then
-        -- One without a prompt may not have been stored.
+        -- The server may not have stored a session without a prompt.
         M.all[session.id] = nil
         M.current_id = M.current_id ~= session.id and M.current_id or nil
       end
@@ -373,8 +373,8 @@ local function reload_session(session, after)
     set_state(session, states.load_page(session.state, result))
     restore_unsent(session)
     emit_event('AgentSessionChanged', session)
-    if after then
-      after()
+    if on_loaded then
+      on_loaded()
     end
   end)
 end
@@ -385,7 +385,7 @@ client.on_restart = function()
   end
 end
 
----The session that a command means: that of the buffer it is given in, else the one used last.
+---Returns the session that a command uses: the session of the current buffer, else the last one used.
 ---@return agentls.Session?
 function M.get_current()
   local here = vim.b.agentls_session
@@ -410,7 +410,7 @@ function M.create_session(options, callback)
     end
     local cwd = options.cwd or client.get_workspace_folders()[1]
     client.ensure_folder(cwd)
-    -- What is absent is as the person chose it last in this workspace.
+    -- With `remembered`, each absent option is what the user last chose in this workspace.
     local params =
       { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
     client.request('agent/newSession', params, function(err, result)
@@ -429,7 +429,7 @@ function M.create_session(options, callback)
   end)
 end
 
----Calls back with the current session, or with a new one.
+---Calls back with the current session, or with a new one. Starts the server if needed.
 ---@param callback fun(session: agentls.Session)
 function M.ensure_session(callback)
   local session = M.get_current()
@@ -452,7 +452,7 @@ function M.ensure_session(callback)
   end)
 end
 
----Asks which named agent a session has.
+---Fetches the named agent of a session.
 ---@param session agentls.Session
 local function fetch_agent_name(session)
   if not client.supports_method('agent/listAgents') then
@@ -468,7 +468,7 @@ local function fetch_agent_name(session)
   end)
 end
 
----Opens a session that is in the store.
+---Loads a stored session.
 ---@param id string
 ---@param callback fun(session: agentls.Session)
 ---@param read_only? boolean
@@ -499,7 +499,7 @@ function M.load_session(id, callback, read_only)
   end)
 end
 
----Puts an earlier page of the session's events before what is shown.
+---Loads the page of events before the first loaded one.
 ---@param session agentls.Session
 function M.load_earlier_page(session)
   local first = session.state.firstSeq
@@ -517,10 +517,10 @@ function M.load_earlier_page(session)
   end)
 end
 
----Keeps what is sent until it is known to be accepted: then `forget` is called, which says whether it was kept still.
+---Tracks a prompt until the server accepts it.
 ---@param session agentls.Session
 ---@param sent { prompt: agentls.PromptContent, is_queued?: boolean }
----@return fun(): boolean forget
+---@return fun(): boolean forget Stops the tracking. Returns false if it had stopped before.
 local function track_unsent(session, sent)
   table.insert(session.unsent, sent)
   return function()
@@ -534,9 +534,9 @@ local function track_unsent(session, sent)
   end
 end
 
----Hands words in for the queue; where they are not taken they go back to the person.
+---Adds or edits a queued prompt. If the server refuses, the prompt goes back to the user.
 ---@param session agentls.Session
----@param params table Those of `agent/queue`, with a prompt.
+---@param params table The params of `agent/queue`, with a prompt.
 function M.update_queue(session, params)
   local forget = track_unsent(session, { prompt = params.prompt, is_queued = true })
   M.observer.on_send(session)
@@ -551,55 +551,55 @@ end
 
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
----@param how 'prompt'|'steer'
----@param tries integer
-local function send_words(session, prompt, how, tries)
+---@param method 'prompt'|'steer'
+---@param retries integer How often to try the other method if the turn has ended or started meanwhile.
+local function post_prompt(session, prompt, method, retries)
   local forget = track_unsent(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
-  local said = { text = M.get_prompt_text(prompt), is_steer = how == 'steer' }
-  set_unconfirmed(session, vim.list_extend(vim.list_slice(session.unconfirmed or {}), { said }))
-  client.request('agent/' .. how, params, function(err)
-    if err or how == 'prompt' then
+  local unconfirmed = { text = M.get_prompt_text(prompt), is_steer = method == 'steer' }
+  set_unconfirmed(session, vim.list_extend(vim.list_slice(session.unconfirmed or {}), { unconfirmed }))
+  client.request('agent/' .. method, params, function(err)
+    if err or method == 'prompt' then
       remove_unconfirmed(session, function(sent)
-        return sent == said
+        return sent == unconfirmed
       end)
     end
     if not err then
-      if how == 'steer' then
-        -- It comes back in `unusedSteers` if it is not used.
+      if method == 'steer' then
+        -- `unusedSteers` returns it if the turn does not use it.
         forget()
       end
       return
     end
     if not forget() then
-      -- It was accepted; its turn's end tells the rest.
+      -- The server accepted the prompt. The end of the turn reports the error.
       return
     end
     local refusal = type(err.data) == 'table' and err.data.refusal
-    if tries > 0 and refusal == 'turnRunning' then
-      return send_words(session, prompt, 'steer', tries - 1)
-    elseif tries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
-      return send_words(session, prompt, 'prompt', tries - 1)
+    if retries > 0 and refusal == 'turnRunning' then
+      return post_prompt(session, prompt, 'steer', retries - 1)
+    elseif retries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
+      return post_prompt(session, prompt, 'prompt', retries - 1)
     end
     M.report_error(err)
     M.observer.restore_prompt(session, M.get_prompt_text(prompt))
   end)
 end
 
----Whether a person can act on a session; says so when not.
+---Whether a session is writable. If it is not, shows a warning.
 ---@param session agentls.Session
 ---@return boolean
 function M.ensure_writable(session)
   if session.is_read_only then
     notify(
-      'this session is only looked at: another server had it open; :AgentSessions tries again',
+      'this session is read-only here, because another server had it open; load it again with :AgentSessions',
       vim.log.levels.WARN
     )
   end
   return not session.is_read_only
 end
 
----Says something to the agent: a new turn, or into the one that runs.
+---Sends a prompt. It starts a turn, or steers the running one.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
 function M.send_prompt(session, prompt)
@@ -608,14 +608,14 @@ function M.send_prompt(session, prompt)
   end
   M.set_current(session)
   M.observer.on_send(session)
-  send_words(session, prompt, session.state.running and 'steer' or 'prompt', 2)
+  post_prompt(session, prompt, session.state.running and 'steer' or 'prompt', 2)
 end
 
 ---@param session agentls.Session
 function M.cancel_turn(session)
   if M.ensure_writable(session) then
     client.notify('agent/cancel', { sessionId = session.id })
-    client.kill_if_unresponsive('it did not answer when the turn was to stop')
+    client.kill_if_unresponsive('it did not answer a cancel request')
   end
 end
 
@@ -659,7 +659,7 @@ function M.set_model(session, model, effort)
   end)
 end
 
----Sends a request about a session, and tells its error.
+---Sends a request and shows its error.
 ---@param method string
 ---@param params table
 ---@param callback? fun(result: any)
@@ -673,7 +673,7 @@ function M.request(method, params, callback)
   end)
 end
 
----The whole of a cut field.
+---Reads the full content of a truncated field.
 ---@param session agentls.Session
 ---@param ref string
 ---@param callback fun(text: string)

@@ -1,4 +1,4 @@
--- The statusline's words. Cheap: it is asked for at every redraw.
+-- Formats a session for a statusline. Neovim calls it at every redraw, so it must be cheap and send no request.
 
 local chat_status = require('agentls.chat_status')
 
@@ -24,7 +24,7 @@ function M.format_session(session)
     table.insert(parts, 'idle')
   end
   if state.queue then
-    table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'held' or 'queued'))
+    table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'paused' or 'queued'))
   end
   local meter = chat_status.format_usage(state)
   if meter ~= '' then

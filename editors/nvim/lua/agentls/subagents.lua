@@ -11,6 +11,11 @@ local M = {}
 ---@field notices agentls.Notice[] What its own sub-agents wait for.
 ---@field key string Identifies this placement, to compare it with another.
 
+---@class agentls.SubagentCache
+---@field items? agentls.Item[]
+---@field notices? agentls.Notice[]
+---@field placements? table<integer, agentls.SubagentPlacement>
+
 local FINAL = { completed = true, failed = true, denied = true, cancelled = true }
 
 ---Whether two lists of items have the same placements: only assistant text differs.
@@ -28,7 +33,7 @@ local function has_same_structure(items, others)
 end
 
 ---Returns `compute_placements` of a state, or the previous result if no placement changed. Each frame calls this.
----@param cache { items?: agentls.Item[], notices?: agentls.Notice[], placements?: table<integer, agentls.SubagentPlacement> }
+---@param cache agentls.SubagentCache Empty at first; updated in place.
 ---@param items agentls.Item[]
 ---@param notices agentls.Notice[]
 ---@return table<integer, agentls.SubagentPlacement> placements

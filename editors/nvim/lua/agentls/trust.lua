@@ -1,7 +1,7 @@
--- Trust in workspace folders: shows what trusting one would activate, and asks.
+-- Trust in workspace folders: shows what trusting a folder would activate, and asks.
 --
--- Nothing is trusted without the answer to a question whose first choice is no. Each redirect of the person's keys is a
--- question of its own.
+-- Trust always needs an explicit yes; the first choice of each question is no. Each redirect of the user's requests is
+-- a separate question. The server decides what trust means.
 
 local client = require('agentls.client')
 local notifications = require('agentls.notifications')
@@ -24,7 +24,7 @@ local function format_folder(folder)
   return format.display_text(vim.fn.fnamemodify(folder, ':~'))
 end
 
----Adds `words` line by line, set in; each revealed and whole.
+---Adds each line of `text` after `lead`, with hidden characters revealed.
 local function add_indented(lines, lead, text)
   for _, line in ipairs(format.split_lines(text)) do
     table.insert(lines, lead .. format.reveal_hidden(line))
@@ -54,13 +54,13 @@ local function format_redirect(redirect)
   return ('%s: requests go to %s%s'):format(provider, format.display_text(redirect.to), from)
 end
 
----What the folder's own files would do, as lines.
+---Formats what the files of a folder would activate.
 ---@param described agentls.DescribeTrustResult
 ---@return string[]
 function M.format_trust(described)
   local lines = { '# ' .. format_folder(described.folder), '' }
-  local text = described.trusted and 'This folder is trusted: what follows is active.'
-    or 'This folder is not trusted: what follows is off. Trusting the folder activates it.'
+  local text = described.trusted and 'This folder is trusted. The items below are active.'
+    or 'This folder is not trusted. Trust it to activate the items below.'
   table.insert(lines, text)
   local known = {}
   for _, kind in ipairs(ORDER) do
@@ -73,7 +73,7 @@ function M.format_trust(described)
       end, described.activates)
     )
   end
-  -- A newer server may tell of more.
+  -- A newer server may send other kinds.
   add_items(
     lines,
     'More',
@@ -82,7 +82,7 @@ function M.format_trust(described)
     end, described.activates)
   )
   if #described.redirects > 0 then
-    vim.list_extend(lines, { '', '## Redirects: each needs an answer of its own', '' })
+    vim.list_extend(lines, { '', '## Redirects: each one needs your consent', '' })
   end
   for _, redirect in ipairs(described.redirects) do
     local state = redirect.accepted and 'accepted' or 'not accepted'
@@ -92,19 +92,19 @@ function M.format_trust(described)
     end
   end
   if #described.activates == 0 and #described.redirects == 0 then
-    vim.list_extend(lines, { '', 'It has nothing that trust would activate.' })
+    vim.list_extend(lines, { '', 'Trust would activate nothing in this folder.' })
   end
   return lines
 end
 
----Asks a question whose first choice is no; leaving it is a no too.
+---Asks a question whose first choice is no. Leaving it means no.
 ---@param prompt string
 ---@param no string
 ---@param yes string
----@param answered fun(yes: boolean)
-local function ask_yes_no(prompt, no, yes, answered)
+---@param on_answer fun(yes: boolean)
+local function ask_yes_no(prompt, no, yes, on_answer)
   vim.ui.select({ no, yes }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
-    answered(choice == yes)
+    on_answer(choice == yes)
   end)
 end
 
@@ -125,7 +125,7 @@ local function set_trust(described, trusted, accepted)
   end)
 end
 
----Asks about each redirect that is not accepted yet, one after the other.
+---Asks about each redirect that is not accepted yet.
 ---@param described agentls.DescribeTrustResult
 ---@param done fun(accepted: agentls.AcceptedRedirect[])
 local function ask_redirects(described, done)
@@ -139,7 +139,7 @@ local function ask_redirects(described, done)
     end
     local sends = #(redirect.sends or {}) > 0 and (', with ' .. table.concat(redirect.sends, ', ')) or ''
     local prompt = ('Redirect %s%s?'):format(format_redirect(redirect), format.display_text(sends))
-    ask_yes_no(prompt, 'No: leave it off', 'Yes: accept this redirect', function(yes)
+    ask_yes_no(prompt, 'No, leave it off', 'Yes, accept this redirect', function(yes)
       if yes then
         table.insert(accepted, { provider = redirect.provider, to = redirect.to })
       end
@@ -155,8 +155,8 @@ local function ask_decision(described)
   if described.trusted then
     return ask_yes_no(
       ('%s is trusted.'):format(name),
-      'Leave it so; ask about redirects that are not accepted',
-      'Trust it no longer',
+      'Keep trusting it; ask about redirects that are not accepted',
+      'Stop trusting it',
       function(withdraw)
         if withdraw then
           return set_trust(described, false)
@@ -171,8 +171,8 @@ local function ask_decision(described)
   end
   ask_yes_no(
     ('Trust %s?'):format(name),
-    'No: leave it untrusted',
-    'Yes: activate all that is listed',
+    'No, leave it untrusted',
+    'Yes, activate everything listed',
     function(yes)
       if yes then
         ask_redirects(described, function(accepted)
@@ -183,10 +183,10 @@ local function ask_decision(described)
   )
 end
 
----Room for the question below.
+---Lines to leave free for the question below the list.
 local QUESTION_LINES = 8
 
----Shows the list; whether all of it is visible, or was shown before as it is.
+---Shows the list. Returns whether all of it is visible, or the same list was shown before.
 ---@param described agentls.DescribeTrustResult
 ---@return boolean
 local function show_list(described)
@@ -209,16 +209,14 @@ local function review_folder(folder)
     { folder = vim.uri_from_fname(folder) },
     function(described)
       if not show_list(described) then
-        return notifications.notify_line(
-          'the list is longer than the window; read it, then :AgentTrust here asks'
-        )
+        return notifications.notify_line('read the whole list, then repeat :AgentTrust here')
       end
       ask_decision(described)
     end
   )
 end
 
----Shows what becomes active when a folder is trusted, and asks; of several folders one is chosen first.
+---Shows what trusting a folder would activate, then asks. With several folders, the user chooses one first.
 function M.review_trust()
   local session = sessions.get_current()
   local folders = client.get_workspace_folders()
@@ -231,7 +229,7 @@ function M.review_trust()
   end
   vim.ui.select(
     folders,
-    { prompt = 'Trust in which folder?', kind = 'agentls.folder', format_item = format_folder },
+    { prompt = 'Review trust for which folder?', kind = 'agentls.folder', format_item = format_folder },
     function(folder)
       if folder then
         review_folder(folder)
@@ -240,7 +238,7 @@ function M.review_trust()
   )
 end
 
----Says in one line that a folder has something that is off because the folder is not trusted.
+---Reports that some settings of a folder are off because the folder is not trusted.
 ---@param folder string
 function M.notify_untrusted(folder)
   if not client.supports_method(protocol.requests.describeTrust) then
@@ -254,7 +252,7 @@ function M.notify_untrusted(folder)
         notifications.notify_line(
           '',
           format_folder(folder),
-          ' is not trusted, some of its settings are off · :AgentTrust shows them'
+          ' is not trusted, so some of its settings are off · review them with :AgentTrust'
         )
       end
     end

@@ -1,5 +1,5 @@
--- What is done with a whole turn: its changes shown, taken back and made again, the session forked at it. What a
--- revert would do is shown before it is asked about.
+-- Actions on a whole turn: shows, reverts, and redoes its changes, forks the session at it, exports the session. A
+-- revert shows its effect before it asks. The server owns the changes.
 
 local approval = require('agentls.approval')
 local block = require('agentls.render.block')
@@ -16,26 +16,26 @@ local M = {}
 
 ---What a revert does to a file.
 local ACTIONS = { created = 'create', modified = 'change', deleted = 'delete' }
----So many files are told by name in a notification.
+---How many files a notification names.
 local MAX_NAMED = 5
 
 local function notify(text, level)
   notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
----The session that is meant, and the turn under the cursor.
+---Returns the session that the user means, and the turn under the cursor.
 ---@return agentls.Session?
 ---@return string? turn
 local function get_target()
   local turn, session = view.get_turn_at_cursor()
   session = session or sessions.get_current()
   if not session then
-    notify('no session is open; :AgentSessions lists them')
+    notify('no session is open; open one with :AgentSessions')
   end
   return session, turn
 end
 
----What the person said in a turn, in a few words.
+---Quotes the start of a turn's prompt.
 ---@param state agentls.State
 ---@param turn string
 ---@return string
@@ -48,7 +48,7 @@ function M.describe_turn(state, turn)
   return 'an earlier turn'
 end
 
----The turns that changed files, the last one first: their ids.
+---Completes the ids of turns with file changes, the latest first.
 ---@param lead string
 ---@return string[]
 function M.complete_changed(lead)
@@ -75,21 +75,21 @@ local function format_conflicts(conflicts)
   if #conflicts > MAX_NAMED then
     table.insert(lines, ('and %d more'):format(#conflicts - MAX_NAMED))
   end
-  return 'left as they are:\n  ' .. table.concat(lines, '\n  ')
+  return 'not changed:\n  ' .. table.concat(lines, '\n  ')
 end
 
 ---@param result agentls.RevertResult
 ---@param redo boolean
 local function report_result(result, redo)
-  local what = redo and 'made again' or 'put back'
-  local text = ('%s %s'):format(#result.files > 0 and format_file_count(#result.files) or 'nothing was', what)
+  local what = redo and 'reapplied' or 'reverted'
+  local text = ('%s %s'):format(#result.files > 0 and format_file_count(#result.files) or 'nothing', what)
   if #result.conflicts > 0 then
     return notify(text .. '; ' .. format_conflicts(result.conflicts), vim.log.levels.WARN)
   end
   notify(text)
 end
 
----What would be done, as lines.
+---Formats what a revert would do.
 ---@param result agentls.RevertResult
 ---@return string[]
 local function format_preview(result)
@@ -101,7 +101,7 @@ local function format_preview(result)
     if #lines > 0 then
       table.insert(lines, '')
     end
-    table.insert(lines, ' Left as they are:')
+    table.insert(lines, ' Not changed:')
     for _, conflict in ipairs(format.sort_by_path(result.conflicts)) do
       table.insert(lines, (' %s: %s'):format(format.display_text(conflict.path), conflict.why))
     end
@@ -109,57 +109,57 @@ local function format_preview(result)
   return lines
 end
 
----Takes back what a turn and all later ones changed, or (`redo`) makes it again: first it is shown what that would do.
----@param turn? string Absent: the one under the cursor, else the last that changed something.
----@param how { redo?: boolean, sure?: boolean } `sure`: nothing is asked.
-function M.revert_turn(turn, how)
+---Reverts the file changes of a turn and of all later turns, or reapplies them (`redo`). Shows the effect first.
+---@param turn? string Default: the one under the cursor, else the last one with changes.
+---@param options { redo?: boolean, force?: boolean } `force`: do not ask.
+function M.revert_turn(turn, options)
   local session, under = get_target()
   if not session or not sessions.ensure_writable(session) then
     return
   end
   if session.state.running then
-    return notify('a turn is running: nothing is put back before it has ended', vim.log.levels.WARN)
+    return notify('a turn is running; revert or redo after it has ended', vim.log.levels.WARN)
   end
-  local redo = how.redo or false
+  local redo = options.redo or false
   if redo then
     turn = turn
       or (under and changes_state.find_redoable_turn(session.state, under))
       or changes_state.find_redoable_turn(session.state)
   else
-    -- Where all is taken back, what was left as it is then may be put back by now.
+    -- If everything is reverted, try the last turn again: an earlier conflict may be gone.
     turn = turn
       or under
       or changes_state.find_revertible_turn(session.state)
       or (changes_state.find_changes(session.state) or {}).id
   end
   if not turn then
-    return notify(redo and 'nothing was taken back' or 'nothing that was changed is known')
+    return notify(redo and 'there is nothing to redo' or 'there are no changes to revert')
   end
   local params = { sessionId = session.id, turnId = turn, redo = redo or nil }
   local function apply_revert()
-    -- What it changes in buffers is an undo step of its own.
+    -- In open buffers, the revert is a separate undo step.
     editor.begin_turn()
     sessions.request('agent/revert', params, function(result)
       report_result(result, redo)
     end)
   end
-  if how.sure then
+  if options.force then
     return apply_revert()
   end
   local dry = vim.tbl_extend('force', params, { dryRun = true })
   sessions.request('agent/revert', dry, function(would)
     if #would.files == 0 then
-      local text = redo and 'nothing is left to make again' or 'nothing is left to take back'
-      local left = #would.conflicts > 0 and '; ' .. format_conflicts(would.conflicts) or ''
-      return notify(text .. left, left ~= '' and vim.log.levels.WARN or nil)
+      local text = redo and 'there is nothing left to redo' or 'there is nothing left to revert'
+      local conflicts = #would.conflicts > 0 and '; ' .. format_conflicts(would.conflicts) or ''
+      return notify(text .. conflicts, conflicts ~= '' and vim.log.levels.WARN or nil)
     end
     local later = #would.turnIds > 1 and (' and %d more'):format(#would.turnIds - 1) or ''
-    local verb = redo and 'Make again' or 'Take back'
+    local verb = redo and 'Reapply' or 'Revert'
     local close = scratch.open_float(
       ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later),
       format_preview(would)
     )
-    local choices = { ('%s what changed in %s'):format(verb, format_file_count(#would.files)), 'Leave it' }
+    local choices = { ('%s %s'):format(verb, format_file_count(#would.files)), 'Cancel' }
     vim.ui.select(choices, { prompt = verb .. '?', kind = 'agentls.revert' }, function(choice)
       close()
       if choice == choices[1] then
@@ -169,10 +169,10 @@ function M.revert_turn(turn, how)
   end)
 end
 
----Shows a diff: of the tool call under the cursor, of what the turn under the cursor changed, else of the last turn
----that changed something. While a turn runs, of its last tool call.
----@param whole? boolean All files of a turn as one text.
-function M.show_diff(whole)
+---Shows a diff: of the tool call under the cursor, else of the turn under the cursor, else of the last turn with
+---changes. While a turn runs, of its last tool call.
+---@param as_text? boolean Shows all files of a turn as one text.
+function M.show_diff(as_text)
   local item, session = view.get_item_at_cursor()
   session = session or sessions.get_current()
   local call = item and item.kind == 'tool' and item --[[@as agentls.Item.tool]] or nil
@@ -187,14 +187,14 @@ function M.show_diff(whole)
     changes = changes_state.find_changes(session.state, turn)
   end
   if not changes then
-    -- It has not ended, or nothing is known of it but its calls.
+    -- The turn has not ended, or only its calls are known.
     return approval.show_diff(turn)
   end
-  diffs.show_changes(session, changes, whole)
+  diffs.show_changes(session, changes, as_text)
 end
 
----Opens the file that stands in the line under the cursor: of changes, or of what the agent was given to go by.
----@return boolean
+---Opens the file in the line under the cursor, in a list of changes or instructions.
+---@return boolean has_file Whether the line contains a file.
 function M.open_file_at_cursor()
   local item, session = view.get_item_at_cursor()
   local files = item and session and item --[[@as agentls.Item.changes]].files
@@ -205,7 +205,7 @@ function M.open_file_at_cursor()
     if line:find(block.inline_code(shown), 1, true) then
       local path = diffs.resolve_path(session, file.path)
       if not vim.uv.fs_stat(path) then
-        notify(format.display_text(file.path) .. ' is not there', vim.log.levels.WARN)
+        notify(format.display_text(file.path) .. ' does not exist', vim.log.levels.WARN)
       else
         editor.show_document({ uri = vim.uri_from_fname(path), takeFocus = true }, 'utf-8')
       end
@@ -215,8 +215,8 @@ function M.open_file_at_cursor()
   return false
 end
 
----Makes a session of what this one has up to the end of a turn, and opens it.
----@param turn? string Absent: the one under the cursor if it has ended, else the last that has.
+---Forks the session at the end of a turn, and opens the fork.
+---@param turn? string Default: the one under the cursor if it has ended, else the last ended turn.
 function M.fork_session(turn)
   local session, under = get_target()
   if not session then
@@ -226,12 +226,12 @@ function M.fork_session(turn)
   sessions.request('agent/forkSession', { sessionId = session.id, turnId = turn }, function(result)
     sessions.load_session(result.sessionId, function(fork)
       view.open_chat(fork, { focus = 'prompt' })
-      notify(('this is "%s" now; the files on the disk are as they were'):format(result.title or 'the fork'))
+      notify(('you are now in the fork "%s"; your files have not changed'):format(result.title or 'the fork'))
     end)
   end)
 end
 
----The turns that have ended, the last one first: their ids.
+---Completes the ids of ended turns, the latest first.
 ---@param lead string
 ---@return string[]
 function M.complete_ended(lead)
@@ -244,17 +244,17 @@ function M.complete_ended(lead)
   return ids
 end
 
----Tells the whole session as a text: in a buffer, or in `file`; as JSON where that ends with `.json`.
+---Exports the session to a buffer, or to `file`. Writes JSON if the name ends with `.json`, else Markdown.
 ---@param file? string
----@param over? boolean A file that is there is written over.
-function M.export_session(file, over)
+---@param overwrite? boolean
+function M.export_session(file, overwrite)
   local session = sessions.get_current()
   if not session then
-    return notify('no session is open; :AgentSessions lists them')
+    return notify('no session is open; open one with :AgentSessions')
   end
   local path = file and vim.fs.normalize(vim.fn.fnamemodify(file, ':p'))
-  if path and vim.uv.fs_stat(path) and not over then
-    return notify(('%s is there already; :AgentExport! writes over it'):format(file), vim.log.levels.ERROR)
+  if path and vim.uv.fs_stat(path) and not overwrite then
+    return notify(('%s exists; overwrite it with :AgentExport!'):format(file), vim.log.levels.ERROR)
   end
   local export_format = file and file:lower():match('%.json$') and 'json' or 'markdown'
   sessions.request('agent/exportSession', { sessionId = session.id, format = export_format }, function(result)
@@ -269,9 +269,9 @@ function M.export_session(file, over)
       failed = not written and failed or not closed and why or nil
     end
     if failed then
-      return notify(('the session was not written: %s'):format(failed), vim.log.levels.ERROR)
+      return notify(('cannot write the session: %s'):format(failed), vim.log.levels.ERROR)
     end
-    notify(('the session stands in %s'):format(vim.fn.fnamemodify(path, ':~:.')))
+    notify(('session exported to %s'):format(vim.fn.fnamemodify(path, ':~:.')))
   end)
 end
 

@@ -29,7 +29,7 @@ M.get_prompt_buffer = prompts.get_buffer
 ---@field is_dirty boolean
 ---@field width? integer The columns of the last drawing.
 ---@field folds agentls.Folds
----@field subagent_cache table For `subagents.update_placements`.
+---@field subagent_cache agentls.SubagentCache For `subagents.update_placements`.
 ---@field status_key? string Identifies the drawn status, to skip a redraw without changes.
 
 ---@class agentls.ChatEntry
@@ -277,14 +277,14 @@ end
 -- The status ------------------------------------------------------------------------------------------------
 
 ---@param view agentls.ChatView
----@return boolean moving
+---@return boolean is_animated
 local function draw_status(view)
-  local lines, moving = chat_status.format_lines(view.session.state, view.width or 80)
+  local lines, is_animated = chat_status.format_lines(view.session.state, view.width or 80)
   local last = api.nvim_buf_line_count(view.buffer) - 1
   local main = table.remove(lines)
   local key = vim.inspect({ lines, main, last })
   if key == view.status_key then
-    return moving
+    return is_animated
   end
   view.status_key = key
   api.nvim_buf_clear_namespace(view.buffer, status_ns, 0, -1)
@@ -297,13 +297,13 @@ local function draw_status(view)
       virt_lines_above = true,
     })
   end
-  return moving
+  return is_animated
 end
 
 -- Frames ----------------------------------------------------------------------------------------------------
 
 ---@param view agentls.ChatView
----@return boolean moving
+---@return boolean is_animated
 local function draw_view(view)
   local buffer = view.buffer
   if not api.nvim_buf_is_loaded(buffer) then
@@ -317,14 +317,14 @@ local function draw_view(view)
   draw_entries(view)
   vim.bo[buffer].modifiable = false
   vim.bo[buffer].modified = false
-  local moving = draw_status(view)
+  local is_animated = draw_status(view)
   folds.initialize_windows(view.folds, buffers.find_windows(buffer), view.entries, view.rows)
   vim.iter(follow):each(M.scroll_to_end)
   for _, window in ipairs(buffers.find_windows(buffer)) do
     M.on_cursor_change(window)
   end
   M.max_draw_ms = math.max(M.max_draw_ms, (vim.uv.hrtime() - begun) / 1e6)
-  return moving
+  return is_animated
 end
 
 local frame_timer, animation_timer = nil, nil
@@ -336,19 +336,19 @@ end
 
 local function draw_frame()
   frame_timer = nil
-  local moving, drawn = false, false
+  local is_animated, drawn = false, false
   for _, view in pairs(views) do
     if
       view.is_dirty and (not api.nvim_buf_is_loaded(view.buffer) or #buffers.find_windows(view.buffer) > 0)
     then
-      moving = draw_view(view) or moving
+      is_animated = draw_view(view) or is_animated
       drawn = true
     end
   end
   if drawn then
     redraw_statuslines()
   end
-  if moving then
+  if is_animated then
     animate_status()
   end
 end
@@ -367,13 +367,13 @@ animate_status = function()
   end
   animation_timer = vim.defer_fn(function()
     animation_timer = nil
-    local moving = false
+    local is_animated = false
     for _, view in pairs(views) do
       if api.nvim_buf_is_loaded(view.buffer) and #buffers.find_windows(view.buffer) > 0 then
-        moving = draw_status(view) or moving
+        is_animated = draw_status(view) or is_animated
       end
     end
-    if moving then
+    if is_animated then
       animate_status()
     end
   end, chat_status.SPIN_MS)

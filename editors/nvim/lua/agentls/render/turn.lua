@@ -55,7 +55,7 @@ function M.render_turn_end(block, item)
     parts = vim.tbl_values(parts)
   end
   if (item.state == 'interrupted' or item.state == 'cancelled') and not item.over then
-    parts[#parts + 1] = ':AgentResume goes on'
+    parts[#parts + 1] = ':AgentResume continues'
   end
   if #parts > 0 then
     local line = (state and not failed and '' or '— ') .. table.concat(parts, ' · ')
@@ -91,7 +91,7 @@ local function render_file(block, file)
   append_counts(block, file.added, file.removed)
   if file.unrestorable then
     local from = #block.lines[#block.lines]
-    block.lines[#block.lines] = block.lines[#block.lines] .. ' · cannot be taken back'
+    block.lines[#block.lines] = block.lines[#block.lines] .. ' · cannot be reverted'
     add_mark(block, from, #block.lines[#block.lines], 'AgentlsWarn')
   end
 end
@@ -143,11 +143,11 @@ function M.render_changes(block, item, options, _, latest)
   add_escaped(block, '± ', M.summarize_changes(item))
   add_mark(block, 0, #'±', 'AgentlsBusy')
   append_counts(block, item.added, item.removed)
-  local row, reverted = #block.lines - 1, item.standing == 'reverted'
+  local row, is_reverted = #block.lines - 1, item.standing == 'reverted'
   if item.standing ~= 'made' then
     local from = #block.lines[row + 1]
-    block.lines[row + 1] = block.lines[row + 1] .. (reverted and ' · taken back' or ' · made again')
-    add_mark(block, from, #block.lines[row + 1], reverted and 'AgentlsWarn' or 'AgentlsDim')
+    block.lines[row + 1] = block.lines[row + 1] .. (is_reverted and ' · reverted' or ' · reapplied')
+    add_mark(block, from, #block.lines[row + 1], is_reverted and 'AgentlsWarn' or 'AgentlsDim')
   end
   local only = #item.files == 1 and not item.unlisted and not item.partial and item.files[1]
   if not only or only.unrestorable then
@@ -155,7 +155,7 @@ function M.render_changes(block, item, options, _, latest)
   end
   local keys, chunks = options.keys, {}
   if keys and latest then
-    if reverted then
+    if is_reverted then
       draw.append_key_hint(chunks, keys.redo, 'redo')
     else
       draw.append_key_hint(chunks, keys.diff, 'diff')

@@ -1,4 +1,4 @@
--- What turns changed of files, and what of it was taken back.
+-- The file changes of turns, and which of them are reverted. Pure.
 
 local list = require('agentls.state.items')
 
@@ -7,8 +7,8 @@ local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 local M = { on = {} }
 local on = M.on
 
----The items after `done`, a revert or a redo, was made at the place `at`. A revert of a turn takes back what stands of
----it and of all later turns; its redo makes that again, and nothing that another revert took back.
+---Returns the items after `done`, a revert or a redo at index `at`. Reverting a turn also reverts all later turns that
+---are not reverted yet. Its redo reapplies exactly those, not what another revert affected.
 local function apply_revert(items, at, done)
   local first = 1
   for i = at - 1, 1, -1 do
@@ -33,7 +33,7 @@ local function apply_revert(items, at, done)
   return copy
 end
 
----The items as the reverts and redos among them leave the changes.
+---Returns the items with all reverts and redos among them applied to the changes.
 ---@param items agentls.Item[]
 ---@return agentls.Item[]
 function M.apply_all_reverts(items)
@@ -46,23 +46,23 @@ function M.apply_all_reverts(items)
 end
 
 on['agent/turnDiff'] = function(state, p)
-  local told = { files = p.files, unlisted = p.unlisted, partial = p.partial, standing = p.standing }
+  local changes = { files = p.files, unlisted = p.unlisted, partial = p.partial, standing = p.standing }
   if p.standing == 'made' then
-    told.added, told.removed, told.turnId = 0, 0, p.ofTurnId
+    changes.added, changes.removed, changes.turnId = 0, 0, p.ofTurnId
     for _, file in ipairs(p.files) do
-      told.added, told.removed = told.added + file.added, told.removed + file.removed
+      changes.added, changes.removed = changes.added + file.added, changes.removed + file.removed
     end
-    return upsert_item(state, 'changes', p.ofTurnId, told)
+    return upsert_item(state, 'changes', p.ofTurnId, changes)
   end
   local count = #p.files + (p.unlisted or 0)
-  local what = p.standing == 'reverted' and 'taken back' or 'made again'
-  told.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
-  told.ofTurnId = p.ofTurnId
-  local items = upsert_item(state, 'note', 'reverted ' .. tostring(p.seq), told).items
+  local what = p.standing == 'reverted' and 'reverted' or 'reapplied'
+  changes.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
+  changes.ofTurnId = p.ofTurnId
+  local items = upsert_item(state, 'note', 'reverted ' .. tostring(p.seq), changes).items
   return copy_with(state, { items = apply_revert(items, #items, items[#items]) })
 end
 
----The turn that a revert without further words means: the last one whose changes stand.
+---Returns the turn that a revert affects by default: the last one with changes that are not reverted.
 ---@param state agentls.State
 ---@return string?
 function M.find_revertible_turn(state)
@@ -74,7 +74,7 @@ function M.find_revertible_turn(state)
   end
 end
 
----The turn whose revert can be taken back: the last one, or that which took back what the turn `of` changed.
+---Returns the turn whose revert can be redone: the last one, or the one whose revert affected the turn `of`.
 ---@param state agentls.State
 ---@param of? string
 ---@return string?
@@ -91,9 +91,9 @@ function M.find_redoable_turn(state, of)
   end
 end
 
----What a turn changed of files, when that is known.
+---Returns the file changes of a turn, or nil.
 ---@param state agentls.State
----@param turn? string Absent: the last that changed any.
+---@param turn? string Default: the last turn with changes.
 ---@return agentls.Item.changes?
 function M.find_changes(state, turn)
   for i = #state.items, 1, -1 do

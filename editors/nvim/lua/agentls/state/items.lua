@@ -1,13 +1,13 @@
--- The items of a session as a list: found by kind and id, replaced, added, left out. A list is never changed in place.
--- What belongs to a sub-agent stands under the call that delegated to it.
+-- Operations on the list of a session's items, and on immutable tables. Pure: no function changes its arguments.
+-- The items of a sub-agent are below the call that delegated to it.
 
 local M = {}
 
----A value that takes a field away.
+---A value that removes a field in `copy_with`.
 M.NONE = {}
 local NONE = M.NONE
 
----A copy of `t` with `changes`; `NONE` takes a field away.
+---Returns a copy of `t` with `changes`. `NONE` removes a field.
 ---@generic T: table
 ---@param t T
 ---@param changes table
@@ -28,7 +28,7 @@ function M.copy_with(t, changes)
 end
 local copy_with = M.copy_with
 
----What of `params` is set among `names`.
+---Returns the fields `names` of `params`.
 function M.pick_fields(params, names)
   local picked = {}
   for _, name in ipairs(names) do
@@ -37,11 +37,11 @@ function M.pick_fields(params, names)
   return picked
 end
 
----The item of a kind and id, and where it stands.
+---Finds an item by kind and id.
 ---@return integer? at
 ---@return agentls.Item? item
 function M.find_item(items, kind, id)
-  -- From the end: what changes is nearly always the last.
+  -- From the end, because nearly always the last item changes.
   for i = #items, 1, -1 do
     if items[i].id == id and items[i].kind == kind then
       return i, items[i]
@@ -50,7 +50,7 @@ function M.find_item(items, kind, id)
 end
 local find_item = M.find_item
 
----The elements that are kept; the same list when all are.
+---Returns the elements that `keep` accepts, or the same list if it accepts all.
 function M.filter_list(list, keep)
   local kept = {}
   for _, element in ipairs(list) do
@@ -61,7 +61,7 @@ function M.filter_list(list, keep)
   return #kept == #list and list or kept
 end
 
----A copy of a list with `element`, if there is one, at its end.
+---Returns a copy of a list with `element`, if not nil, at its end.
 function M.append_copy(list, element)
   local copy = {}
   for i, old in ipairs(list) do
@@ -71,7 +71,7 @@ function M.append_copy(list, element)
   return copy
 end
 
----Where what a sub-agent of the call `parent` did is put: after all that it did before.
+---Returns the index for the next item of a sub-agent of the call `parent`: after all its items.
 local function find_insert_position(items, parent)
   local last = find_item(items, 'tool', parent)
   if not last then
@@ -87,7 +87,7 @@ local function find_insert_position(items, parent)
   return last + 1
 end
 
----A copy of a list with `item` in it: at its end, or under the call that its sub-agent was made by.
+---Returns a copy of a list with `item` at its end, or below the call of its sub-agent.
 function M.insert_item(items, item)
   local at = item.parentToolCallId and find_insert_position(items, item.parentToolCallId) or #items + 1
   local copy = {}
@@ -101,7 +101,7 @@ function M.insert_item(items, item)
   return copy
 end
 
----The state with the item `kind`/`id` changed; it is made from `fresh` and put in its place when there is none.
+---Returns the state with `changes` applied to the item `kind`/`id`. Creates the item from `fresh` if it does not exist.
 function M.upsert_item(state, kind, id, changes, fresh)
   local at, item = find_item(state.items, kind, id)
   if at then

@@ -1,4 +1,4 @@
--- Messages: what a person says and what the model answers, as it comes and when it is whole.
+-- Messages of the user and of the model: while they stream, and when they are complete. Pure.
 
 local list = require('agentls.state.items')
 local notices = require('agentls.state.notices')
@@ -10,6 +10,8 @@ local clear_kinds = notices.clear_kinds
 local M = { on = {} }
 local on = M.on
 
+---@return string text
+---@return boolean has_gap Whether text before `offset` is missing.
 local function append_at_offset(text, offset, piece)
   local have = #text
   if offset > have then
@@ -44,17 +46,17 @@ end
 on['agent/textDelta'] = make_delta_handler('text')
 on['agent/reasoningDelta'] = make_delta_handler('reasoning')
 
-local function collect_content(content)
-  local said = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
-  for _, block in ipairs(content or {}) do
+local function collect_content(blocks)
+  local content = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
+  for _, block in ipairs(blocks or {}) do
     if block.type == 'text' then
-      said.text[#said.text + 1] = block.text
+      content.text[#content.text + 1] = block.text
     elseif block.type == 'reasoning' then
-      said.reasoning[#said.reasoning + 1] = block.text
+      content.reasoning[#content.reasoning + 1] = block.text
     elseif block.type == 'toolUse' then
-      said.calls[block.toolCallId] = block
+      content.calls[block.toolCallId] = block
     elseif block.type == 'image' then
-      said.images = said.images + 1
+      content.images = content.images + 1
     elseif block.type == 'reference' then
       local lines = ''
       if block.startLine then
@@ -62,17 +64,17 @@ local function collect_content(content)
         lines = last > block.startLine and (':%d-%d'):format(block.startLine, last)
           or (':%d'):format(block.startLine)
       end
-      said.references[#said.references + 1] = block.path .. lines
+      content.references[#content.references + 1] = block.path .. lines
     end
   end
-  return said
+  return content
 end
 
 on['agent/message'] = function(state, p)
   if p.hidden then
     return state
   end
-  local said = collect_content(p.content)
+  local content = collect_content(p.content)
   if p.role == 'user' then
     local steer = false
     for i = #state.items, 1, -1 do
@@ -85,9 +87,9 @@ on['agent/message'] = function(state, p)
       end
     end
     return upsert_item(state, 'user', p.messageId, {
-      text = table.concat(said.text, '\n'),
-      references = said.references,
-      images = said.images,
+      text = table.concat(content.text, '\n'),
+      references = content.references,
+      images = content.images,
       steer = steer,
       turnId = p.turnId,
     })
@@ -95,19 +97,19 @@ on['agent/message'] = function(state, p)
     return state
   end
   state = clear_kinds(state, notices.ENDED_BY_MESSAGE)
-  -- A call that the message does not hold is void.
+  -- A call that the complete message does not contain is void.
   local items = filter_list(state.items, function(item)
     return not (
       item.kind == 'tool'
       and item.status == 'writing'
       and item.messageId == p.messageId
-      and not said.calls[item.id]
+      and not content.calls[item.id]
     )
   end)
   if items ~= state.items then
     state = copy_with(state, { items = items })
   end
-  local text, reasoning = table.concat(said.text, ''), table.concat(said.reasoning, '\n\n')
+  local text, reasoning = table.concat(content.text, ''), table.concat(content.reasoning, '\n\n')
   local at, item = find_item(state.items, 'assistant', p.messageId)
   if text == '' and reasoning == '' then
     if at then
@@ -123,7 +125,7 @@ on['agent/message'] = function(state, p)
   for _, block in ipairs(p.content) do
     more = more or block.more
   end
-  -- A text that was cut for the wire is not better than what was streamed whole.
+  -- The streamed text may be complete where the message is cut for the wire.
   if more and item and #item.text > #text then
     text = item.text
   end
@@ -138,26 +140,26 @@ on['agent/message'] = function(state, p)
 end
 
 on['agent/messageRetracted'] = function(state, p)
-  local void, had = {}, false
+  local void, has_removed = {}, false
   for _, id in ipairs(p.toolCallIds or {}) do
     void[id] = true
   end
   local items = filter_list(state.items, function(item)
-    local gone = (item.kind == 'assistant' and item.id == p.messageId)
+    local is_void = (item.kind == 'assistant' and item.id == p.messageId)
       or (
         item.kind == 'tool'
         and (void[item.id] or (item.status == 'writing' and item.messageId == p.messageId))
       )
-    had = had or gone
-    return not gone
+    has_removed = has_removed or is_void
+    return not is_void
   end)
-  if not had then
+  if not has_removed then
     return state
   end
   return notices.add_notice(copy_with(state, { items = items, activity = 'thinking' }), {
     key = 'retracted',
     kind = 'retracted',
-    text = 'a broken answer was taken back',
+    text = 'a broken answer was discarded',
   })
 end
 

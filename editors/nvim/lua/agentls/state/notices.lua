@@ -1,5 +1,5 @@
--- What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over. Those of a
--- sub-agent have the call that delegated to it for a parent.
+-- Temporary notices: retries, waits, model switches, circuit breakers. A notice stays until its cause is resolved. The
+-- parent of a sub-agent's notice is the call that delegated to it. Pure.
 
 local list = require('agentls.state.items')
 local format = require('agentls.format')
@@ -9,11 +9,11 @@ local NONE, copy_with, filter_list, upsert_item =
 
 local M = {}
 
----What is over once the model speaks.
+---The kinds that end with the first delta from the model.
 M.ENDED_BY_DELTA = { retry = true, wait = true, retracted = true, transition = true }
----What is over once a message is whole.
+---The kinds that end with a complete message.
 M.ENDED_BY_MESSAGE = { retry = true, wait = true, retracted = true, transition = true, compacted = true }
----What is over with the turn. An open circuit is not.
+---The kinds that end with the turn. An open circuit breaker outlives it.
 M.ENDED_BY_TURN_END =
   { retry = true, wait = true, retracted = true, transition = true, compacted = true, switched = true }
 M.ALL_KINDS = {
@@ -26,7 +26,7 @@ M.ALL_KINDS = {
   circuit = true,
 }
 
----The state with a notice, in the place of an older one of its key.
+---Returns the state with a notice. It replaces an older one with the same key.
 function M.add_notice(state, new)
   local notices = filter_list(state.notices, function(old)
     return old.key ~= new.key
@@ -42,7 +42,7 @@ local function remove_notices(state, gone)
   return notices == state.notices and state or copy_with(state, { notices = notices })
 end
 
----The state without the notices of these kinds; those of sub-agents go only with `all`.
+---Returns the state without notices of these kinds. Keeps those of sub-agents unless `all` is set.
 function M.clear_kinds(state, kinds, all)
   return remove_notices(state, function(old)
     return kinds[old.kind] and (all or not old.parent)
@@ -50,31 +50,31 @@ function M.clear_kinds(state, kinds, all)
 end
 local clear_kinds = M.clear_kinds
 
----The state without what the sub-agents of a call wait for: they have ended, or one went on at `at` (ms since the Unix
----epoch). Which one is not told, so what ends later than that stays: another may wait for it.
----@param at? integer Absent: all have ended.
+---Returns the state without the notices of a call's sub-agents that were resolved by `at`, in ms since the Unix epoch.
+---The event does not say which sub-agent continued. So a notice that ends later stays; it may be about another one.
+---@param at? integer Default: remove all, because all sub-agents have ended.
 function M.clear_subagent_notices(state, call, at)
   return remove_notices(state, function(old)
     return old.parent == call and (not at or (old.till or 0) <= at)
   end)
 end
 
----One key for the session, and one for the sub-agents of each call.
+---Returns the same key for all notices of the session, and one key for the sub-agents of each call.
 local function build_key(name, parent)
   return parent and name .. ' of ' .. parent or name
 end
 
----What a call failed of, in one line of bearable length.
+---Describes an error in one short line.
 local function describe_error(failed)
   local why = failed.cause or failed.message or 'the call failed'
   local status = failed.status and (' (%d)'):format(failed.status) or ''
   return why:match('[^\n]*'):sub(1, 160) .. status
 end
 
----Who answers from now on, and why.
+---Describes a switch of the model.
 local function describe_switch(p)
   local to, why = tostring(p.to), p.why
-  -- Some of the server's lines name the model, others tell only what became of the one before.
+  -- Not every reason from the server names the new model.
   local name = to:gsub('^.*/', '')
   if not why then
     return 'switched to ' .. to
@@ -129,7 +129,7 @@ end
 on['agent/modelSwitched'] = function(state, p)
   local parent = p.parentToolCallId
   if parent then
-    -- A sub-agent's model is not the session's.
+    -- A sub-agent has its own model.
     local note = { text = describe_switch(p), turnId = p.turnId, parentToolCallId = parent }
     return upsert_item(M.clear_subagent_notices(state, parent), 'note', 'switched ' .. tostring(p.seq), note)
   end
@@ -154,8 +154,8 @@ on['agent/circuit'] = function(state, p)
   return add_notice(state, {
     key = key,
     kind = 'circuit',
-    text = p.state == 'halfOpen' and p.name .. ': one call tries whether it works again'
-      or p.name .. ' failed too often and is left alone for a while',
+    text = p.state == 'halfOpen' and p.name .. ': testing with one call'
+      or p.name .. ' failed too often and is paused for a while',
     till = p['until'],
     subject = p.subject,
     name = p.name,
@@ -167,7 +167,7 @@ on['agent/compacted'] = function(state, p)
     format.token_count(p.tokensBefore or 0),
     format.token_count(p.tokensAfter or 0)
   )
-  -- That of a sub-agent is not the session's history.
+  -- A sub-agent has its own history.
   if p.parentToolCallId then
     return state
   end

@@ -1,4 +1,4 @@
--- Pages of a session's past: put on top of what is known, or before it.
+-- Applies pages of a session's history to a state: the newest page on top, earlier pages before it. Pure.
 
 local changes = require('agentls.state.changes')
 local list = require('agentls.state.items')
@@ -7,7 +7,7 @@ local NONE, copy_with, find_item, upsert_item = list.NONE, list.copy_with, list.
 
 local M = {}
 
----The message in progress, as `agent/loadSession` tells it.
+---Applies the message in progress from `agent/loadSession`.
 local function apply_partial(state, partial)
   local _, item = find_item(state.items, 'assistant', partial.messageId)
   local text = item and item.text or ''
@@ -26,10 +26,9 @@ local function apply_partial(state, partial)
   }, { turnId = state.running })
 end
 
----Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or
----a new one. When the page does not join on, it is begun anew with it.
+---See `load_page` in ../state.lua.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State One without anything in it.
+---@param fresh agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
@@ -42,7 +41,7 @@ function M.load_page(reduce, fresh, state, result)
     loaded = reduce(loaded, event)
   end
   for _, approval in ipairs(result.openApprovals or {}) do
-    -- It may have been asked before the page.
+    -- The request may be older than the page.
     local question = copy_with(approval, {})
     question.seq = nil
     loaded = reduce(loaded, { method = 'agent/approvalRequested', params = question })
@@ -73,14 +72,14 @@ function M.load_page(reduce, fresh, state, result)
     resumable = now.resumableTurnId or NONE,
     queue = now.queue or NONE,
     said = state.said or NONE,
-    -- They may have been told before the page.
+    -- The event may be older than the page.
     instructions = result.instructions or loaded.instructions,
   })
 end
 
----Puts the items of an earlier page before those of `state`.
+---Inserts the items of an earlier page before those of `state`.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State One without anything in it.
+---@param fresh agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
@@ -96,15 +95,15 @@ function M.prepend_page(reduce, fresh, state, result)
   local items, placed = {}, {}
   for _, item in ipairs(earlier.items) do
     local key = item.kind .. ' ' .. item.id
-    -- What begins in the earlier page and ends here is known in part by each.
+    -- Each page has a part of an item that starts on the earlier one and ends on the later one.
     items[#items + 1] = known[key] and copy_with(item, known[key]) or item
     placed[key] = true
   end
   for _, item in ipairs(state.items) do
-    local stands = placed[item.kind .. ' ' .. item.id]
-    if not stands and item.parentToolCallId then
+    local is_placed = placed[item.kind .. ' ' .. item.id]
+    if not is_placed and item.parentToolCallId then
       items = list.insert_item(items, item)
-    elseif not stands then
+    elseif not is_placed then
       items[#items + 1] = item
     end
   end

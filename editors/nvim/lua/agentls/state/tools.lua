@@ -1,4 +1,4 @@
--- Tool calls: their input as it is written, their output as it comes, and the questions about them.
+-- Tool calls: their streamed input, their live output, and their approval requests. Also limits and questions. Pure.
 
 local list = require('agentls.state.items')
 local notices = require('agentls.state.notices')
@@ -6,7 +6,7 @@ local notices = require('agentls.state.notices')
 local NONE, copy_with, pick_fields, find_item, filter_list, upsert_item =
   list.NONE, list.copy_with, list.pick_fields, list.find_item, list.filter_list, list.upsert_item
 
----How many bytes of live output are kept.
+---How many bytes of live output a call keeps.
 local LIVE_BYTES = 8192
 
 local M = { on = {}, LIVE_BYTES = LIVE_BYTES }
@@ -72,7 +72,7 @@ on['agent/toolCall'] = function(state, p)
     state = notices.clear_subagent_notices(state, p.parentToolCallId, p.at or math.huge)
   end
   state = upsert_item(state, 'tool', p.toolCallId, changes)
-  -- A sub-agent's calls are the work of the one that delegated.
+  -- The calls of a sub-agent do not change the activity of the session.
   local ended = FINAL[p.status] and not p.parentToolCallId and 'thinking' or nil
   return copy_with(state, { activity = p.status == 'running' and 'tool' or ended or state.activity })
 end

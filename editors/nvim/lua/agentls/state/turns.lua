@@ -1,4 +1,4 @@
--- Turns: where they begin and end, and what they leave behind.
+-- The start and the end of turns. Pure.
 
 local list = require('agentls.state.items')
 local notices = require('agentls.state.notices')
@@ -30,12 +30,12 @@ on['agent/turnEnded'] = function(state, p)
     compacted = old.kind == 'compacted' and old.manual and old or compacted
   end
   state = clear_kinds(state, notices.ENDED_BY_TURN_END, true)
-  -- What no durable event completed is void.
+  -- An item that no durable event completed is void.
   local items = {}
   for _, item in ipairs(state.items) do
-    local void = (item.kind == 'assistant' and item.open)
+    local is_void = (item.kind == 'assistant' and item.open)
       or (item.kind == 'tool' and item.status == 'writing')
-    if not void then
+    if not is_void then
       items[#items + 1] = item.kind == 'tool' and item.live and copy_with(item, { live = NONE }) or item
     end
   end
@@ -51,7 +51,7 @@ on['agent/turnEnded'] = function(state, p)
     tookMs = state.running == p.turnId and state.startedAt and p.at and p.at - state.startedAt or nil,
     compacted = compacted and compacted.text or (state.compacting and not p.error and state.detail or nil),
   }
-  local stays = p.state == 'interrupted' or p.state == 'cancelled'
+  local is_resumable = p.state == 'interrupted' or p.state == 'cancelled'
   return copy_with(state, {
     items = items,
     running = NONE,
@@ -59,7 +59,7 @@ on['agent/turnEnded'] = function(state, p)
     activity = NONE,
     compacting = NONE,
     detail = NONE,
-    resumable = stays and p.turnId or NONE,
+    resumable = is_resumable and p.turnId or NONE,
     switchedFrom = NONE,
     model = state.switchedFrom or state.model,
   })
