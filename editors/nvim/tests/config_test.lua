@@ -2,7 +2,7 @@ local support = require('tests.support')
 local eq = support.eq
 
 return function(test)
-  test('setup: options are taken, the rest are defaults', function()
+  test('setup: merges options into the defaults', function()
     local config = require('agentls.config')
     local taken, problems = config.resolve_options({
       window = { position = 'left' },
@@ -16,7 +16,7 @@ return function(test)
     eq(config.defaults.window.position, 'right')
   end)
 
-  test('setup: wrong options are named, with the nearest right one, and the rest counts', function()
+  test('setup: reports invalid options with the nearest name, and applies the rest', function()
     local config = require('agentls.config')
     local taken, problems = config.resolve_options({
       windw = {},
@@ -51,24 +51,21 @@ return function(test)
     eq(problems, {})
   end)
 
-  test(
-    'setup: the types of what it takes are those of the configuration, with everything optional',
-    function()
-      local function fields(name, class)
-        local found = {}
-        for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
-          local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
-          if field then
-            table.insert(found, field .. rest:gsub(class, 'X'))
-          end
+  test('setup: the option types match the configuration types', function()
+    local function fields(name, class)
+      local found = {}
+      for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
+        local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
+        if field then
+          table.insert(found, field .. rest:gsub(class, 'X'))
         end
-        return found
       end
-      eq(fields('options', 'agentls%.Options'), fields('config', 'agentls%.Config'))
+      return found
     end
-  )
+    eq(fields('options', 'agentls%.Options'), fields('config', 'agentls%.Config'))
+  end)
 
-  test('words and numbers for people', function()
+  test('format: text and numbers', function()
     local format = require('agentls.format')
     eq(
       { format.duration(900), format.duration(1130), format.duration(61000), format.duration(300000) },
@@ -101,7 +98,7 @@ return function(test)
     )
   end)
 
-  test('another protocol major, and what is no agentls, are refused in one sentence', function()
+  test('a server with another protocol version, or none, is refused in one sentence', function()
     local client = require('agentls.client')
     local function announced(major)
       return { experimental = { agent = { protocolVersion = { major = major, minor = 3 } } } }

@@ -1,4 +1,4 @@
--- The server's requests to the editor, called directly; with the server they are in truth_test.lua.
+-- The server's requests to the editor, called directly; buffer_edits_test.lua uses the server.
 
 local support = require('tests.support')
 local eq = support.eq
@@ -8,7 +8,7 @@ local function open(words, name)
   local path = ('%s/editor/%s-%d.txt'):format(support.home, name or 'file', math.random(1e9))
   support.write(path, words)
   vim.cmd('silent! only')
-  -- A chat of another test may be the last window.
+  -- The last window may show a chat of another test.
   vim.wo.winfixbuf = false
   vim.cmd.edit(vim.fn.fnameescape(path))
   local buffer = vim.api.nvim_get_current_buf()
@@ -52,7 +52,7 @@ local function lines(file)
   return vim.api.nvim_buf_get_lines(file.buffer, 0, -1, false)
 end
 
----Replaces a part of a line; `version`: what the edit was made for.
+---Replaces a part of a line, in an edit of `version`.
 local function edit(file, version, line, from, to, words)
   local range = { start = { line = line, character = from }, ['end'] = { line = line, character = to } }
   return require('agentls.editor').apply_edit({
@@ -77,7 +77,7 @@ local function type_words(file, words)
 end
 
 return function(test)
-  test('editor: an edit for the current version is applied, and told before it is answered', function()
+  test('editor: an edit of the current version is applied and synced before the response', function()
     local file = open('one\ntwo\n')
     eq(edit(file, version(file), 0, 0, 3, 'ONE'), { applied = true })
     eq(lines(file), { 'ONE', 'two' })
@@ -85,7 +85,7 @@ return function(test)
     eq(file.changes[1], version(file))
   end)
 
-  test('editor: an edit for an older version is refused, and what was typed stays', function()
+  test('editor: an edit of an older version is refused, and typed text stays', function()
     local file = open('one\ntwo\n')
     local before = version(file)
     type_words(file, 'ggAtyped<Esc>')
@@ -95,7 +95,7 @@ return function(test)
     eq(lines(file), { 'onetyped', 'two' })
   end)
 
-  test('editor: several documents are changed all or none', function()
+  test('editor: an edit of several documents is all or nothing', function()
     local one, two = open('one\n', 'a'), open('two\n', 'b')
     local stale = version(two)
     type_words(two, 'ggAx<Esc>')
@@ -118,7 +118,7 @@ return function(test)
     eq({ lines(one), lines(two) }, { { 'one' }, { 'twox' } })
   end)
 
-  test('editor: what is not open, not modifiable or no edit of text is refused', function()
+  test('editor: refuses buffers that are closed or not modifiable, and file operations', function()
     local file = open('one\n')
     vim.bo[file.buffer].modifiable = false
     assert(edit(file, version(file), 0, 0, 1, 'x').failureReason:find('not modifiable', 1, true))
@@ -128,7 +128,7 @@ return function(test)
     eq(require('agentls.editor').apply_edit(create, 'utf-16').applied, false)
   end)
 
-  test('editor: edits of one turn are one undo step; typing is another', function()
+  test('editor: the edits of a turn are one undo step, and typing is another', function()
     local editor = require('agentls.editor')
     local file = open('one\ntwo\nthree\n')
     type_words(file, 'ggAa<Esc>')
@@ -145,7 +145,7 @@ return function(test)
     eq(lines(file), { 'one', 'two', 'three' })
   end)
 
-  test('editor: typing between two edits, or another turn, parts the undo steps', function()
+  test('editor: typing between two edits, or a new turn, starts another undo step', function()
     local editor = require('agentls.editor')
     local file = open('one\ntwo\nthree\n')
     editor.begin_turn()
@@ -161,7 +161,7 @@ return function(test)
     eq(lines(file), { 'ONE', 'TWO', 'threeb' })
   end)
 
-  test('editor: saving writes clean edits, and keeps the undo step', function()
+  test('editor: saving keeps the undo step', function()
     local editor = require('agentls.editor')
     local file = open('one\r\ntwo\r\n')
     editor.begin_turn()
@@ -174,7 +174,7 @@ return function(test)
     eq(editor.save_documents({ uris = { file.uri } }).saved, { file.uri })
   end)
 
-  test('editor: a file that was changed on disk meanwhile is not saved over, and nothing is asked', function()
+  test('editor: a file that changed on disk is not overwritten, and nothing prompts', function()
     local editor = require('agentls.editor')
     local file = open('one\n')
     edit(file, version(file), 0, 0, 3, 'ONE')
@@ -187,7 +187,7 @@ return function(test)
     eq(lines(file), { 'ONE' })
   end)
 
-  test('editor: autocommands run at saving, unless they are not wanted', function()
+  test('editor: autocommands run on save unless disabled', function()
     local editor, config = require('agentls.editor'), require('agentls.config')
     local file = open('one\n')
     local group = vim.api.nvim_create_augroup('test.save', {})
@@ -209,7 +209,7 @@ return function(test)
     vim.api.nvim_del_augroup_by_id(group)
   end)
 
-  test('editor: diagnostics are told as the protocol counts', function()
+  test('editor: diagnostics use protocol positions', function()
     local editor = require('agentls.editor')
     local file = open('eins\nzwei äöü𝄞 x\n')
     local space = vim.api.nvim_create_namespace('test.diagnostics')
@@ -245,7 +245,7 @@ return function(test)
     eq(told({}, 'utf-16'), {})
   end)
 
-  test('editor: a document is shown beside the chat, never in its window', function()
+  test('editor: a document never opens in a chat window', function()
     local editor = require('agentls.editor')
     local file = open('eins\nzwei äöü x\n')
     vim.cmd('vsplit')
@@ -266,7 +266,7 @@ return function(test)
     eq(vim.api.nvim_win_get_cursor(0), { 2, 12 })
   end)
 
-  test('editor: a stock Neovim would have said yes to the stale edit', function()
+  test("editor: Neovim's own handler accepts a stale edit", function()
     local file = open('one\n')
     type_words(file, 'ggAx<Esc>')
     local stale = version(file)

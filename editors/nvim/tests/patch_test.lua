@@ -1,4 +1,4 @@
--- Diffs are applied in both directions, and only to what they are of.
+-- Diffs apply in both directions, and only to matching text.
 
 local support = require('tests.support')
 local eq = support.eq
@@ -6,7 +6,7 @@ local eq = support.eq
 return function(test)
   local patch = require('agentls.patch')
 
-  test('patch: forth and back, at the edges and in the midst', function()
+  test('patch: applies in both directions, at the edges and in the middle', function()
     for _, case in ipairs({
       { { 'a', 'b' }, { 'a', 'B' }, '--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n' },
       { {}, { 'n', 'm' }, '--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+n\n+m\n' },
@@ -26,7 +26,7 @@ return function(test)
     end
   end)
 
-  test('patch: another text is not changed', function()
+  test('patch: a text that does not match is not changed', function()
     local diff = '@@ -2 +2 @@\n-b\n+B\n'
     eq(patch.apply_diff({ 'a', 'x' }, diff), nil)
     eq(patch.apply_diff({ 'a' }, diff), nil)
@@ -37,7 +37,7 @@ return function(test)
     eq(patch.apply_diff({ 'a' }, 'Binary files differ\n'), { 'a' })
   end)
 
-  test('patch: random texts, by the diffs that Neovim makes', function()
+  test("patch: applies Neovim's own diffs of random texts", function()
     math.randomseed(7)
     for _ = 1, 300 do
       local function text(lines)

@@ -1,4 +1,4 @@
--- The reducer replays the transcripts that all clients share, and stays pure.
+-- The reducer replays the transcripts that all clients share, and is pure.
 
 local support = require('tests.support')
 local eq = support.eq
@@ -11,7 +11,7 @@ local function lines_of(path)
   return lines
 end
 
----Fails where `wanted` says something else than `seen`.
+---Fails if `seen` differs from a field of `wanted`.
 local function compare(seen, wanted, path)
   if wanted == vim.NIL then
     assert(seen == nil, ('%s is %s, but it should not be set'):format(path, vim.inspect(seen)))
@@ -40,7 +40,7 @@ local function compare(seen, wanted, path)
   end
 end
 
----The state by the names that transcripts use.
+---Returns the state with the names of the transcripts.
 local function projected(state)
   local function each(list, field)
     return vim.tbl_map(function(element)
@@ -48,7 +48,7 @@ local function projected(state)
     end, list)
   end
   return vim.tbl_extend('force', state, {
-    -- Our chat also keeps a line of what was done; the transcripts do not ask for it.
+    -- Our chat also has a note for each action. The transcripts do not check it.
     items = vim.tbl_filter(function(item)
       return item.kind ~= 'note'
     end, state.items),
@@ -104,7 +104,7 @@ return function(test)
     end
   end)
 
-  test('a page joins on, and one that does not begins anew', function()
+  test('a page that continues the state extends it, any other replaces it', function()
     local states = require('agentls.state')
     local function message(seq)
       local content = { { type = 'text', text = 'words ' .. seq } }
@@ -140,7 +140,7 @@ return function(test)
     eq(writing.items[#writing.items].text, 'so far good')
   end)
 
-  test('what is open is asked again after a load, once, and not what was answered since', function()
+  test('a load asks open questions once, and skips answered ones', function()
     local states = require('agentls.state')
     local approval =
       { approvalId = 'a', toolCallId = 'c', name = 'bash', title = 'x', input = {}, risk = 'low' }
@@ -161,7 +161,7 @@ return function(test)
       return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, more)
     end
     local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
-    -- Asked before the page, and in it.
+    -- Asked before the page, and again in it.
     eq(ids(states.load_page(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
     local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
     local state = states.load_page(states.new('s'), page(asked, open))

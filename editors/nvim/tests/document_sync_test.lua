@@ -1,9 +1,9 @@
--- What goes out when a person types: changes that lead to the buffer's text, whatever is done to it.
+-- Whatever happens to a buffer, the changes that go out reproduce its text.
 
 local support = require('tests.support')
 local eq = support.eq
 
----Where the lines of a text begin, as the protocol has lines: they end with \n, \r\n or \r.
+---Returns where the lines of a text start. In the protocol, lines end with \n, \r\n, or \r.
 local function starts_of(words)
   local starts, at = { 1 }, 1
   while true do
@@ -16,7 +16,7 @@ local function starts_of(words)
   end
 end
 
----The byte at a position in UTF-16, clamped as the protocol says.
+---Returns the byte at a UTF-16 position, clamped as the protocol specifies.
 local function byte_at(words, position)
   local start = starts_of(words)[position.line + 1]
   if not start then
@@ -48,7 +48,7 @@ local function apply(words, changes)
   return words
 end
 
----A server that keeps a document by what goes out. `calm` is one that drops what is as it is on disk.
+---Simulates a server that applies what goes out. `calm`: it drops documents that match the disk.
 local function follower()
   local document_sync = require('agentls.document_sync')
   document_sync.reset_all()
@@ -128,7 +128,7 @@ return function(test)
     empty = '',
     ['bytes that are no text'] = 'a\n\255\254b\nc\n',
   }) do
-    test('documents: random edits go out as changes that lead to the text: ' .. name, function()
+    test('document sync: random edits reproduce the text: ' .. name, function()
       local legible, ranges = require('agentls.format').sanitize_utf8, 0
       for seed = 1, 15 do
         math.randomseed(seed)
@@ -144,7 +144,7 @@ return function(test)
         local function run(command)
           table.insert(done, command)
           pcall(vim.cmd --[[@as fun(c: string)]], 'silent! ' .. command)
-          -- As the plugin does when a file is read.
+          -- As when the plugin reloads a file.
           if not vim.lsp.buf_is_attached(buffer, server.id) then
             vim.lsp.buf_attach_client(buffer, server.id)
           end
@@ -203,7 +203,7 @@ return function(test)
           if math.random(4) > 1 then
             tick()
           end
-          -- What is only an option goes out with the next change, as with Neovim's own whole texts.
+          -- A changed option goes out with the next change, as in Neovim's own full sync.
           local last = done[#done]
           if
             not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
@@ -225,7 +225,7 @@ return function(test)
     end)
   end
 
-  test('documents: a key in a long text sends the key', function()
+  test('document sync: a keystroke in a long text sends only its change', function()
     open(('a line of some words\n'):rep(60000))
     local server = follower()
     vim.cmd('normal! ix')
@@ -239,7 +239,7 @@ return function(test)
     eq({ server.ranges, server.wholes }, { 20, 1 })
     assert(server.bytes < 5000, server.bytes)
     eq(server.text, vim.lsp._buf_get_full_text(0))
-    -- Saved, the server may forget it.
+    -- After a save, the server may drop the document.
     vim.cmd('silent write')
     vim.cmd('normal! ay')
     eq(server.wholes, 2)

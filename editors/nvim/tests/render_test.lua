@@ -1,11 +1,11 @@
--- How changes, the queue, instructions and sub-agents are drawn.
+-- Rendering of changes, the queue, instructions, and sub-agents.
 
 local support = require('tests.support')
 local eq = support.eq
-local shown = support.shown
+local shown = support.open_chat
 
 return function(test)
-  test('drawn: what a turn changed, and that it was taken back', function()
+  test('render: the changes of a turn, and their revert', function()
     local chat = shown()
     local files = {
       { path = 'src/b_c.ts', kind = 'modified', added = 12, removed = 1 },
@@ -41,7 +41,7 @@ return function(test)
     assert(chat.virtual():find('  <C-r> redo', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'redone', files = { files[1] } })
     eq(chat.lines()[3], '± 1,203 files changed +12 -3 · reapplied ⋯ 5 lines')
-    -- One file needs no list.
+    -- A single file needs no list.
     chat.event('turnStarted', { turnId = 't2' })
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
     chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
@@ -52,7 +52,7 @@ return function(test)
     assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
   end)
 
-  test('drawn: a revert that came in an earlier page counts for what it took back', function()
+  test('render: a revert on an earlier page marks the changes as reverted', function()
     local states = require('agentls.state')
     local file = { path = 'a', kind = 'modified', added = 1, removed = 1 }
     local function diff(seq, turn, standing)
@@ -89,7 +89,7 @@ return function(test)
     end
     local wanted = { 't1 redone', 't2 reverted', 't3 made' }
     eq(standings(states.load_page(states.new('s'), page(events, 1))), wanted)
-    -- Wherever the pages part.
+    -- The same wherever the page boundary is.
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
       local state =
@@ -98,7 +98,7 @@ return function(test)
     end
   end)
 
-  test('what a sub-agent waits for leaves what the session waits for', function()
+  test("a sub-agent's notices do not clear those of the session", function()
     local states = require('agentls.state')
     local state = states.new('s')
     local function tell(method, params)
@@ -126,7 +126,7 @@ return function(test)
     tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
     tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
     eq({ state.costUsd, state.contextUsed }, { 2, 10 })
-    -- Another goes on: this one may wait still. Then its time has come.
+    -- Another sub-agent continues, so this one may still wait until its time is over.
     local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
     eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
     eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
@@ -136,12 +136,12 @@ return function(test)
     )
     tell('retry', of('d', failed))
     tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
-    -- The model speaks: what it waited for is over, what the sub-agent waits for is not.
+    -- Text from the model clears the session's notices, not those of the sub-agent.
     eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
     eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
   end)
 
-  test('the prompt of a turn that took it from the queue is not one that was just said', function()
+  test('a queued prompt does not count as an unsent one', function()
     local chat = shown()
     local said = { prompt = 'just said' }
     chat.session.unsent = { said }
@@ -158,7 +158,7 @@ return function(test)
     eq(message('just said'), 0)
   end)
 
-  test('drawn: what waits for the end of the turn', function()
+  test('render: queued prompts', function()
     local chat = shown()
     local function wait(paused, ...)
       local prompts = {}
@@ -176,12 +176,12 @@ return function(test)
     seen = wait(true, 'a', 'b', 'c', 'd')
     assert(seen:find('⧗ queued (paused): a · Q', 1, true), seen)
     assert(seen:find('⧗ and 1 more', 1, true), seen)
-    assert(not seen:find('held): d', 1, true), seen)
+    assert(not seen:find('paused): d', 1, true), seen)
     seen = wait(false)
     assert(not seen:find('queued', 1, true), seen)
   end)
 
-  test('drawn: what the agent was given to go by', function()
+  test('render: the loaded instructions', function()
     local chat = shown()
     local home = vim.uv.os_homedir()
     chat.event('instructions', {
@@ -210,7 +210,7 @@ return function(test)
     eq(chat.fold(1), { 1, 5 })
   end)
 
-  test('what the agent was given to go by is known of a page that does not tell it', function()
+  test('the instructions come from the load result if the page has no event', function()
     local states = require('agentls.state')
     local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
     local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
@@ -220,13 +220,13 @@ return function(test)
     eq(states.load_page(state, page).instructions, files)
   end)
 
-  ---A call of a sub-agent.
+  ---Adds a call of a sub-agent.
   local function call(chat, id, parent, status, more)
     more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
     chat.tool(id, status, more)
   end
 
-  ---The words that a line is set in by.
+  ---Returns the indent of a line.
   local function set_in(chat, row)
     local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
     local marks = vim.api.nvim_buf_get_extmarks(
@@ -243,7 +243,7 @@ return function(test)
     end
   end
 
-  test('drawn: sub-agents are set in under their call, and folded with it when it is over', function()
+  test('render: sub-agents are indented under their call and fold with it', function()
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
@@ -284,7 +284,7 @@ return function(test)
     end
     local one, two = '│ ', '│ │ '
     eq(depths, { '', one, one, one, one, one, one, two, two, two, two, two, '' })
-    -- It is told at its call, not beside the turn's status.
+    -- The notice is at the call, not in the status of the turn.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
     call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
@@ -293,7 +293,7 @@ return function(test)
     chat.tool('d1', 'completed', { name = 'delegate', title = 'look', durationMs = 1500 })
     eq(chat.lines()[1], '✓ `look` · 3 calls · 1.5 s')
     eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
-    -- Each is opened by itself.
+    -- Each fold opens separately.
     vim.api.nvim_win_call(chat.window, function()
       vim.cmd('1foldopen')
     end)
@@ -305,7 +305,7 @@ return function(test)
     eq(chat.fold(2), { 2, 5 })
   end)
 
-  test('drawn: a call of a sub-agent asks, and is answered at its place', function()
+  test("render: a sub-agent's call asks under its parent", function()
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
@@ -342,7 +342,7 @@ return function(test)
     eq(chat.lines()[2], '✓ `c1` ⋯ 6 lines')
   end)
 
-  test('drawn: a page that begins within a sub-agent, and the one before it', function()
+  test('render: a page that starts inside a sub-agent, and the page before it', function()
     local states = require('agentls.state')
     local function event(seq, id, status, parent)
       return {
@@ -386,7 +386,7 @@ return function(test)
       eq(ids(loaded), wanted, 'cut after ' .. cut)
       eq(loaded.items[1].status, 'completed')
     end
-    -- Without the call it stands by itself, set in all the same.
+    -- Without the call, its entries are still indented.
     local nests =
       require('agentls.subagents').compute_placements(states.reduce(states.new('s'), events[6]).items, {})
     eq({ nests[1].depth, nests[1].level }, { 1, 0 })

@@ -1,9 +1,10 @@
--- What a person decides on is what is there: characters that hide, long commands, rules, keys.
+-- Approval cards, notifications, and pickers hide nothing: hidden characters, long commands, rules, keys.
 
 local support = require('tests.support')
 local eq = support.eq
 
----Each hides, reorders, or controls a terminal: U+202E, U+200B, U+E0041, ESC, U+2028, U+FEFF, U+061C, U+3164, a C1.
+---Characters that are invisible, reorder text, or control a terminal: U+202E, U+200B, U+E0041, ESC, U+2028,
+---U+FEFF, U+061C, U+3164, a C1 control.
 local HIDING = {
   '\226\128\174',
   '\226\128\139',
@@ -23,9 +24,9 @@ local function hides_nothing(words, where)
   end
 end
 
----The lines of a chat that shows one approval.
+---Returns the lines of a chat with one approval.
 local function card(more)
-  local chat = support.shown()
+  local chat = support.open_chat()
   local asked = vim.tbl_extend('force', {
     approvalId = 'a1',
     toolCallId = 'c1',
@@ -41,7 +42,7 @@ local function card(more)
 end
 
 return function(test)
-  ---Lets lists choose the entry that holds the next of `choices`; gives what was shown and what was sent.
+  ---Makes lists choose the entry that contains the next of `choices`. Returns what was shown and what was sent.
   local function answering(choices, results, body)
     local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
     local request, sent, shown = client.request, {}, {}
@@ -70,7 +71,7 @@ return function(test)
     return sent, table.concat(shown, '\n')
   end
 
-  test('reveal: what hides is written out, what people write is left alone', function()
+  test('reveal: writes out hidden characters and keeps normal text', function()
     local format = require('agentls.format')
     eq(
       format.reveal_hidden('rm \226\128\174txt\226\128\139 x\243\160\129\129'),
@@ -80,7 +81,7 @@ return function(test)
     eq(format.reveal_hidden('a\tb\nc'), 'a\tb\nc')
     local plain = 'Grüße, 日本語 — “quotes” … ✓ 👍 é Ω ½ €'
     eq(format.reveal_hidden(plain), plain)
-    -- An emoji of two halves, as prose; not where something is decided.
+    -- Prose keeps a composed emoji. Text to decide on does not.
     eq(format.reveal_hidden('👩\226\128\141💻', true), '👩\226\128\141💻')
     eq(format.reveal_hidden('👩\226\128\141💻'), '👩<U+200D>💻')
     eq(format.reveal_hidden('x\226\128\174', true), 'x<U+202E>')
@@ -116,7 +117,7 @@ return function(test)
     hides_nothing(format.display_text(ALL), 'a name')
   end)
 
-  test('reveal: pieces of a line are the line', function()
+  test('split_columns: the pieces make up the line', function()
     local format = require('agentls.format')
     local line = 'one two three four five ' .. ('x'):rep(50) .. ' ünïcödé 日本語日本語日本語 end'
     for width = 4, 40 do
@@ -129,7 +130,7 @@ return function(test)
     eq(format.split_columns('', 10, vim.api.nvim_strwidth), { '' })
   end)
 
-  test('card: nothing in it hides, wherever it comes from', function()
+  test('card: hidden characters are revealed in every field', function()
     local approval = {
       title = 'run ' .. ALL,
       why = 'because ' .. ALL,
@@ -157,7 +158,7 @@ return function(test)
     end
   end)
 
-  test('card: a long command is whole, and no text ends or continues it', function()
+  test('card: a long command is complete, and its text cannot imitate the frame', function()
     local command = 'echo '
       .. ('0123456789 '):rep(400)
       .. '\n```\n↳ rm -rf /\n'
@@ -168,7 +169,7 @@ return function(test)
     assert(joined:find('echo ' .. ('0123456789 '):rep(400), 1, true), 'its first line is cut')
     assert(joined:find(('y'):rep(5000) .. ' END', 1, true), 'its last line is cut')
     assert(lines:find('````sh\n', 1, true), lines:sub(1, 200))
-    -- Lines that go on have a mark that is not text; the forged one has none.
+    -- A continuation has a virtual mark. The forged one has none.
     local marks = {}
     local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
     for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(chat.buffer, blocks, 0, -1, { details = true })) do
@@ -185,7 +186,7 @@ return function(test)
     end
   end)
 
-  test('card: what the server cut is said, and can be opened', function()
+  test('card: a truncated field says so and can be opened', function()
     local long = { shown = { ref = 'r1', bytes = 300000 }, input = { ref = 'r2', bytes = 400000 } }
     local _, lines = card({ shown = 'echo long', title = 'echo', more = long })
     assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
@@ -203,7 +204,7 @@ return function(test)
     assert(lines:find('⋯ 500 KB are not shown here: d opens all', 1, true), lines)
   end)
 
-  test('card: the risk, the reason, the options, the whole rule, and the keys of the table', function()
+  test('card: shows the risk, the reason, the options, the full rule and the keys', function()
     local rule = 'bash(' .. ('git *log* '):rep(30) .. 'END)'
     local chat, lines =
       card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
@@ -220,16 +221,16 @@ return function(test)
     for _, risk in ipairs({ 'low', 'medium' }) do
       assert(select(2, card({ risk = risk })):find(risk .. ' risk', 1, true))
     end
-    -- What cannot be kept is not offered.
+    -- Without a rule, the keys that save one are not offered.
     assert(not card({}).virtual():find('always', 1, true))
   end)
 
-  test('keys: those of the table, and no two with one key', function()
+  test('keys: have the shared defaults, and no two actions share a key', function()
     local config = require('agentls.config')
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do
       eq(config.defaults.keys[config.APPROVAL_KEY_OPTIONS[entry.action]], entry.key)
     end
-    -- Who allows by `a` does not find "always" behind it.
+    -- A user who allows with `a` must not trigger "always".
     local taken, problems = config.resolve_options({ keys = { approve = 'a' } })
     eq({ taken.keys.approve, taken.keys.approve_always }, { 'a', false })
     eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`; `approve_always` is not mapped' })
@@ -238,7 +239,7 @@ return function(test)
     eq(#problems, 2)
   end)
 
-  test('notices: one line that fits, with nothing hidden', function()
+  test('notifications: fit on one line with hidden characters revealed', function()
     local notify, said = vim.notify, {}
     vim.notify = function(words)
       table.insert(said, words)
@@ -253,7 +254,7 @@ return function(test)
     end
   end)
 
-  test('keys: one that is held down never answers, one that is pressed again does', function()
+  test('keys: a repeated press answers, a held key never does', function()
     local questions, approval = require('agentls.questions'), require('agentls.approval')
     local now, clock = questions.now_ms, 0
     questions.now_ms = function()
@@ -273,7 +274,7 @@ return function(test)
     eq(press(399), {})
     eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
     eq(press(400), {}, 'twice')
-    -- Asked again with other arguments, it is another question: it is shown first.
+    -- The same call with other arguments is another question, so it is shown first.
     local chat = card({})
     eq(press(0), {})
     local again =
@@ -284,7 +285,7 @@ return function(test)
     questions.now_ms = now
   end)
 
-  test('trust: each redirect is a question of its own, and all of it can be read', function()
+  test('trust: asks about each redirect, and only after the whole list was visible', function()
     local trust = require('agentls.trust')
     local described = {
       folder = '/tmp/' .. ALL,
@@ -326,7 +327,7 @@ return function(test)
     end
     local function review(...)
       local sent, shown = answering({ ... }, { ['agent/describeTrust'] = described }, function()
-        -- The list does not fit: it is read before anything is asked.
+        -- The list does not fit, so the user must read it first.
         trust.review_trust()
         trust.review_trust()
       end)
@@ -343,7 +344,7 @@ return function(test)
         { folder = folder, trusted = true, acceptRedirects = { { provider = 'two', to = 'https://b' } } },
       },
     })
-    -- Leaving a question is a no.
+    -- Leaving a question means no.
     local sent, shown = review('Yes')
     eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
     local _, count = shown:gsub('Redirect ', '')
@@ -359,7 +360,7 @@ return function(test)
     eq(review('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
   end)
 
-  test('grants: the whole rule, with nothing hidden, and what was revoked', function()
+  test('grants: show the full rule with hidden characters, and report the revocation', function()
     local rule = 'bash(' .. ('git log '):rep(40) .. ALL .. ' END)'
     local grant =
       { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
@@ -371,7 +372,7 @@ return function(test)
     assert(shown:find('revoked: bash(git log', 1, true), shown)
   end)
 
-  test('pickers: titles and names hide nothing', function()
+  test('pickers: reveal hidden characters in titles and names', function()
     local picker, sessions = require('agentls.picker'), require('agentls.sessions')
     local client = require('agentls.client')
     local ensure = client.ensure_ready
@@ -391,7 +392,7 @@ return function(test)
       hides_nothing(shown, 'a list')
     end
     client.ensure_ready = ensure
-    local chat = support.shown()
+    local chat = support.open_chat()
     chat.event('questionRequested', {
       questionId = 'q1',
       text = 'Which ' .. ALL,

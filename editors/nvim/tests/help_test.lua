@@ -1,17 +1,17 @@
--- The help says what the code does: commands, options with their defaults, keys, autocommands, highlights, links.
+-- The help matches the code: commands, options with defaults, keys, autocommands, highlights, links.
 
 local support = require('tests.support')
 local eq = support.eq
 
 local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
 
----The part of the help that a section's tag begins.
+---Returns the section of the help with a tag.
 local function section(tag)
   local from = assert(help:find('%*' .. vim.pesc(tag) .. '%*'), tag)
   return help:sub(from, (help:find('\n====', from, true)))
 end
 
----What `pattern` catches in all Lua files but the generated one, in order.
+---Returns the sorted captures of `pattern` in all Lua files except the generated one.
 local function in_code(pattern)
   local found = {}
   for name in vim.fs.dir(support.plugin .. '/lua/agentls', { depth = 3 }) do
@@ -37,7 +37,7 @@ local function caught(words, pattern)
 end
 
 return function(test)
-  test('help: its tags are made, and its links lead somewhere', function()
+  test('help: tags are valid and links have targets', function()
     local folder = support.home .. '/doc'
     support.write(folder .. '/agentls.txt', help)
     vim.cmd.helptags(folder)
@@ -54,7 +54,7 @@ return function(test)
     end
   end)
 
-  test('help: every command, and none that there is not', function()
+  test('help: lists exactly the existing commands', function()
     local commands = vim.tbl_keys(require('agentls.commands').definitions)
     table.sort(commands)
     eq(caught(section('agentls-commands'), '%*:(%w+)%*'), commands)
@@ -66,9 +66,9 @@ return function(test)
     end
   end)
 
-  test('help: every option with its default, and none that there is not', function()
+  test('help: lists exactly the existing options with their defaults', function()
     local defaults, options = require('agentls.config').defaults, {}
-    -- Those without a default stand in the types only.
+    -- Options without a default are only in the types.
     local types = assert(support.read(support.plugin .. '/lua/agentls/config.lua'))
     local whole = assert(types:match('class %(exact%) agentls%.Config\n(.-)\n\n'))
     for field in whole:gmatch('@field ([%w_]+)') do
@@ -96,7 +96,7 @@ return function(test)
     end
   end)
 
-  test('help: every key', function()
+  test('help: lists every key', function()
     local words, keys = section('agentls-keys'), require('agentls.config').defaults.keys
     assert(type(keys) == 'table')
     local told = {}
@@ -106,11 +106,11 @@ return function(test)
         told[name] = line:match('^%S+')
       end
     end
-    told.next, told.previous = words:match('\n  (%S+) (%S+) +the next, the previous prompt')
+    told.next, told.previous = words:match('\n  (%S+) (%S+) +go to the next or previous prompt')
     eq(told, keys)
   end)
 
-  test('help: every autocommand and highlight', function()
+  test('help: lists every autocommand and highlight', function()
     local autocommands = caught(section('agentls-autocommands'), '\n  (Agent%u%w+)')
     local announced = in_code("emit_event%('(%w+)'")
     vim.list_extend(announced, in_code("make_question_effect%('(%w+)'"))
