@@ -25,7 +25,7 @@ local function hides_nothing(words, where)
 end
 
 ---Returns the lines of a chat with one approval.
-local function card(more)
+local function render_card(more)
   local chat = support.open_chat()
   local asked = vim.tbl_extend('force', {
     approvalId = 'a1',
@@ -43,7 +43,7 @@ end
 
 return function(test)
   ---Makes lists choose the entry that contains the next of `choices`. Returns what was shown and what was sent.
-  local function answering(choices, results, body)
+  local function answer_with(choices, results, body)
     local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
     local request, sent, shown = client.request, {}, {}
     client.request = function(method, params, callback)
@@ -139,7 +139,7 @@ return function(test)
       rule = 'bash(' .. ALL .. ')',
       input = { command = ALL },
     }
-    local chat, lines = card(approval)
+    local chat, lines = render_card(approval)
     hides_nothing(lines, 'the card')
     hides_nothing(chat.virtual(), 'beside the card')
     for _, more in ipairs({
@@ -154,7 +154,7 @@ return function(test)
         diff = ('--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+%s\n'):format(ALL, ALL, ALL),
       },
     }) do
-      hides_nothing(select(2, card(more)), more.name)
+      hides_nothing(select(2, render_card(more)), more.name)
     end
   end)
 
@@ -164,7 +164,7 @@ return function(test)
       .. '\n```\n↳ rm -rf /\n'
       .. ('y'):rep(5000)
       .. ' END'
-    local chat, lines = card({ shown = command, input = { command = 'cut…' }, title = 'echo' })
+    local chat, lines = render_card({ shown = command, input = { command = 'cut…' }, title = 'echo' })
     local joined = lines:gsub('\n', '')
     assert(joined:find('echo ' .. ('0123456789 '):rep(400), 1, true), 'its first line is cut')
     assert(joined:find(('y'):rep(5000) .. ' END', 1, true), 'its last line is cut')
@@ -188,26 +188,31 @@ return function(test)
 
   test('card: a truncated field says so and can be opened', function()
     local long = { shown = { ref = 'r1', bytes = 300000 }, input = { ref = 'r2', bytes = 400000 } }
-    local _, lines = card({ shown = 'echo long', title = 'echo', more = long })
+    local _, lines = render_card({ shown = 'echo long', title = 'echo', more = long })
     assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
     vim.fn.search('echo long')
-    local sent = answering({}, { ['agent/readContent'] = { text = 'echo long \226\128\174END' } }, function()
-      require('agentls.approval').show_output()
-    end)
+    local sent = answer_with(
+      {},
+      { ['agent/readContent'] = { text = 'echo long \226\128\174END' } },
+      function()
+        require('agentls.approval').show_output()
+      end
+    )
     eq(sent[1][2].ref, 'r1')
     eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
     vim.cmd('close')
-    _, lines = card({ name = 'other', input = { long = 'cut…' }, more = long })
+    _, lines = render_card({ name = 'other', input = { long = 'cut…' }, more = long })
     assert(lines:find('⋯ cut: 400 KB in all: e opens all', 1, true), lines)
     local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'
-    _, lines = card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
+    _, lines =
+      render_card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
     assert(lines:find('⋯ 500 KB are not shown here: d opens all', 1, true), lines)
   end)
 
   test('card: shows the risk, the reason, the options, the full rule and the keys', function()
     local rule = 'bash(' .. ('git *log* '):rep(30) .. 'END)'
     local chat, lines =
-      card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
+      render_card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
     assert(lines:find('  high risk · runs a command\n  ! keeps running in the background\n', 1, true), lines)
     local whole = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
     assert(whole:find(rule, 1, true), lines)
@@ -219,10 +224,10 @@ return function(test)
     assert(keys:find('y allow', 1, true) and keys:find('a always', 1, true), keys)
     eq(keys:find('d diff', 1, true), nil, 'there is no diff')
     for _, risk in ipairs({ 'low', 'medium' }) do
-      assert(select(2, card({ risk = risk })):find(risk .. ' risk', 1, true))
+      assert(select(2, render_card({ risk = risk })):find(risk .. ' risk', 1, true))
     end
     -- Without a rule, the keys that save one are not offered.
-    assert(not card({}).virtual():find('always', 1, true))
+    assert(not render_card({}).virtual():find('always', 1, true))
   end)
 
   test('keys: have the shared defaults, and no two actions share a key', function()
@@ -260,28 +265,28 @@ return function(test)
     questions.now_ms = function()
       return clock
     end
-    card({})
-    local function press(ms)
+    render_card({})
+    local function press_after(ms)
       clock = clock + ms
-      return (answering({}, {}, function()
+      return (answer_with({}, {}, function()
         approval.run_key_action('allow')
       end))
     end
-    eq(press(0), {}, 'it is shown first')
+    eq(press_after(0), {}, 'it is shown first')
     for _ = 1, 50 do
-      eq(press(33), {}, 'held down')
+      eq(press_after(33), {}, 'held down')
     end
-    eq(press(399), {})
-    eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
-    eq(press(400), {}, 'twice')
+    eq(press_after(399), {})
+    eq(press_after(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
+    eq(press_after(400), {}, 'twice')
     -- The same call with other arguments is another question, so it is shown first.
-    local chat = card({})
-    eq(press(0), {})
+    local chat = render_card({})
+    eq(press_after(0), {})
     local again =
       { approvalId = 'a1', toolCallId = 'c1', name = 'bash', title = 'make', risk = 'high', why = 'runs' }
     chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
-    eq(press(500), {}, 'asked again')
-    eq(#press(400), 1)
+    eq(press_after(500), {}, 'asked again')
+    eq(#press_after(400), 1)
     questions.now_ms = now
   end)
 
@@ -325,8 +330,8 @@ return function(test)
     }) do
       assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
     end
-    local function review(...)
-      local sent, shown = answering({ ... }, { ['agent/describeTrust'] = described }, function()
+    local function review_trust(...)
+      local sent, shown = answer_with({ ... }, { ['agent/describeTrust'] = described }, function()
         -- The list does not fit, so the user must read it first.
         trust.review_trust()
         trust.review_trust()
@@ -335,29 +340,29 @@ return function(test)
       hides_nothing(shown, 'the questions')
       return vim.list_slice(sent, 3), shown
     end
-    eq(review(), {})
-    eq(review('No'), {})
+    eq(review_trust(), {})
+    eq(review_trust('No'), {})
     local folder = vim.uri_from_fname(described.folder)
-    eq(review('Yes', 'No', 'Yes'), {
+    eq(review_trust('Yes', 'No', 'Yes'), {
       {
         'agent/setTrust',
         { folder = folder, trusted = true, acceptRedirects = { { provider = 'two', to = 'https://b' } } },
       },
     })
     -- Leaving a question means no.
-    local sent, shown = review('Yes')
+    local sent, shown = review_trust('Yes')
     eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
     local _, count = shown:gsub('Redirect ', '')
     eq(count, 2, 'the accepted one is not asked about again')
-    sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
+    sent, shown = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1)
     assert(shown:find('read the whole list', 1, true), shown)
     described.activates[1].command = 'echo another'
-    sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
+    sent = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1, 'another list was not read')
     vim.cmd('silent! only | enew')
     described.trusted = true
-    eq(review('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
+    eq(review_trust('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
   end)
 
   test('grants: show the full rule with hidden characters, and report the revocation', function()
@@ -365,7 +370,7 @@ return function(test)
     local grant =
       { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
     local results = { ['agent/listGrants'] = { grants = { grant } } }
-    local sent, shown = answering({ 'git log' }, results, require('agentls.grants').choose_grant)
+    local sent, shown = answer_with({ 'git log' }, results, require('agentls.grants').choose_grant)
     eq(sent[2], { 'agent/revokeGrant', { grantId = 'g1' } })
     hides_nothing(shown, 'the list')
     assert(shown:find(' END) · every session here', 1, true), shown)
@@ -386,7 +391,7 @@ return function(test)
       ['agent/listAgents'] = { agents = { { name = ALL, mode = 'ask', model = ALL, description = ALL } } },
     }
     for _, list in ipairs({ picker.pick_session, picker.pick_agent }) do
-      local _, shown = answering({}, results, function()
+      local _, shown = answer_with({}, results, function()
         list()
       end)
       hides_nothing(shown, 'a list')
@@ -403,7 +408,7 @@ return function(test)
     local questions = require('agentls.questions')
     local settle = questions.SETTLE_MS
     questions.SETTLE_MS = 0
-    local _, shown = answering({}, {}, function()
+    local _, shown = answer_with({}, {}, function()
       require('agentls.approval').answer_inquiry()
       require('agentls.approval').answer_inquiry()
     end)

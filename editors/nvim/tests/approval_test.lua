@@ -6,7 +6,7 @@ local eq, wait = support.eq, support.wait
 local FILES = { ['cart.py'] = support.CART, ['old.txt'] = 'old\n' }
 
 ---Returns the open questions of the current session, oldest first.
-local function titles(nvim)
+local function list_open_titles(nvim)
   return nvim.lua([[
     local session = require('agentls.sessions').get_current()
     local open = session and require('agentls.questions').list_open(session) or {}
@@ -14,11 +14,11 @@ local function titles(nvim)
   ]])
 end
 
-local function asked(nvim, count)
+local function wait_for_questions(nvim, count)
   return wait(function()
     return ('%d questions in:\n%s'):format(count, nvim.chat())
   end, function()
-    local found = titles(nvim)
+    local found = list_open_titles(nvim)
     return #found == count and found
   end)
 end
@@ -31,7 +31,7 @@ local function go_to(nvim, words)
 end
 
 ---Returns the title of the card under the chat's cursor.
-local function card(nvim)
+local function get_card_title(nvim)
   return nvim.lua([[
     local view = require('agentls.view')
     view.flush_drawing()
@@ -44,7 +44,7 @@ local function enter_chat(nvim)
   nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
 end
 
-local function exists(nvim, name)
+local function file_exists(nvim, name)
   return vim.uv.fs_stat(nvim.workspace .. '/' .. name) ~= nil
 end
 
@@ -67,14 +67,14 @@ return function(_, drive)
       return nvim.state().sessionId ~= hidden
     end)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
     -- The first press shows the oldest question, centered, and says what it asks.
     nvim.type_keys('Gy')
     nvim.wait_for_notification('y again allows it once')
     eq(open_everywhere(nvim), 4)
-    eq(titles(nvim), { 'Edit cart.py', 'Write b.txt', 'rm -f old.txt' })
-    eq(card(nvim), 'Edit cart.py')
+    eq(list_open_titles(nvim), { 'Edit cart.py', 'Write b.txt', 'rm -f old.txt' })
+    eq(get_card_title(nvim), 'Edit cart.py')
     local rows = nvim.lua([[
       vim.cmd('redraw')
       return { vim.fn.line('w0'), vim.fn.line('.'), vim.fn.line('w$') }
@@ -86,37 +86,37 @@ return function(_, drive)
     nvim.keys('n')
     nvim.answer('keep it<CR>')
     nvim.wait_for_notification('denied: rm -f old.txt')
-    asked(nvim, 2)
-    eq(vim.list_contains(titles(nvim), 'rm -f old.txt'), false)
+    wait_for_questions(nvim, 2)
+    eq(vim.list_contains(list_open_titles(nvim), 'rm -f old.txt'), false)
     -- The cursor was on it, so it moves to the next question, which needs another press.
-    eq(card(nvim), titles(nvim)[1])
+    eq(get_card_title(nvim), list_open_titles(nvim)[1])
     go_to(nvim, 'Write b.txt')
     nvim.wait_until_answerable()
     nvim.keys('y')
     nvim.wait_for_notification('allowed once: Write b.txt · next: Edit cart.py')
-    eq(asked(nvim, 1), { 'Edit cart.py' })
-    eq(card(nvim), 'Edit cart.py')
+    eq(wait_for_questions(nvim, 1), { 'Edit cart.py' })
+    eq(get_card_title(nvim), 'Edit cart.py')
     nvim.wait_until_answerable()
     nvim.keys('y')
     nvim.wait_for_notification('allowed once: Edit cart.py')
     nvim.wait_for_turn_end()
     nvim.see('Three were answered.')
-    eq({ exists(nvim, 'b.txt'), exists(nvim, 'old.txt') }, { true, true })
+    eq({ file_exists(nvim, 'b.txt'), file_exists(nvim, 'old.txt') }, { true, true })
     -- The rest of a burst of keys has no effect.
     nvim.type_keys('yaysy<Esc>')
     nvim.wait_for_notification('another session asks: Write hidden.txt')
-    eq({ open_everywhere(nvim), exists(nvim, 'hidden.txt') }, { 1, false })
+    eq({ open_everywhere(nvim), file_exists(nvim, 'hidden.txt') }, { 1, false })
     assert(support.read(nvim.workspace .. '/cart.py'):find('1 - discount', 1, true))
   end)
 
   drive('a key that comes too soon or is held down does not answer', { files = FILES }, function(nvim)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
     nvim.type_keys('Gyyyyyyyy')
     nvim.type_keys('aaaa')
     nvim.type_keys('ssss')
-    eq({ open_everywhere(nvim), #titles(nvim) }, { 3, 3 })
+    eq({ open_everywhere(nvim), #list_open_titles(nvim) }, { 3, 3 })
     -- A key typed together with the motion to the card does not answer either.
     nvim.wait_until_answerable()
     nvim.type_keys('gg/Write b<CR>y')
@@ -124,7 +124,7 @@ return function(_, drive)
     nvim.wait_until_answerable()
     nvim.keys('y')
     nvim.wait_for_notification('allowed once: Write b.txt')
-    eq(#asked(nvim, 2), 2)
+    eq(#wait_for_questions(nvim, 2), 2)
   end)
 
   drive('a chat without questions does not answer those of a hidden session', nil, function(nvim)
@@ -147,7 +147,7 @@ return function(_, drive)
       nvim.wait_for_notification('another session asks: Write hidden.txt')
       nvim.cmd(command)
     end
-    eq({ open_everywhere(nvim), exists(nvim, 'hidden.txt') }, { 1, false })
+    eq({ open_everywhere(nvim), file_exists(nvim, 'hidden.txt') }, { 1, false })
     -- The list of sessions marks that session.
     nvim.stub_select('? waits for your answer')
     nvim.cmd('AgentSessions')
@@ -158,7 +158,7 @@ return function(_, drive)
     nvim.press_twice('y')
     nvim.wait_for_notification('allowed once: Write hidden.txt')
     nvim.wait_for_turn_end()
-    eq(exists(nvim, 'hidden.txt'), true)
+    eq(file_exists(nvim, 'hidden.txt'), true)
   end)
 
   drive(
@@ -167,20 +167,20 @@ return function(_, drive)
     function(nvim)
       nvim.cmd('edit cart.py')
       nvim.lua("require('agentls').prompt('three at once')")
-      asked(nvim, 3)
+      wait_for_questions(nvim, 3)
       eq(nvim.lua('return #vim.api.nvim_tabpage_list_wins(0)'), 1)
       nvim.cmd('AgentApprove')
       nvim.wait_for_notification(':AgentApprove again allows it')
       eq({ open_everywhere(nvim), nvim.lua('return vim.bo.filetype') }, { 3, 'python' })
-      local shown = card(nvim)
-      eq(shown, titles(nvim)[1])
+      local shown = get_card_title(nvim)
+      eq(shown, list_open_titles(nvim)[1])
       -- An immediate repetition is too soon.
       nvim.cmd('AgentApprove')
       eq(open_everywhere(nvim), 3)
       nvim.wait_until_answerable()
       nvim.cmd('AgentApprove')
       nvim.wait_for_notification('allowed once: ' .. shown)
-      eq(#asked(nvim, 2), 2)
+      eq(#wait_for_questions(nvim, 2), 2)
       eq(nvim.lua('return vim.bo.filetype'), 'python')
       -- The cursor moved to this card by itself, so it was not announced yet.
       enter_chat(nvim)
@@ -190,7 +190,7 @@ return function(_, drive)
       nvim.lua('notices = {}')
       nvim.cmd('AgentDeny!')
       nvim.wait_for_notification(':AgentDeny again denies it')
-      eq(#titles(nvim), 2)
+      eq(#list_open_titles(nvim), 2)
       nvim.wait_until_answerable()
       nvim.cmd('AgentDeny!')
       nvim.wait_for_notification('denied: rm -f old.txt')
@@ -232,7 +232,7 @@ return function(_, drive)
 
   drive('a key for a question resolved elsewhere answers no other question', { files = FILES }, function(nvim)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
     go_to(nvim, 'rm -f old.txt')
     nvim.wait_until_answerable()
@@ -248,12 +248,12 @@ return function(_, drive)
         end
       end
     ]])
-    asked(nvim, 2)
+    wait_for_questions(nvim, 2)
     nvim.lua("answer('too late')")
     nvim.wait_for_notification('this question has already been answered')
     nvim.type_keys('y')
-    eq(#titles(nvim), 2)
-    eq(exists(nvim, 'b.txt'), false)
+    eq(#list_open_titles(nvim), 2)
+    eq(file_exists(nvim, 'b.txt'), false)
   end)
 
   drive('a saved permission is reported, listed and revoked', { files = FILES }, function(nvim)
@@ -359,23 +359,23 @@ return function(_, drive)
     }) do
       assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
     end
-    local function trusted()
+    local function is_trusted()
       return nvim.lua([[
         local folder = vim.uri_from_fname(require('agentls.client').get_workspace_folders()[1])
         local client = require('agentls.client')
         return client.request_sync('agent/describeTrust', { folder = folder }, 10000)
       ]])
     end
-    eq(trusted().trusted, false)
+    eq(is_trusted().trusted, false)
     -- Leaving the question means no.
     nvim.stub_select()
     nvim.cmd('AgentTrust')
     nvim.wait_for_select()
-    eq(trusted().trusted, false)
+    eq(is_trusted().trusted, false)
     nvim.stub_select('Yes, activate', 'No, leave it off')
     nvim.cmd('AgentTrust')
     nvim.wait_for_notification('trusted: ')
-    local described = trusted()
+    local described = is_trusted()
     eq(described.trusted, true)
     -- Trust alone accepts no redirect.
     eq({ #described.redirects, described.redirects[1].accepted }, { 1, false })
@@ -391,11 +391,11 @@ return function(_, drive)
     }) do
       assert(question.prompt:find(words, 1, true), question.prompt)
     end
-    eq(trusted().redirects[1].accepted, true)
+    eq(is_trusted().redirects[1].accepted, true)
     nvim.stub_select('Stop trusting it')
     nvim.cmd('AgentTrust')
     nvim.wait_for_notification('not trusted: ')
-    eq(trusted().trusted, false)
+    eq(is_trusted().trusted, false)
     nvim.cmd('AgentCancel')
   end)
 end

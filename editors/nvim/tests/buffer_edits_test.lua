@@ -10,7 +10,7 @@ local FULL = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
 local FIXED = (support.CART:gsub('result %- discount', 'result * (1 - discount / 100)'))
 
 ---Returns the text of a buffer.
-local function text(nvim, name)
+local function get_text(nvim, name)
   return table.concat(nvim.lua('return vim.fn.getbufline(..., 1, "$")', name), '\n') .. '\n'
 end
 
@@ -19,7 +19,7 @@ local function modified(nvim, name)
 end
 
 ---Returns the result of the last tool call for the model.
-local function output(state)
+local function get_output(state)
   local last
   for _, item in ipairs(state.items) do
     last = item.kind == 'tool' and item or last
@@ -37,9 +37,9 @@ return function(_, drive)
       nvim.lua('vim.api.nvim_buf_set_mark(0, "m", 5, 0, {}) vim.api.nvim_win_set_cursor(0, { 5, 2 })')
       nvim.cmd('AgentPrompt fix it')
       local state = nvim.wait_for_turn_end()
-      eq(text(nvim, 'cart.py'), FIXED .. '# mine\n')
+      eq(get_text(nvim, 'cart.py'), FIXED .. '# mine\n')
       eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
-      local told = output(state)
+      local told = get_output(state)
       assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       eq(
         nvim.lua([[return vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function()
@@ -49,9 +49,9 @@ return function(_, drive)
       end)]]),
         { 5, 5, 3 }
       )
-      eq(text(nvim, 'cart.py'), support.CART .. '# mine\n', 'one undo takes the edit back')
+      eq(get_text(nvim, 'cart.py'), support.CART .. '# mine\n', 'one undo takes the edit back')
       nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-      eq(text(nvim, 'cart.py'), support.CART, 'and the next the typing')
+      eq(get_text(nvim, 'cart.py'), support.CART, 'and the next the typing')
       eq(nvim.notices(), {})
     end
   )
@@ -59,13 +59,13 @@ return function(_, drive)
   drive('an edit in a saved buffer is saved, so that a command sees it', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt edit and see it')
-    local told, status = output(nvim.wait_for_turn_end())
+    local told, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'completed')
     assert(told:find('1 - discount / 100', 1, true), told)
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, FIXED })
+    eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, FIXED })
     eq(modified(nvim, 'cart.py'), false)
     nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-    eq(text(nvim, 'cart.py'), support.CART)
+    eq(get_text(nvim, 'cart.py'), support.CART)
   end)
 
   for _, unsaved in ipairs({ false, true }) do
@@ -81,9 +81,9 @@ return function(_, drive)
       nvim.wait_for_turn_end()
       local changed =
         before:gsub('result %- discount', 'result * (1 - discount / 100)'):gsub('def total', 'def sum_of')
-      eq(text(nvim, 'cart.py'), changed)
+      eq(get_text(nvim, 'cart.py'), changed)
       nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-      eq(text(nvim, 'cart.py'), before)
+      eq(get_text(nvim, 'cart.py'), before)
     end)
   end
 
@@ -94,11 +94,11 @@ return function(_, drive)
     nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
     nvim.keys('Go# typed<Esc>')
     wait('the typing', function()
-      return text(nvim, 'cart.py') == support.CART .. '# typed\n'
+      return get_text(nvim, 'cart.py') == support.CART .. '# typed\n'
     end)
     nvim.run_twice('AgentApprove')
     nvim.wait_for_turn_end()
-    eq(text(nvim, 'cart.py'), FIXED .. '# typed\n')
+    eq(get_text(nvim, 'cart.py'), FIXED .. '# typed\n')
     eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
   end)
 
@@ -109,17 +109,17 @@ return function(_, drive)
     nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
     nvim.keys('Go# typed<Esc>')
     wait('the typing', function()
-      return text(nvim, 'cart.py') == support.CART .. '# typed\n'
+      return get_text(nvim, 'cart.py') == support.CART .. '# typed\n'
     end)
     nvim.cmd('AgentPrompt fix it')
-    local told, status = output(nvim.wait_for_turn_end(2))
+    local told, status = get_output(nvim.wait_for_turn_end(2))
     eq(status, 'failed')
     assert(told:find('has changed since you read it', 1, true) and told:find('# typed', 1, true), told)
-    eq(text(nvim, 'cart.py'), support.CART .. '# typed\n')
+    eq(get_text(nvim, 'cart.py'), support.CART .. '# typed\n')
     -- The agent has read the new text.
     nvim.cmd('AgentPrompt fix it')
     nvim.wait_for_turn_end(3)
-    eq(text(nvim, 'cart.py'), FIXED .. '# typed\n')
+    eq(get_text(nvim, 'cart.py'), FIXED .. '# typed\n')
   end)
 
   drive('continuous typing loses nothing while the agent edits', { setup = FULL }, function(nvim)
@@ -141,7 +141,7 @@ return function(_, drive)
     wait('the typing', function()
       return nvim.lua('return typed') == 400
     end)
-    local lines = vim.split(text(nvim, 'cart.py'), '\n')
+    local lines = vim.split(get_text(nvim, 'cart.py'), '\n')
     local code, typed = {}, 0
     for _, line in ipairs(lines) do
       if line:match('^# %d+$') then
@@ -171,10 +171,10 @@ return function(_, drive)
     nvim.cmd('edit ' .. roots .. '/first/cart.py')
     nvim.cmd('edit ' .. roots .. '/second/cart.py')
     nvim.cmd('AgentPrompt change the other')
-    local told, status = output(nvim.wait_for_turn_end())
+    local told, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'completed', told)
-    eq(text(nvim, roots .. '/first/cart.py'), support.CART)
-    eq(text(nvim, roots .. '/second/cart.py'), FIXED)
+    eq(get_text(nvim, roots .. '/first/cart.py'), support.CART)
+    eq(get_text(nvim, roots .. '/second/cart.py'), FIXED)
     eq(support.read(roots .. '/first/cart.py'), support.CART)
     eq(support.read(roots .. '/second/cart.py'), FIXED)
   end)
@@ -212,7 +212,7 @@ return function(_, drive)
       eq(vim.uv.fs_stat(real).mode % 512, tonumber('750', 8))
       eq(vim.uv.fs_lstat(link).type, 'link')
       -- Only the editor knows the encoding. So the buffer is edited, and the user saves it.
-      eq(text(nvim, 'latin1.txt'), 'über two\n')
+      eq(get_text(nvim, 'latin1.txt'), 'über two\n')
       nvim.cmd('silent wall')
       eq(support.read(nvim.workspace .. '/latin1.txt'), '\252ber two\n')
       eq(support.read(nvim.workspace .. '/noeol.txt'):gsub('\n$', ''), 'rest\ntwo')

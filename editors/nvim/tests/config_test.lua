@@ -52,7 +52,7 @@ return function(test)
   end)
 
   test('setup: the option types match the configuration types', function()
-    local function fields(name, class)
+    local function read_fields(name, class)
       local found = {}
       for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
         local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
@@ -62,7 +62,7 @@ return function(test)
       end
       return found
     end
-    eq(fields('options', 'agentls%.Options'), fields('config', 'agentls%.Config'))
+    eq(read_fields('options', 'agentls%.Options'), read_fields('config', 'agentls%.Config'))
   end)
 
   test('format: text and numbers', function()
@@ -100,15 +100,15 @@ return function(test)
 
   test('a server with another protocol version, or none, is refused in one sentence', function()
     local client = require('agentls.client')
-    local function announced(major)
+    local function announce_version(major)
       return { experimental = { agent = { protocolVersion = { major = major, minor = 3 } } } }
     end
-    eq(client.find_incompatibility(announced(1)), nil)
+    eq(client.find_incompatibility(announce_version(1)), nil)
     eq(
-      client.find_incompatibility(announced(2)),
+      client.find_incompatibility(announce_version(2)),
       'agentls: the server uses protocol 2.3, but this plugin uses 1.0; update the plugin.'
     )
-    assert(client.find_incompatibility(announced(0)):find('update the server', 1, true))
+    assert(client.find_incompatibility(announce_version(0)):find('update the server', 1, true))
     assert(client.find_incompatibility({}):find('does not start an agentls server', 1, true))
   end)
 end

@@ -36,7 +36,7 @@ local function byte_at(words, position)
   return start + at - 1
 end
 
-local function apply(words, changes)
+local function apply_changes(words, changes)
   for _, change in ipairs(changes) do
     if change.range then
       local from, to = byte_at(words, change.range.start), byte_at(words, change.range['end'])
@@ -49,7 +49,7 @@ local function apply(words, changes)
 end
 
 ---Simulates a server that applies what goes out. `calm`: it drops documents that match the disk.
-local function follower()
+local function simulate_server()
   local document_sync = require('agentls.document_sync')
   document_sync.reset_all()
   local self = { ranges = 0, wholes = 0, bytes = 0 }
@@ -77,7 +77,7 @@ local function follower()
               not (ranged and self.dropped),
               'a range went out for a text that the server may have dropped'
             )
-            self.text, self.dropped = apply(self.text, params.contentChanges), false
+            self.text, self.dropped = apply_changes(self.text, params.contentChanges), false
           end
           return true
         end,
@@ -101,7 +101,7 @@ end
 local PIECES = { 'a', 'word', 'ü', '漢字', '😀', '🏳️‍🌈', ' ', '\t', 'é', 'x😀y' }
 
 return function(test)
-  local function open(words)
+  local function open_buffer(words)
     local path = ('%s/documents/%d.txt'):format(support.home, math.random(1e9))
     support.write(path, words)
     vim.cmd('silent! only')
@@ -110,7 +110,7 @@ return function(test)
     return vim.api.nvim_get_current_buf()
   end
 
-  local function tick()
+  local function run_main_loop()
     local done = false
     vim.schedule(function()
       done = true
@@ -132,7 +132,7 @@ return function(test)
       local legible, ranges = require('agentls.format').sanitize_utf8, 0
       for seed = 1, 15 do
         math.randomseed(seed)
-        local buffer, server = open(words), follower()
+        local buffer, server = open_buffer(words), simulate_server()
         local function random_text()
           local parts = {}
           for _ = 1, math.random(0, 4) do
@@ -201,7 +201,7 @@ return function(test)
         for _ = 1, 60 do
           actions[math.random(10) == 1 and #actions or math.random(#actions - 1)]()
           if math.random(4) > 1 then
-            tick()
+            run_main_loop()
           end
           -- A changed option goes out with the next change, as in Neovim's own full sync.
           local last = done[#done]
@@ -209,7 +209,7 @@ return function(test)
             not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
           then
             vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { 'on' })
-            tick()
+            run_main_loop()
             eq(
               { legible(server.text) },
               { legible(vim.lsp._buf_get_full_text(buffer)) },
@@ -226,15 +226,15 @@ return function(test)
   end
 
   test('document sync: a keystroke in a long text sends only its change', function()
-    open(('a line of some words\n'):rep(60000))
-    local server = follower()
+    open_buffer(('a line of some words\n'):rep(60000))
+    local server = simulate_server()
     vim.cmd('normal! ix')
-    tick()
+    run_main_loop()
     eq(server.wholes, 1)
     server.bytes = 0
     for _ = 1, 20 do
       vim.cmd('normal! ay')
-      tick()
+      run_main_loop()
     end
     eq({ server.ranges, server.wholes }, { 20, 1 })
     assert(server.bytes < 5000, server.bytes)

@@ -9,16 +9,16 @@ local FULL = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
 )
 local FIXED = (support.CART:gsub('result %- discount', 'result * (1 - discount / 100)'))
 
-local function text(nvim, name)
+local function get_text(nvim, name)
   return table.concat(nvim.lua('return vim.fn.getbufline(..., 1, "$")', name), '\n') .. '\n'
 end
 
-local function windows(nvim)
+local function count_windows(nvim)
   return #nvim.lua('return vim.api.nvim_tabpage_list_wins(0)')
 end
 
 ---Returns the result of the last tool call for the model.
-local function output(state)
+local function get_output(state)
   local last
   for _, item in ipairs(state.items) do
     last = item.kind == 'tool' and item or last
@@ -27,7 +27,7 @@ local function output(state)
 end
 
 ---Goes to a window of the chat.
-local function enter(nvim, which)
+local function enter_window(nvim, which)
   nvim.lua(
     [[
     local chat, prompt = require('agentls.view').find_windows()
@@ -42,15 +42,15 @@ return function(_, drive)
     drive(('the chat survives :%s during a turn'):format(how), nil, function(nvim)
       nvim.cmd('AgentPrompt slow')
       nvim.see('It has')
-      enter(nvim, 'chat')
+      enter_window(nvim, 'chat')
       nvim.cmd(how)
-      enter(nvim, 'prompt')
+      enter_window(nvim, 'prompt')
       nvim.cmd(how)
       nvim.wait_for_turn_end()
       nvim.cmd('Agent')
       nvim.see('> slow')
       nvim.see('27 |')
-      enter(nvim, 'prompt')
+      enter_window(nvim, 'prompt')
       nvim.keys('istream it<C-s>')
       nvim.wait_for_turn_end(2)
       nvim.see('> stream it')
@@ -63,12 +63,12 @@ return function(_, drive)
     nvim.wait_for_turn_end()
     nvim.cmd('tabnew')
     nvim.cmd('Agent')
-    eq(windows(nvim), 3)
+    eq(count_windows(nvim), 3)
     nvim.cmd('AgentPrompt stream more')
     nvim.wait_for_turn_end(2)
     nvim.cmd('tabclose')
-    eq(windows(nvim), 3)
-    enter(nvim, 'chat')
+    eq(count_windows(nvim), 3)
+    enter_window(nvim, 'chat')
     nvim.cmd('only')
     nvim.keys('q')
     wait('an empty window', function()
@@ -91,10 +91,10 @@ return function(_, drive)
       ['AgentDeny no'] = 'no open approval',
       AgentAnswer = 'no open question',
       AgentDiff = 'there is no diff to show',
-      AgentSend = 'there is no session yet',
+      AgentSend = 'no session is open; start one with :Agent',
       AgentResume = 'no session is open',
-      ['AgentApprove once more'] = 'takes once, session or always',
-      ['AgentApprove ever'] = 'takes once, session or always',
+      ['AgentApprove once more'] = 'with once, session, or always',
+      ['AgentApprove ever'] = 'with once, session, or always',
       ['AgentMode everything'] = 'unknown mode `everything`',
     }) do
       nvim.lua('notices = {}')
@@ -102,7 +102,7 @@ return function(_, drive)
       nvim.wait_for_notification(words)
       eq(#nvim.notices(), 1, command)
     end
-    eq(windows(nvim), 1)
+    eq(count_windows(nvim), 1)
     eq(#support.find_processes(nvim.mark), 1)
     for _, command in ipairs({ 'Agent now', 'AgentCancel now', 'AgentLog now' }) do
       eq(pcall(nvim.cmd, command), false, command)
@@ -118,17 +118,20 @@ return function(_, drive)
   end)
 
   drive('command arguments complete', nil, function(nvim)
-    local function completed(line)
+    local function get_completions(line)
       return nvim.lua('return vim.fn.getcompletion(..., "cmdline")', line)
     end
-    eq(completed('AgentMode '), { 'plan', 'ask', 'autoEdit', 'full' })
-    eq(completed('AgentMode a'), { 'ask', 'autoEdit' })
-    eq(completed('AgentApprove s'), { 'session' })
-    eq(completed('AgentModel '), {}, 'no server runs')
+    eq(get_completions('AgentMode '), { 'plan', 'ask', 'autoEdit', 'full' })
+    eq(get_completions('AgentMode a'), { 'ask', 'autoEdit' })
+    eq(get_completions('AgentApprove s'), { 'session' })
+    eq(get_completions('AgentModel '), {}, 'no server runs')
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
-    assert(vim.list_contains(completed('AgentModel '), 'tape/tape'), vim.inspect(completed('AgentModel ')))
-    eq(completed('AgentModel tape/tape h'), { 'high' })
+    assert(
+      vim.list_contains(get_completions('AgentModel '), 'tape/tape'),
+      vim.inspect(get_completions('AgentModel '))
+    )
+    eq(get_completions('AgentModel tape/tape h'), { 'high' })
   end)
 
   drive('an edit applies to a buffer that was reloaded', { setup = FULL }, function(nvim)
@@ -138,24 +141,27 @@ return function(_, drive)
     nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
     nvim.keys('Go# mine<Esc>')
     wait('the typing', function()
-      return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+      return get_text(nvim, 'cart.py') == support.CART .. '# mine\n'
     end)
     nvim.cmd('edit!')
-    eq(text(nvim, 'cart.py'), support.CART)
+    eq(get_text(nvim, 'cart.py'), support.CART)
     nvim.cmd('AgentPrompt change twice')
     nvim.wait_for_turn_end(2)
     local both = FIXED:gsub('def total', 'def sum_of')
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
+    eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
   end)
 
   drive('a non-modifiable buffer is not edited, and the agent learns why', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('setlocal nomodifiable')
     nvim.cmd('AgentPrompt fix it')
-    local told, status = output(nvim.wait_for_turn_end())
+    local told, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'failed')
     assert(told:find('cart.py is not modifiable in the editor', 1, true), told)
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { support.CART, support.CART })
+    eq(
+      { get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
+      { support.CART, support.CART }
+    )
   end)
 
   drive(
@@ -165,9 +171,9 @@ return function(_, drive)
       nvim.cmd('edit cart.py')
       nvim.cmd('setlocal readonly')
       nvim.cmd('AgentPrompt fix it')
-      local told = output(nvim.wait_for_turn_end())
+      local told = get_output(nvim.wait_for_turn_end())
       assert(told:find('read-only', 1, true), told)
-      eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
+      eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
     end
   )
 
@@ -178,20 +184,20 @@ return function(_, drive)
       if unsaved then
         nvim.keys('Go# mine<Esc>')
         wait('the typing', function()
-          return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+          return get_text(nvim, 'cart.py') == support.CART .. '# mine\n'
         end)
       end
       nvim.cmd('AgentPrompt stream')
       nvim.wait_for_turn_end()
       support.write(nvim.workspace .. '/cart.py', support.CART .. '# outside\n')
       nvim.cmd('AgentPrompt fix it')
-      local told = output(nvim.wait_for_turn_end(2))
+      local told = get_output(nvim.wait_for_turn_end(2))
       local disk = support.read(nvim.workspace .. '/cart.py')
       if unsaved then
-        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
+        eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
         assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       else
-        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
+        eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
       end
       eq(nvim.notices(), {})
     end)

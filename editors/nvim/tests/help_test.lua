@@ -6,7 +6,7 @@ local eq = support.eq
 local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
 
 ---Returns the section of the help with a tag.
-local function section(tag)
+local function get_section(tag)
   local from = assert(help:find('%*' .. vim.pesc(tag) .. '%*'), tag)
   return help:sub(from, (help:find('\n====', from, true)))
 end
@@ -26,7 +26,7 @@ local function in_code(pattern)
   return found
 end
 
-local function caught(words, pattern)
+local function find_all(words, pattern)
   local found = {}
   for word in words:gmatch(pattern) do
     found[word] = true
@@ -57,7 +57,7 @@ return function(test)
   test('help: lists exactly the existing commands', function()
     local commands = vim.tbl_keys(require('agentls.commands').definitions)
     table.sort(commands)
-    eq(caught(section('agentls-commands'), '%*:(%w+)%*'), commands)
+    eq(find_all(get_section('agentls-commands'), '%*:(%w+)%*'), commands)
     for name, command in pairs(require('agentls.commands').definitions) do
       local head = assert(help:match('\n(:[^\n]*' .. name .. '[^%w\n][^\n]*)%*:' .. name .. '%*'), name)
       eq(head:find('!', 1, true) ~= nil, command.bang == true, name .. ' with !')
@@ -75,29 +75,35 @@ return function(test)
       table.insert(options, field)
     end
     table.sort(options)
-    local words = section('agentls-options')
+    local words = get_section('agentls-options')
     local told = vim.tbl_filter(function(name)
       return name ~= 'setup()'
-    end, caught(words, '%*agentls%.([%w_()]+)%*'))
+    end, find_all(words, '%*agentls%.([%w_()]+)%*'))
     eq(told, options)
-    local function of(name)
+    local function get_option_help(name)
       local from = assert(words:find(('*agentls.%s*'):format(name), 1, true))
       return words:sub(from, (words:find('\n[%w_]+ +%*', from)))
     end
     for name, value in pairs(defaults) do
       if type(value) ~= 'table' then
-        assert(of(name):find(('(%s)'):format(tostring(value)), 1, true), name .. ': another default')
+        assert(
+          get_option_help(name):find(('(%s)'):format(tostring(value)), 1, true),
+          name .. ': another default'
+        )
       elseif name ~= 'keys' then
         for inner, inner_value in pairs(value) do
-          assert(of(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
-          assert(of(name):find(('(%s)'):format(tostring(inner_value)), 1, true), inner .. ': another default')
+          assert(get_option_help(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
+          assert(
+            get_option_help(name):find(('(%s)'):format(tostring(inner_value)), 1, true),
+            inner .. ': another default'
+          )
         end
       end
     end
   end)
 
   test('help: lists every key', function()
-    local words, keys = section('agentls-keys'), require('agentls.config').defaults.keys
+    local words, keys = get_section('agentls-keys'), require('agentls.config').defaults.keys
     assert(type(keys) == 'table')
     local told = {}
     for line in words:gmatch('\n  (%S[^\n]+)') do
@@ -111,14 +117,14 @@ return function(test)
   end)
 
   test('help: lists every autocommand and highlight', function()
-    local autocommands = caught(section('agentls-autocommands'), '\n  (Agent%u%w+)')
+    local autocommands = find_all(get_section('agentls-autocommands'), '\n  (Agent%u%w+)')
     local announced = in_code("emit_event%('(%w+)'")
     vim.list_extend(announced, in_code("make_question_effect%('(%w+)'"))
     vim.list_extend(announced, in_code("pattern = '(Agent%w+)'"))
     table.sort(announced)
     eq(autocommands, announced)
     local told, there = {}, {}
-    for group, link in section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
+    for group, link in get_section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
       told[group] = link ~= 'none' and link or nil
     end
     for group, link in

@@ -40,7 +40,7 @@ return function(test)
   test("patch: applies Neovim's own diffs of random texts", function()
     math.randomseed(7)
     for _ = 1, 300 do
-      local function text(lines)
+      local function join_lines(lines)
         return #lines > 0 and table.concat(lines, '\n') .. '\n' or ''
       end
       local before, after = {}, {}
@@ -56,7 +56,7 @@ return function(test)
           table.insert(after, 'new ' .. math.random(3))
         end
       end
-      local diff = vim.diff(text(before), text(after), { ctxlen = math.random(1, 3) })
+      local diff = vim.diff(join_lines(before), join_lines(after), { ctxlen = math.random(1, 3) })
       eq(patch.apply_diff(before, diff), after, diff)
       eq(patch.apply_diff(after, diff, true), before, diff)
     end

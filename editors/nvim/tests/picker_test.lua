@@ -17,7 +17,7 @@ client.request = function(method, params, callback)
 end
 ]]
 
-local function asked(nvim, method)
+local function wait_for_request(nvim, method)
   return nvim.lua(
     [[
       local method = ...
@@ -45,7 +45,7 @@ return function(_, drive)
     nvim.stub_select('another one')
     nvim.cmd('AgentModel')
     nvim.wait_for_notification('asking the providers for their models…')
-    eq(asked(nvim, 'agent/listModels')[1].live, true)
+    eq(wait_for_request(nvim, 'agent/listModels')[1].live, true)
     eq(nvim.lua('return #shown'), 0)
     nvim.lua("vim.ui.input = function(_, enter) enter(' tape/made-up ') end")
     nvim.lua('pending()')
@@ -55,7 +55,7 @@ return function(_, drive)
       '  tape/new',
       '… enter a name',
     })
-    eq(asked(nvim, 'agent/setModel')[1].model, 'tape/made-up')
+    eq(wait_for_request(nvim, 'agent/setModel')[1].model, 'tape/made-up')
     -- A list that arrives while the user types is not opened.
     nvim.lua("require('agentls.picker').clear_model_cache(); shown = {}")
     nvim.cmd('AgentModel')
@@ -89,9 +89,9 @@ return function(_, drive)
     end]])
     nvim.cmd('Agent')
     wait('the session', function()
-      return #asked(nvim, 'agent/newSession') == 1
+      return #wait_for_request(nvim, 'agent/newSession') == 1
     end)
-    local params = asked(nvim, 'agent/newSession')[1]
+    local params = wait_for_request(nvim, 'agent/newSession')[1]
     params.cwd = nil
     eq(params, { remembered = true })
     local bar = nvim.lua([[

@@ -55,7 +55,7 @@ return function(test)
   test('render: a revert on an earlier page marks the changes as reverted', function()
     local states = require('agentls.state')
     local file = { path = 'a', kind = 'modified', added = 1, removed = 1 }
-    local function diff(seq, turn, standing)
+    local function make_diff_event(seq, turn, standing)
       return {
         method = 'agent/turnDiff',
         params = {
@@ -67,18 +67,18 @@ return function(test)
         },
       }
     end
-    local function page(events, first)
+    local function load_page(events, first)
       return { events = events, seq = events[#events].params.seq, hasEarlier = first > 1, state = {} }
     end
     local events = {
-      diff(1, 't1', 'made'),
-      diff(2, 't2', 'made'),
-      diff(3, 't2', 'reverted'),
-      diff(4, 't1', 'reverted'),
-      diff(5, 't1', 'redone'),
-      diff(6, 't3', 'made'),
+      make_diff_event(1, 't1', 'made'),
+      make_diff_event(2, 't2', 'made'),
+      make_diff_event(3, 't2', 'reverted'),
+      make_diff_event(4, 't1', 'reverted'),
+      make_diff_event(5, 't1', 'redone'),
+      make_diff_event(6, 't3', 'made'),
     }
-    local function standings(state)
+    local function get_standings(state)
       local found = {}
       for _, item in ipairs(state.items) do
         if item.kind == 'changes' then
@@ -88,57 +88,69 @@ return function(test)
       return found
     end
     local wanted = { 't1 redone', 't2 reverted', 't3 made' }
-    eq(standings(states.load_page(states.new('s'), page(events, 1))), wanted)
+    eq(get_standings(states.load_page(states.new('s'), load_page(events, 1))), wanted)
     -- The same wherever the page boundary is.
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
       local state =
-        states.prepend_page(states.load_page(states.new('s'), page(late, cut + 1)), page(early, 1))
-      eq(standings(state), wanted, 'cut after ' .. cut)
+        states.prepend_page(states.load_page(states.new('s'), load_page(late, cut + 1)), load_page(early, 1))
+      eq(get_standings(state), wanted, 'cut after ' .. cut)
     end
   end)
 
   test("a sub-agent's notices do not clear those of the session", function()
     local states = require('agentls.state')
     local state = states.new('s')
-    local function tell(method, params)
+    local function apply_event(method, params)
       state = states.reduce(state, { method = 'agent/' .. method, params = params })
       return vim.tbl_map(function(notice)
         return notice.kind .. (notice.parent and ' of ' .. notice.parent or '')
       end, state.notices)
     end
     local failed = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
-    local function of(parent, params)
+    local function with_parent(parent, params)
       return vim.tbl_extend('force', params, { parentToolCallId = parent })
     end
-    tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
-    tell('wait', { why = 'pacing', ['until'] = 1 })
-    eq(tell('wait', of('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
-    eq(tell('retry', of('d', failed)), { 'wait', 'retry of d' })
-    eq(tell('retry', failed), { 'retry of d', 'retry' })
-    eq(tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' })), {
+    apply_event('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
+    apply_event('wait', { why = 'pacing', ['until'] = 1 })
+    eq(apply_event('wait', with_parent('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
+    eq(apply_event('retry', with_parent('d', failed)), { 'wait', 'retry of d' })
+    eq(apply_event('retry', failed), { 'retry of d', 'retry' })
+    eq(apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' })), {
       'retry of d',
       'retry',
       'transition of d',
     })
-    tell('transition', of('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' }))
+    apply_event(
+      'transition',
+      with_parent('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' })
+    )
     eq(state.detail, nil)
-    tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
-    tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
+    apply_event('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
+    apply_event(
+      'usage',
+      with_parent('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 })
+    )
     eq({ state.costUsd, state.contextUsed }, { 2, 10 })
     -- Another sub-agent continues, so this one may still wait until its time is over.
     local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
-    eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
-    eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
+    eq(#apply_event('retry', with_parent('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(apply_event('toolCall', with_parent('d', call)), { 'retry', 'retry of d' })
     eq(
-      tell('toolCall', of('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))),
+      apply_event(
+        'toolCall',
+        with_parent('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))
+      ),
       { 'retry' }
     )
-    tell('retry', of('d', failed))
-    tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
+    apply_event('retry', with_parent('d', failed))
+    apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' }))
     -- Text from the model clears the session's notices, not those of the sub-agent.
-    eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
-    eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
+    eq(
+      apply_event('textDelta', { messageId = 'm', offset = 0, text = 'x' }),
+      { 'retry of d', 'transition of d' }
+    )
+    eq(apply_event('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
   end)
 
   test('a queued prompt does not count as an unsent one', function()
@@ -221,7 +233,7 @@ return function(test)
   end)
 
   ---Adds a call of a sub-agent.
-  local function call(chat, id, parent, status, more)
+  local function add_call(chat, id, parent, status, more)
     more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
     chat.tool(id, status, more)
   end
@@ -247,9 +259,9 @@ return function(test)
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
-    call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
-    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
-    call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
+    add_call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
+    add_call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
+    add_call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
     chat.event('warning', { code = 'x', message = 'hm', parentToolCallId = 'd2' })
     chat.event('retry', {
       parentToolCallId = 'd2',
@@ -287,7 +299,7 @@ return function(test)
     -- The notice is at the call, not in the status of the turn.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
-    call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
+    add_call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
     eq(chat.lines()[7], '```')
     eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
     chat.tool('d1', 'completed', { name = 'delegate', title = 'look', durationMs = 1500 })
@@ -308,7 +320,7 @@ return function(test)
   test("render: a sub-agent's call asks under its parent", function()
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
-    call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
+    add_call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
     chat.event('approvalRequested', {
       approvalId = 'a1',
       toolCallId = 'c1',
@@ -318,7 +330,7 @@ return function(test)
       risk = 'high',
       why = 'runs',
     })
-    call(chat, 'c2', 'd1', 'running')
+    add_call(chat, 'c2', 'd1', 'running')
     eq(chat.lines(), {
       '▶ `look` · 2 calls',
       '? `c1`',
@@ -338,7 +350,7 @@ return function(test)
       'approvalResolved',
       { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }
     )
-    call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
+    add_call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
     eq(chat.lines()[2], '✓ `c1` ⋯ 6 lines')
   end)
 
@@ -367,7 +379,7 @@ return function(test)
       event(6, 'b', 'completed', 'd'),
       event(7, 'd', 'completed'),
     }
-    local function ids(state)
+    local function get_ids(state)
       return vim.tbl_map(function(item)
         return item.id
       end, state.items)
@@ -377,13 +389,13 @@ return function(test)
     for _, one in ipairs(events) do
       state = states.reduce(state, one)
     end
-    eq(ids(state), wanted)
+    eq(get_ids(state), wanted)
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
       local loaded =
         states.load_page(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
       loaded = states.prepend_page(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
-      eq(ids(loaded), wanted, 'cut after ' .. cut)
+      eq(get_ids(loaded), wanted, 'cut after ' .. cut)
       eq(loaded.items[1].status, 'completed')
     end
     -- Without the call, its entries are still indented.

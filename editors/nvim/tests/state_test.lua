@@ -12,7 +12,7 @@ local function lines_of(path)
 end
 
 ---Fails if `seen` differs from a field of `wanted`.
-local function compare(seen, wanted, path)
+local function assert_matches(seen, wanted, path)
   if wanted == vim.NIL then
     assert(seen == nil, ('%s is %s, but it should not be set'):format(path, vim.inspect(seen)))
   elseif type(wanted) ~= 'table' then
@@ -35,14 +35,14 @@ local function compare(seen, wanted, path)
       )
     end
     for key, value in pairs(wanted) do
-      compare(seen[key], value, path .. '.' .. key)
+      assert_matches(seen[key], value, path .. '.' .. key)
     end
   end
 end
 
 ---Returns the state with the names of the transcripts.
-local function projected(state)
-  local function each(list, field)
+local function project_state(state)
+  local function map_field(list, field)
     return vim.tbl_map(function(element)
       return element[field]
     end, list)
@@ -52,9 +52,9 @@ local function projected(state)
     items = vim.tbl_filter(function(item)
       return item.kind ~= 'note'
     end, state.items),
-    approvals = each(state.approvals, 'approvalId'),
-    asked = each(state.asked, 'id'),
-    notices = each(state.notices, 'kind'),
+    approvals = map_field(state.approvals, 'approvalId'),
+    asked = map_field(state.asked, 'id'),
+    notices = map_field(state.notices, 'kind'),
   })
 end
 
@@ -75,7 +75,7 @@ return function(test)
             assert(vim.deep_equal(event.params, params), ('line %d: the event was changed'):format(number))
           elseif line.expect then
             expected = expected + 1
-            compare(projected(state), line.expect, ('line %d: '):format(number))
+            assert_matches(project_state(state), line.expect, ('line %d: '):format(number))
           end
         end
         assert(expected > 0, 'it expects nothing')
@@ -86,16 +86,16 @@ return function(test)
   test('the reducer needs no editor', function()
     local environment =
       { pairs = pairs, ipairs = ipairs, math = math, table = table, string = string, tostring = tostring }
-    local function load(name)
+    local function load_module(name)
       return setfenv(
         assert(loadfile(support.plugin .. '/lua/agentls/' .. name:gsub('%.', '/') .. '.lua')),
         environment
       )()
     end
     environment.require = function(name)
-      return load(assert(name:match('^agentls%.(.*)')))
+      return load_module(assert(name:match('^agentls%.(.*)')))
     end
-    local states = load('state')
+    local states = load_module('state')
     for name in vim.fs.dir(transcripts) do
       local state = states.new('ses_4f1k')
       for _, line in ipairs(name:match('%.jsonl$') and lines_of(transcripts .. '/' .. name) or {}) do
@@ -113,7 +113,7 @@ return function(test)
         params = { seq = seq, messageId = 'm' .. seq, role = 'user', content = content },
       }
     end
-    local function result(from, to, more)
+    local function make_page(from, to, more)
       local events = {}
       for seq = from, to do
         table.insert(events, message(seq))
@@ -124,15 +124,15 @@ return function(test)
         more or {}
       )
     end
-    local state = states.load_page(states.new('s'), result(5, 6))
+    local state = states.load_page(states.new('s'), make_page(5, 6))
     eq({ #state.items, state.seq, state.hasEarlier, state.firstSeq, state.title }, { 2, 6, true, 5, 't' })
-    eq(#states.load_page(state, result(7, 8)).items, 4)
-    eq(#states.load_page(state, result(9, 9)).items, 1)
-    local before = states.prepend_page(state, result(1, 4))
+    eq(#states.load_page(state, make_page(7, 8)).items, 4)
+    eq(#states.load_page(state, make_page(9, 9)).items, 1)
+    local before = states.prepend_page(state, make_page(1, 4))
     eq({ #before.items, before.items[1].id, before.items[6].id, before.hasEarlier }, { 6, 'm1', 'm6', false })
     local partial = { messageId = 'p', text = 'so far', offset = 0 }
     local writing =
-      states.load_page(state, result(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
+      states.load_page(state, make_page(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
     local last = writing.items[#writing.items]
     eq({ last.text, last.open, writing.running }, { 'so far', true, 't1' })
     local delta = { method = 'agent/textDelta', params = { messageId = 'p', offset = 6, text = ' good' } }
@@ -149,7 +149,7 @@ return function(test)
     local function event(method, params, seq)
       return { method = 'agent/' .. method, params = vim.tbl_extend('force', params, { seq = seq }) }
     end
-    local function ids(state)
+    local function get_open_ids(state)
       local found = {}
       for _, item in ipairs(state.asked) do
         table.insert(found, item.id)
@@ -157,19 +157,19 @@ return function(test)
       table.sort(found)
       return { #state.approvals, found, #state.items }
     end
-    local function page(events, more)
+    local function load_page(events, more)
       return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, more)
     end
     local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
     -- Asked before the page, and again in it.
-    eq(ids(states.load_page(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
+    eq(get_open_ids(states.load_page(states.new('s'), load_page({}, open))), { 1, { 'l', 'q' }, 3 })
     local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
-    local state = states.load_page(states.new('s'), page(asked, open))
-    eq(ids(state), { 1, { 'l', 'q' }, 3 })
-    eq(ids(states.load_page(state, page({}, open))), { 1, { 'l', 'q' }, 3 })
+    local state = states.load_page(states.new('s'), load_page(asked, open))
+    eq(get_open_ids(state), { 1, { 'l', 'q' }, 3 })
+    eq(get_open_ids(states.load_page(state, load_page({}, open))), { 1, { 'l', 'q' }, 3 })
     local answered = { event('limitResolved', { limitId = 'l', outcome = 'stopped', by = 'person' }, 10) }
-    state = states.load_page(state, page(answered, { openQuestions = { question }, seq = 10 }))
-    eq(ids(state), { 1, { 'q' }, 3 })
+    state = states.load_page(state, load_page(answered, { openQuestions = { question }, seq = 10 }))
+    eq(get_open_ids(state), { 1, { 'q' }, 3 })
   end)
 
   test('live output stays small', function()

@@ -8,7 +8,7 @@ local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
 )
 
 ---Returns the depth, the title, and the status of each call.
-local function tree(nvim)
+local function get_call_tree(nvim)
   local state, depths, lines = nvim.state(), {}, {}
   for _, item in ipairs(state.items) do
     if item.kind == 'tool' then
@@ -29,14 +29,14 @@ return function(_, drive)
     nvim.cmd('AgentPrompt hand it on')
     eq(nvim.wait_for_approval().title, 'awk 1 cart.py')
     nvim.see('▶ `')
-    local lines = tree(nvim)
+    local lines = get_call_tree(nvim)
     eq({ #lines, lines[2] }, { 2, '  awk 1 cart.py: awaitingApproval' })
     nvim.see('? `awk 1 cart.py`')
     nvim.wait_for_virtual_text('│ ')
     nvim.run_twice('AgentApprove')
     nvim.wait_for_turn_end()
     nvim.see('I was told.')
-    eq(tree(nvim)[2], '  awk 1 cart.py: completed')
+    eq(get_call_tree(nvim)[2], '  awk 1 cart.py: completed')
     nvim.see(' · 1 call · ')
     nvim.see('It has a total.')
     -- All of it folds to one line.
@@ -69,7 +69,7 @@ return function(_, drive)
     eq(nvim.state().notices[1].parent ~= nil, true)
     nvim.wait_for_turn_end()
     nvim.see('Both told me.')
-    local lines = tree(nvim)
+    local lines = get_call_tree(nvim)
     eq(#lines, 5)
     local inner = vim.list_slice(lines, 2)
     table.sort(inner)
@@ -84,7 +84,7 @@ return function(_, drive)
     wait('the session', function()
       return nvim.state()
     end)
-    eq(tree(nvim), lines)
+    eq(get_call_tree(nvim), lines)
   end)
 
   drive("a crash during a sub-agent's approval ends the call and removes the question", nil, function(nvim)
@@ -94,7 +94,7 @@ return function(_, drive)
     nvim.wait_for_notification('restarting it')
     local state = nvim.wait_for_turn_end()
     eq({ state.approvals, state.items[#state.items].state }, { {}, 'interrupted' })
-    for _, line in ipairs(tree(nvim)) do
+    for _, line in ipairs(get_call_tree(nvim)) do
       assert(not line:find('awaitingApproval', 1, true) and not line:find('running', 1, true), line)
     end
     nvim.cmd('AgentApprove')
@@ -110,7 +110,7 @@ return function(_, drive)
     nvim.cmd('AgentCancel')
     local state = nvim.wait_for_turn_end()
     eq(state.items[#state.items].state, 'cancelled')
-    for _, line in ipairs(tree(nvim)) do
+    for _, line in ipairs(get_call_tree(nvim)) do
       assert(line:find(': cancelled', 1, true), line)
     end
   end)

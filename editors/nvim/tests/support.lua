@@ -46,11 +46,11 @@ end
 ---Waits until `find` returns a value, and returns it.
 function M.wait(what, find, ms)
   local found
-  local function look()
+  local function has_found()
     found = find()
     return found ~= nil and found ~= false
   end
-  if not vim.wait(ms or M.timeout_ms, look, 10) then
+  if not vim.wait(ms or M.timeout_ms, has_found, 10) then
     error('never came: ' .. (type(what) == 'function' and what() or what), 2)
   end
   return found

@@ -383,7 +383,7 @@ return function(test)
   end)
 
   ---Answers the open question with `choices`: parts of list entries, and typed text. Returns what was sent.
-  local function answered(choices, body)
+  local function answer_with(choices, body)
     local client, questions = require('agentls.client'), require('agentls.questions')
     local select, input, notify = vim.ui.select, vim.ui.input, vim.notify
     local sent = {}
@@ -429,41 +429,41 @@ return function(test)
     chat.event('limitRequested', limit)
     assert(table.concat(chat.lines(), '\n'):find('? too dear', 1, true))
     eq(
-      answered({ 'Raise', '$2.5' }, approval.answer_inquiry),
+      answer_with({ 'Raise', '$2.5' }, approval.answer_inquiry),
       { { 'agent/limitRespond', { limitId = 'l1', raiseBy = 2.5 } } }
     )
     eq(
-      answered({ 'Stop' }, approval.answer_inquiry),
+      answer_with({ 'Stop' }, approval.answer_inquiry),
       { { 'agent/limitRespond', { limitId = 'l1', stop = true } } }
     )
-    eq(answered({}, approval.answer_inquiry), {})
-    eq(answered({ 'Raise' }, approval.answer_inquiry), {})
+    eq(answer_with({}, approval.answer_inquiry), {})
+    eq(answer_with({ 'Raise' }, approval.answer_inquiry), {})
     chat.event('limitResolved', { limitId = 'l1', limit = limit.limit, outcome = 'stopped', by = 'person' })
     chat.event(
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
     )
-    eq(answered({ 'Continue' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
+    eq(answer_with({ 'Continue' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
     local stop = { { 'agent/limitRespond', { limitId = 'l2', stop = true } } }
     local function refuse()
       approval.answer_inquiry(true)
     end
-    eq(answered({}, refuse), stop)
+    eq(answer_with({}, refuse), stop)
     -- Answers the question under the cursor, else the oldest.
     chat.event('limitRequested', vim.tbl_extend('force', limit, { limitId = 'l3', message = 'the third' }))
-    eq(answered({}, refuse), stop)
+    eq(answer_with({}, refuse), stop)
     assert(table.concat(chat.lines(), '\n'):find('the third', 1, true))
     local function refuse_third()
       vim.fn.search('the third')
       refuse()
     end
-    eq(answered({}, refuse_third), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
+    eq(answer_with({}, refuse_third), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
   end)
 
   test('view: a question is answered field by field', function()
     local chat, approval = shown(), require('agentls.approval')
     local choices = { { value = 'a', label = 'First' }, { value = 'b', label = 'Second' } }
-    local function field(name, more)
+    local function make_field(name, more)
       local plain = { name = name, label = '', choices = {}, several = false, free = false, required = true }
       return vim.tbl_extend('force', plain, more)
     end
@@ -471,18 +471,18 @@ return function(test)
       questionId = 'q1',
       text = 'Which?',
       fields = {
-        field('one', { choices = choices }),
-        field('many', { choices = choices, several = true, free = true }),
-        field('text', { label = 'Name' }),
+        make_field('one', { choices = choices }),
+        make_field('many', { choices = choices, several = true, free = true }),
+        make_field('text', { label = 'Name' }),
       },
     })
     local answers = { one = { 'b' }, many = { 'a', 'b' }, text = { 'me' } }
-    eq(answered({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer_inquiry), {
+    eq(answer_with({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer_inquiry), {
       { 'agent/questionRespond', { questionId = 'q1', answers = answers } },
     })
-    eq(answered({ 'Second' }, approval.answer_inquiry), {}, 'left in the middle')
+    eq(answer_with({ 'Second' }, approval.answer_inquiry), {}, 'left in the middle')
     eq(
-      answered({}, function()
+      answer_with({}, function()
         approval.answer_inquiry(true)
       end),
       { { 'agent/questionRespond', { questionId = 'q1', dismissed = true } } }

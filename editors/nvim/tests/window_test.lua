@@ -5,7 +5,7 @@ local eq, wait = support.eq, support.wait
 local show_with = dofile(support.here .. '/screen.lua')
 
 ---Returns the names of the buffers in each tab page.
-local function tabs(nvim)
+local function list_tabs(nvim)
   return nvim.lua([[
     return vim.tbl_map(function(tab)
       return vim.tbl_map(function(window)
@@ -32,14 +32,14 @@ return function(test, drive)
       nvim.cmd('tabfirst')
       nvim.cmd('AgentPrompt stream more')
       nvim.wait_for_turn_end(2)
-      eq(tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
+      eq(list_tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
       eq(nvim.lua('return vim.api.nvim_get_current_tabpage() == vim.api.nvim_list_tabpages()[2]'), true)
       nvim.cmd('tabfirst')
       nvim.cmd('Agent')
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'cart.py' } })
+      eq(list_tabs(nvim), { { 'cart.py' } })
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
+      eq(list_tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
     end
   )
 
@@ -51,15 +51,15 @@ return function(test, drive)
       nvim.cmd('setlocal number')
       nvim.cmd('AgentPrompt stream')
       nvim.wait_for_turn_end()
-      eq(tabs(nvim), { { 'chat', 'prompt' } })
+      eq(list_tabs(nvim), { { 'chat', 'prompt' } })
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'cart.py' } })
+      eq(list_tabs(nvim), { { 'cart.py' } })
       eq(
         nvim.lua('return { vim.wo.winfixbuf, vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'),
         { false, false, '', true }
       )
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'chat', 'prompt' } })
+      eq(list_tabs(nvim), { { 'chat', 'prompt' } })
     end
   )
 
@@ -70,7 +70,7 @@ return function(test, drive)
     nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
     nvim.cmd('only')
     nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'cart.py' } })
+    eq(list_tabs(nvim), { { 'cart.py' } })
     eq(nvim.lua('return { vim.wo.winfixbuf, vim.wo.winbar }'), { false, '' })
   end)
 
@@ -82,22 +82,22 @@ return function(test, drive)
       local ok, why = pcall(nvim.cmd, 'edit cart.py')
       eq({ ok, why:find('E1513') ~= nil }, { false, true })
     end
-    eq(#tabs(nvim)[1], 3)
+    eq(#list_tabs(nvim)[1], 3)
     nvim.cmd('AgentNew')
     wait('the new session', function()
       return #nvim.state().items == 0
     end)
-    eq({ tabs(nvim)[1][2], tabs(nvim)[1][3] }, { 'chat', 'prompt' })
+    eq({ list_tabs(nvim)[1][2], list_tabs(nvim)[1][3] }, { 'chat', 'prompt' })
     eq(nvim.lua('return vim.bo.filetype'), 'agentls_prompt')
     nvim.cmd('wincmd t')
     nvim.cmd('edit cart.py')
-    eq(tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
+    eq(list_tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
   end)
 
   drive("the user's statusline is kept", { init = "vim.o.statusline = 'mine'" }, function(nvim)
     nvim.cmd('Agent')
     wait('the chat', function()
-      return #tabs(nvim)[1] == 3
+      return #list_tabs(nvim)[1] == 3
     end)
     for _, number in ipairs({ 1, 2, 3 }) do
       eq(nvim.lua('return vim.wo[vim.api.nvim_tabpage_list_wins(0)[...]].statusline', number), 'mine')
@@ -112,10 +112,10 @@ return function(test, drive)
     nvim.wait_for_turn_end()
     for _, side in ipairs({ 'wincmd h', 'wincmd l' }) do
       nvim.cmd('AgentDiff')
-      eq(#tabs(nvim), 2)
+      eq(#list_tabs(nvim), 2)
       nvim.cmd(side)
       nvim.type_keys('q')
-      eq({ #tabs(nvim), nvim.lua('return vim.fn.reg_recording()') }, { 1, '' })
+      eq({ #list_tabs(nvim), nvim.lua('return vim.fn.reg_recording()') }, { 1, '' })
     end
     nvim.cmd('wincmd t')
     eq(
@@ -141,7 +141,7 @@ return function(test, drive)
     nvim.cmd('set updatecount=200')
     nvim.cmd('AgentDiff')
     nvim.wait_for_notification('cart.py has a swap file: it is read-only here')
-    eq(#tabs(nvim), 2)
+    eq(#list_tabs(nvim), 2)
     eq(nvim.lua("return vim.fn.execute('messages')"):find('E325'), nil)
   end)
 

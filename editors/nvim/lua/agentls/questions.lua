@@ -1,8 +1,8 @@
 -- Finds the open question that a key or a command may answer: the one under the cursor of the session's chat.
 --
 -- Owns which question is under the cursor of each chat window, and since when. It must not know how a question is
--- answered (approval.lua). Two invariants: a question must be under the cursor for SETTLE_MS without an answer key
--- before it can be answered; and a chat never answers a question of another session.
+-- answered (approval.lua). It keeps two invariants. Before a question can be answered, it must be under the cursor for
+-- SETTLE_MS without an answer key. A chat never answers a question of another session.
 
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
