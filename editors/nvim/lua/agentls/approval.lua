@@ -273,8 +273,8 @@ function M.show_output()
       format.split_lines(format.reveal_hidden(output))
     )
   end
-  local held = item.approval or item
-  local more = held.more and held.more[item.approval and 'shown' or 'output']
+  local owner = item.approval or item
+  local more = owner.more and owner.more[item.approval and 'shown' or 'output']
   if more then
     return sessions.read_content(session, more.ref, show_text)
   end

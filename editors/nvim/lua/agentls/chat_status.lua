@@ -108,15 +108,15 @@ function M.format_lines(state, width)
     return not notice.parent
   end, state.notices)
   for _, notice in ipairs(notices) do
-    local left = notice.till and notice.till - now
-    if not (notice.kind == 'circuit' and left and left <= 0) then
+    local remaining_ms = notice.till and notice.till - now
+    if not (notice.kind == 'circuit' and remaining_ms and remaining_ms <= 0) then
       local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
       local text = notice.text
-      if left and left > 0 then
+      if remaining_ms and remaining_ms > 0 then
         is_animated = true
         text = text
           .. (notice.kind == 'retry' and ' in ' or ' · ')
-          .. format.duration(math.max(100, math.floor(left / 100) * 100))
+          .. format.duration(math.max(100, math.floor(remaining_ms / 100) * 100))
       end
       add_wrapped((MARKS[notice.kind] or '·') .. ' ', text, group)
     end

@@ -175,17 +175,17 @@ end
 ---Returns the folders that the agent may work in.
 ---@return string[]
 function M.get_workspace_folders()
-  local given = config.current.workspace_folders
-  if type(given) == 'function' then
-    given = given()
+  local folders = config.current.workspace_folders
+  if type(folders) == 'function' then
+    folders = folders()
   end
-  if given and #given > 0 then
+  if folders and #folders > 0 then
     return vim.tbl_map(function(folder)
       return vim.fs.normalize(vim.fn.fnamemodify(folder, ':p')):gsub('(.)/$', '%1')
-    end, given)
+    end, folders)
   end
-  local here = vim.uv.cwd() or '.'
-  return { vim.fs.root(here, { '.agentls', '.git' }) or here }
+  local cwd = vim.uv.cwd() or '.'
+  return { vim.fs.root(cwd, { '.agentls', '.git' }) or cwd }
 end
 
 local function to_workspace_folder(path)

@@ -335,8 +335,8 @@ M.definitions = {
     desc = 'Choose the model and its effort',
     nargs = '*',
     complete = function(lead, line)
-      local given = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
-      return filter_by_prefix(lead, given > 1 and { 'low', 'medium', 'high' } or picker.list_model_names())
+      local count = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
+      return filter_by_prefix(lead, count > 1 and { 'low', 'medium', 'high' } or picker.list_model_names())
     end,
     run = function(command)
       picker.pick_model(command.fargs[1], command.fargs[2])
@@ -426,9 +426,9 @@ M.definitions = {
 ---Returns the path of the server's log.
 ---@return string
 function M.find_log_file()
-  local given = require('agentls.config').current.log_file
-  if given then
-    return vim.fs.normalize(given)
+  local path = require('agentls.config').current.log_file
+  if path then
+    return vim.fs.normalize(path)
   end
   local state = vim.env.XDG_STATE_HOME
   if not state or state == '' then
@@ -452,8 +452,8 @@ end
 ---@param name string
 local function create_command(name)
   local command = M.definitions[name]
-  vim.api.nvim_create_user_command(name, function(given)
-    command.run(given)
+  vim.api.nvim_create_user_command(name, function(arguments)
+    command.run(arguments)
   end, {
     desc = command.desc,
     nargs = command.nargs or 0,

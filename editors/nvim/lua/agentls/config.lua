@@ -141,8 +141,8 @@ local RULES = {
   settings = make_type_check('table'),
   trusted = make_type_check('boolean'),
   workspace_folders = function(value)
-    local is_valid, what = check_string_list(value)
-    return is_valid or type(value) == 'function', what .. ' or a function that returns one'
+    local is_valid, expected = check_string_list(value)
+    return is_valid or type(value) == 'function', expected .. ' or a function that returns one'
   end,
   window = {
     position = function(value)
@@ -200,11 +200,11 @@ local function merge_options(config, given, rules, path, problems)
     elseif type(rule) == 'table' then
       table.insert(problems, ('`%s` must be a table, not %s'):format(full, format_value(value)))
     else
-      local is_valid, what = rule(value)
+      local is_valid, expected = rule(value)
       if is_valid then
         config[name] = value
       else
-        table.insert(problems, ('`%s` must be %s, not %s'):format(full, what, format_value(value)))
+        table.insert(problems, ('`%s` must be %s, not %s'):format(full, expected, format_value(value)))
       end
     end
   end

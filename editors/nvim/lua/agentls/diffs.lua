@@ -33,19 +33,19 @@ function M.resolve_path(session, path)
   if vim.startswith(path, '/') then
     return path
   end
-  local here = (session.state.cwd or client.get_workspace_folders()[1]) .. '/' .. path
-  if vim.uv.fs_stat(here) then
-    return here
+  local session_path = (session.state.cwd or client.get_workspace_folders()[1]) .. '/' .. path
+  if vim.uv.fs_stat(session_path) then
+    return session_path
   end
   local root, rest = path:match('^([^/]+)/(.+)$')
   local lsp = client.get_lsp_client()
   for _, folder in ipairs(lsp and lsp.workspace_folders or {}) do
-    local there = vim.uri_to_fname(folder.uri)
-    if vim.fs.basename(there) == root and vim.uv.fs_stat(there .. '/' .. rest) then
-      return there .. '/' .. rest
+    local folder_path = vim.uri_to_fname(folder.uri)
+    if vim.fs.basename(folder_path) == root and vim.uv.fs_stat(folder_path .. '/' .. rest) then
+      return folder_path .. '/' .. rest
     end
   end
-  return here
+  return session_path
 end
 
 ---Shows all changes as one text.

@@ -133,9 +133,9 @@ function M.apply_edit(params, encoding)
     buffers[i] = buffer
   end
   for i, change in ipairs(changes) do
-    local done, failed = pcall(apply_changes, buffers[i], change.edits, encoding)
-    if not done then
-      return { applied = false, failureReason = tostring(failed), failedChange = i - 1 }
+    local is_ok, error_message = pcall(apply_changes, buffers[i], change.edits, encoding)
+    if not is_ok then
+      return { applied = false, failureReason = tostring(error_message), failedChange = i - 1 }
     end
     vim.api.nvim_exec_autocmds('User', {
       pattern = 'AgentEdit',
@@ -177,12 +177,12 @@ local function save_document(uri)
   -- Do not add a missing final line end.
   local fixendofline = vim.bo[buffer].fixendofline
   vim.bo[buffer].fixendofline = fixendofline and vim.bo[buffer].endofline
-  local done, failed = pcall(vim.api.nvim_buf_call, buffer, function()
+  local is_ok, error_message = pcall(vim.api.nvim_buf_call, buffer, function()
     vim.cmd('silent lockmarks keepjumps ' .. quiet .. 'write')
   end)
   vim.bo[buffer].fixendofline = fixendofline
-  if not done then
-    return (tostring(failed):gsub('^.-(E%d+:)', '%1'))
+  if not is_ok then
+    return (tostring(error_message):gsub('^.-(E%d+:)', '%1'))
   elseif vim.bo[buffer].modified then
     return 'it is still modified after :write'
   end
@@ -238,18 +238,23 @@ function M.get_diagnostics(params, encoding)
     return { line = row, character = encoding == 'utf-16' and utf16 or utf32 }
   end
   local found = {}
-  for _, one in ipairs(vim.diagnostic.get(buffer)) do
-    local name = vim.api.nvim_buf_is_valid(one.bufnr) and vim.api.nvim_buf_get_name(one.bufnr) or ''
-    if name ~= '' and vim.bo[one.bufnr].buftype == '' then
+  for _, diagnostic in ipairs(vim.diagnostic.get(buffer)) do
+    local name = vim.api.nvim_buf_is_valid(diagnostic.bufnr) and vim.api.nvim_buf_get_name(diagnostic.bufnr)
+      or ''
+    if name ~= '' and vim.bo[diagnostic.bufnr].buftype == '' then
       table.insert(found, {
-        uri = vim.uri_from_bufnr(one.bufnr),
+        uri = vim.uri_from_bufnr(diagnostic.bufnr),
         range = {
-          start = to_position(one.bufnr, one.lnum, one.col),
-          ['end'] = to_position(one.bufnr, one.end_lnum or one.lnum, one.end_col or one.col),
+          start = to_position(diagnostic.bufnr, diagnostic.lnum, diagnostic.col),
+          ['end'] = to_position(
+            diagnostic.bufnr,
+            diagnostic.end_lnum or diagnostic.lnum,
+            diagnostic.end_col or diagnostic.col
+          ),
         },
-        severity = SEVERITIES[one.severity],
-        message = one.message,
-        source = one.source,
+        severity = SEVERITIES[diagnostic.severity],
+        message = diagnostic.message,
+        source = diagnostic.source,
       })
     end
   end
@@ -311,8 +316,8 @@ end
 ---@return { success: boolean }
 function M.show_document(params, encoding)
   if params.external or not vim.startswith(params.uri, 'file:') then
-    local _, failed = vim.ui.open(params.uri)
-    return { success = failed == nil }
+    local _, error_message = vim.ui.open(params.uri)
+    return { success = error_message == nil }
   end
   local buffer = find_loaded_buffer(params.uri) or M.load_buffer(vim.uri_to_fname(params.uri))
   vim.bo[buffer].buflisted = true

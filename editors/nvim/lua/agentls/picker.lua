@@ -116,14 +116,14 @@ local function fetch_models(session, callback)
       notifications.notify('asking the providers for their models…')
     end
   end, NOTICE_DELAY_MS)
-  local begun = vim.uv.now()
+  local started_at = vim.uv.now()
   client.request('agent/listModels', { sessionId = session.id, live = true }, function(err, result)
     has_answered = true
     if err then
       return sessions.report_error(err)
     end
     cached_models = { session = session.id, result = result, at = vim.uv.now() }
-    if vim.uv.now() - begun > NOTICE_DELAY_MS and vim.api.nvim_get_mode().mode ~= 'n' then
+    if vim.uv.now() - started_at > NOTICE_DELAY_MS and vim.api.nvim_get_mode().mode ~= 'n' then
       -- A list that pops up now would receive the keys that the user is typing.
       return notifications.notify('the list of models is ready; open it with :AgentModel')
     end

@@ -190,10 +190,10 @@ end
 ---@param request agentls.AnswerRequest
 local function notify_question(question, request)
   local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
-  local how = is_match and request.repeat_hint
+  local hint = is_match and request.repeat_hint
     or (question.kind == 'approval' and ':AgentApprove or :AgentDeny answers' or ':AgentAnswer answers')
   local lead = question.kind == 'approval' and ('asks (%s risk): '):format(question.asked.risk) or 'asks: '
-  notifications.notify_line(lead, M.summarize_question(question), ' · ' .. how)
+  notifications.notify_line(lead, M.summarize_question(question), ' · ' .. hint)
 end
 
 ---Returns the question under the cursor of the chat if the user has had time to see it. Otherwise shows the oldest open

@@ -107,32 +107,32 @@ local OUTCOMES = { raised = 'raised', accepted = 'accepted', stopped = 'stopped'
 
 ---Formats how a limit or a question was resolved.
 local function format_outcome(item)
-  local done = item.resolved
+  local resolution = item.resolved
   if item.kind == 'limit' then
-    local by = done.raisedBy and (' by %g'):format(done.raisedBy) or ''
-    return (OUTCOMES[done.outcome] or tostring(done.outcome)) .. by
-  elseif not done.answers then
+    local by = resolution.raisedBy and (' by %g'):format(resolution.raisedBy) or ''
+    return (OUTCOMES[resolution.outcome] or tostring(resolution.outcome)) .. by
+  elseif not resolution.answers then
     return 'not answered'
   end
   local text = {}
   for _, field in ipairs(item.asked.fields or {}) do
-    text[#text + 1] = table.concat(done.answers[field.name] or {}, ', ')
+    text[#text + 1] = table.concat(resolution.answers[field.name] or {}, ', ')
   end
   return table.concat(text, ' · ')
 end
 
 ---@param item agentls.Item.limit
 local function render_inquiry(block, item, options)
-  local done = item.resolved
+  local resolution = item.resolved
   local text = format.split_lines(format.reveal_hidden(M.get_inquiry_text(item)))
   if item.asked.detail then
     vim.list_extend(text, format.split_lines(format.reveal_hidden(item.asked.detail)))
   end
   for i, line in ipairs(text) do
-    local lead = i == 1 and (done and '✓ ' or '? ') or '  '
-    add_escaped(block, lead, line, not done and 'AgentlsAsk' or 'AgentlsDim')
+    local lead = i == 1 and (resolution and '✓ ' or '? ') or '  '
+    add_escaped(block, lead, line, not resolution and 'AgentlsAsk' or 'AgentlsDim')
   end
-  if done then
+  if resolution then
     add_escaped(block, '  → ', format.single_line(format_outcome(item), 400), 'AgentlsDim')
   else
     local chunks = {}

@@ -262,15 +262,15 @@ effects['agent/turnDiff'] = function(_, params)
   end
 end
 
-local function make_question_effect(name, what)
+local function make_question_effect(name, describe)
   return function(session, params)
     if config.current.notify_approvals and not M.observer.is_visible(session) then
       local here = M.get_current() == session
-      local subject, how = what(params)
+      local subject, hint = describe(params)
       notifications.notify_line(
         'asks: ',
         subject,
-        ' · ' .. (here and how or ':AgentSessions shows it'),
+        ' · ' .. (here and hint or ':AgentSessions shows it'),
         vim.log.levels.WARN
       )
     end

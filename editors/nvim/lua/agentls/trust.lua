@@ -192,14 +192,14 @@ local QUESTION_LINES = 8
 local function show_list(described)
   local lines = M.format_trust(described)
   local list = table.concat(lines, '\n')
-  local here = vim.b.agentls_trust_list
+  local shown_list = vim.b.agentls_trust_list
   scratch.show_lines('trust' .. described.folder, 'agentls_trust', lines, true)
   vim.b.agentls_trust_list = list
   vim.wo.wrap = true
   local tall = vim.api.nvim_win_text_height(0, {}).all
   pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
   vim.cmd('redraw')
-  return tall <= vim.api.nvim_win_get_height(0) or here == list
+  return tall <= vim.api.nvim_win_get_height(0) or shown_list == list
 end
 
 ---@param folder string

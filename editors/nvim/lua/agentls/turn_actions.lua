@@ -81,8 +81,8 @@ end
 ---@param result agentls.RevertResult
 ---@param redo boolean
 local function report_result(result, redo)
-  local what = redo and 'reapplied' or 'reverted'
-  local text = ('%s %s'):format(#result.files > 0 and format_file_count(#result.files) or 'nothing', what)
+  local action = redo and 'reapplied' or 'reverted'
+  local text = ('%s %s'):format(#result.files > 0 and format_file_count(#result.files) or 'nothing', action)
   if #result.conflicts > 0 then
     return notify(text .. '; ' .. format_conflicts(result.conflicts), vim.log.levels.WARN)
   end
@@ -147,19 +147,19 @@ function M.revert_turn(turn, options)
     return apply_revert()
   end
   local dry = vim.tbl_extend('force', params, { dryRun = true })
-  sessions.request('agent/revert', dry, function(would)
-    if #would.files == 0 then
+  sessions.request('agent/revert', dry, function(preview)
+    if #preview.files == 0 then
       local text = redo and 'there is nothing left to redo' or 'there is nothing left to revert'
-      local conflicts = #would.conflicts > 0 and '; ' .. format_conflicts(would.conflicts) or ''
+      local conflicts = #preview.conflicts > 0 and '; ' .. format_conflicts(preview.conflicts) or ''
       return notify(text .. conflicts, conflicts ~= '' and vim.log.levels.WARN or nil)
     end
-    local later = #would.turnIds > 1 and (' and %d more'):format(#would.turnIds - 1) or ''
+    local later = #preview.turnIds > 1 and (' and %d more'):format(#preview.turnIds - 1) or ''
     local verb = redo and 'Reapply' or 'Revert'
     local close = scratch.open_float(
       ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later),
-      format_preview(would)
+      format_preview(preview)
     )
-    local choices = { ('%s %s'):format(verb, format_file_count(#would.files)), 'Cancel' }
+    local choices = { ('%s %s'):format(verb, format_file_count(#preview.files)), 'Cancel' }
     vim.ui.select(choices, { prompt = verb .. '?', kind = 'agentls.revert' }, function(choice)
       close()
       if choice == choices[1] then

@@ -310,7 +310,7 @@ local function draw_view(view)
     views[view.session.id] = nil
     return false
   end
-  local begun = vim.uv.hrtime()
+  local started_at = vim.uv.hrtime()
   view.is_dirty = false
   local follow = vim.tbl_filter(M.is_following, buffers.find_windows(buffer))
   vim.bo[buffer].modifiable = true
@@ -323,7 +323,7 @@ local function draw_view(view)
   for _, window in ipairs(buffers.find_windows(buffer)) do
     M.on_cursor_change(window)
   end
-  M.max_draw_ms = math.max(M.max_draw_ms, (vim.uv.hrtime() - begun) / 1e6)
+  M.max_draw_ms = math.max(M.max_draw_ms, (vim.uv.hrtime() - started_at) / 1e6)
   return is_animated
 end
 

@@ -15,10 +15,10 @@ local MIN_TITLE_COLUMNS = 8
 ---@param width integer
 ---@return string
 function M.format_chat_bar(session, width)
-  local state, right = session.state, {}
+  local state, parts = session.state, {}
   local function add(text)
     if text and text ~= '' then
-      table.insert(right, text)
+      table.insert(parts, text)
     end
   end
   add(session.is_read_only and 'read only')
@@ -28,11 +28,11 @@ function M.format_chat_bar(session, width)
   add(state.mode)
   add(chat_status.format_usage(state))
   local columns = vim.fn.strdisplaywidth
-  local tail = table.concat(right, ' · ')
+  local tail = table.concat(parts, ' · ')
   -- The first parts matter most: who answers, and what they may do.
-  while #right > 0 and columns(format.display_text(tail)) + MIN_TITLE_COLUMNS + 4 > width do
-    table.remove(right)
-    tail = table.concat(right, ' · ')
+  while #parts > 0 and columns(format.display_text(tail)) + MIN_TITLE_COLUMNS + 4 > width do
+    table.remove(parts)
+    tail = table.concat(parts, ' · ')
   end
   tail = format.display_text(tail)
   local title = format.display_text(format.single_line(state.title or 'new session', 4 * width))

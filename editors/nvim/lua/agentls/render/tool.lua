@@ -287,8 +287,8 @@ function M.render_tool_call(block, item, options, placement)
     add_code_block(block, limit_lines(lines, options.output_lines, note), language)
   end
   if item.diff and item.diff ~= '' then
-    local held = item.approval and item.approval.more or item.more
-    render_diff(block, item.diff, options, held and held.diff)
+    local truncated = item.approval and item.approval.more or item.more
+    render_diff(block, item.diff, options, truncated and truncated.diff)
   end
   -- How many lines stay outside the fold: the end of a failed call's output.
   local visible = 0

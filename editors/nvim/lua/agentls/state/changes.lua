@@ -55,8 +55,8 @@ on['agent/turnDiff'] = function(state, p)
     return upsert_item(state, 'changes', p.ofTurnId, changes)
   end
   local count = #p.files + (p.unlisted or 0)
-  local what = p.standing == 'reverted' and 'reverted' or 'reapplied'
-  changes.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
+  local action = p.standing == 'reverted' and 'reverted' or 'reapplied'
+  changes.text = ('%s: the changes of %s'):format(action, count == 1 and 'one file' or count .. ' files')
   changes.ofTurnId = p.ofTurnId
   local items = upsert_item(state, 'note', 'reverted ' .. tostring(p.seq), changes).items
   return copy_with(state, { items = apply_revert(items, #items, items[#items]) })
