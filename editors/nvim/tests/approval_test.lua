@@ -149,7 +149,7 @@ return function(_, drive)
     end
     eq({ open_everywhere(nvim), file_exists(nvim, 'hidden.txt') }, { 1, false })
     -- The list of sessions marks that session.
-    nvim.stub_select('? waits for your answer')
+    nvim.stub_select('? needs your answer')
     nvim.cmd('AgentSessions')
     wait('the session', function()
       return nvim.state().sessionId == hidden

@@ -283,9 +283,9 @@ while True:
       local chat = require('agentls.view').find_windows()
       return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
     ]])
-    assert(bar:find('read only', 1, true), bar)
+    assert(bar:find('read-only', 1, true), bar)
     other.cmd('AgentPrompt and mine')
-    other.wait_for_notification('this session is only looked at: another server had it open')
+    other.wait_for_notification('this session is read-only here, because another server had it open')
     for _, command in ipairs({
       'AgentMode full',
       'AgentModel tape/tape',
@@ -295,7 +295,7 @@ while True:
     }) do
       other.lua('notices = {}')
       other.cmd(command)
-      other.wait_for_notification('only looked at')
+      other.wait_for_notification('read-only here')
     end
     -- The Neovim that has the session continues undisturbed.
     nvim.cmd('AgentPrompt stream more')

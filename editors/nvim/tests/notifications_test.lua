@@ -67,7 +67,7 @@ return function(test)
   show('the message about a missing server fits the screen', nil, function(tui)
     tui.command('Agent')
     tui.see('the server was not found')
-    tui.see(':checkhealth agentls says more')
+    tui.see(':checkhealth agentls')
     assert(not tui.read_screen():find('Press ENTER', 1, true), tui.read_screen())
     wait('Normal mode', function()
       return tui.eval('mode()') == 'n'

@@ -42,7 +42,7 @@ return function(_, drive)
         }, providers = {} })
       end
     end]])
-    nvim.stub_select('another one')
+    nvim.stub_select('enter a name')
     nvim.cmd('AgentModel')
     nvim.wait_for_notification('asking the providers for their models…')
     eq(wait_for_request(nvim, 'agent/listModels')[1].live, true)

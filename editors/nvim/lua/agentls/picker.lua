@@ -282,7 +282,7 @@ local function format_session(entry)
   }
   local known = sessions.all[entry.sessionId]
   if known and #known.state.approvals + #known.state.asked > 0 then
-    table.insert(parts, '? waits for your answer')
+    table.insert(parts, '? needs your answer')
   elseif entry.running then
     table.insert(parts, 'running')
   end

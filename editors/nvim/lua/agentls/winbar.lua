@@ -21,7 +21,7 @@ function M.format_chat_bar(session, width)
       table.insert(parts, text)
     end
   end
-  add(session.is_read_only and 'read only')
+  add(session.is_read_only and 'read-only')
   add(session.agent ~= 'default' and session.agent)
   add(state.model and (state.switchedFrom and '↷ ' or '') .. chat_status.shorten_model_name(state.model))
   add(state.effort)
