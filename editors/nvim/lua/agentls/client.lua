@@ -160,7 +160,7 @@ function M.find_command()
 end
 
 ---Returns what to tell a user who has no server.
-function M.missing_server_message()
+function M.explain_missing_server()
   local _, places = M.find_command()
   local reason = config.current.cmd and ('`%s` (the option `cmd`) is not executable'):format(places[1])
     or 'searched ' .. table.concat(places, ', ')
@@ -429,7 +429,7 @@ start_server = function(callback)
   end
   local cmd = M.find_command()
   if not cmd then
-    return resolve_waiting(M.missing_server_message())
+    return resolve_waiting(M.explain_missing_server())
   end
   self.state = 'starting'
   local handlers = require('agentls.editor').build_handlers()
