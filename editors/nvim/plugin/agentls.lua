@@ -1,4 +1,4 @@
--- Only the commands; everything else is loaded when one is used.
+-- Creates the commands. The first use of one loads everything else.
 
 if vim.g.loaded_agentls then
   return
@@ -7,9 +7,9 @@ vim.g.loaded_agentls = true
 
 if vim.fn.has('nvim-0.10') == 0 then
   vim.api.nvim_create_user_command('Agent', function()
-    vim.notify('agentls needs Neovim 0.10 or newer', vim.log.levels.ERROR)
+    vim.notify('agentls requires Neovim 0.10 or newer', vim.log.levels.ERROR)
   end, {})
   return
 end
 
-require('agentls.commands').create()
+require('agentls.commands').create_commands()

@@ -1,55 +1,54 @@
--- Which question an answer goes to: the one that the person sees, in the real editor, with the real server.
+-- An answer goes to the question that the user sees. With a real Neovim and the real server.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
 local FILES = { ['cart.py'] = support.CART, ['old.txt'] = 'old\n' }
 
----The open questions of the current session, oldest first.
-local function titles(nvim)
+---Returns the open questions of the current session, oldest first.
+local function list_open_titles(nvim)
   return nvim.lua([[
-    local session = require('agentls.sessions').current()
-    local open = session and require('agentls.questions').open(session) or {}
+    local session = require('agentls.sessions').get_current()
+    local open = session and require('agentls.questions').list_open(session) or {}
     return vim.tbl_map(function(question) return question.item.title end, open)
   ]])
 end
 
----Waits until this many questions are open.
-local function asked(nvim, count)
+local function wait_for_questions(nvim, count)
   return wait(function()
     return ('%d questions in:\n%s'):format(count, nvim.chat())
   end, function()
-    local found = titles(nvim)
+    local found = list_open_titles(nvim)
     return #found == count and found
   end)
 end
 
----Puts the cursor of the chat on the line that holds `words`, as a person who searches does.
+---Moves the cursor of the chat to the line that contains `words`, as a search does.
 local function go_to(nvim, words)
   nvim.chat()
-  nvim.typed(('gg/%s<CR>'):format(vim.fn.escape(words, '/')))
+  nvim.type_keys(('gg/%s<CR>'):format(vim.fn.escape(words, '/')))
   assert(nvim.lua('return vim.api.nvim_get_current_line()'):find(words, 1, true), words)
 end
 
----The title of the card under the chat's cursor.
-local function card(nvim)
+---Returns the title of the card under the chat's cursor.
+local function get_card_title(nvim)
   return nvim.lua([[
     local view = require('agentls.view')
-    view.flush()
-    local item = view.card_at((view.windows()))
+    view.flush_drawing()
+    local item = view.find_card_at_cursor((view.find_windows()))
     return item and item.title or ''
   ]])
 end
 
 local function enter_chat(nvim)
-  nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').windows()))")
+  nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
 end
 
-local function exists(nvim, name)
+local function file_exists(nvim, name)
   return vim.uv.fs_stat(nvim.workspace .. '/' .. name) ~= nil
 end
 
----What the server still asks in any session.
+---Returns the open approvals of all sessions from the server.
 local function open_everywhere(nvim)
   return nvim.lua([[
     local open = require('agentls.client').request_sync('agent/listApprovals', vim.empty_dict(), 10000)
@@ -58,79 +57,79 @@ local function open_everywhere(nvim)
 end
 
 return function(_, drive)
-  drive('of several questions each key answers the one under the cursor', { files = FILES }, function(nvim)
-    -- Another session asks all the while.
+  drive('a key answers only the question under the cursor', { files = FILES }, function(nvim)
+    -- Another session has an open question throughout.
     nvim.cmd('AgentPrompt write elsewhere')
-    nvim.asked()
+    nvim.wait_for_approval()
     local hidden = nvim.state().sessionId
     nvim.cmd('AgentNew')
     wait('another session', function()
       return nvim.state().sessionId ~= hidden
     end)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
-    -- The first press shows the oldest, centered, and says what it asks.
-    nvim.typed('Gy')
-    nvim.noticed('y again allows it once')
+    -- The first press shows the oldest question, centered, and says what it asks.
+    nvim.type_keys('Gy')
+    nvim.wait_for_notification('y again allows it once')
     eq(open_everywhere(nvim), 4)
-    eq(titles(nvim), { 'Edit cart.py', 'Write b.txt', 'rm -f old.txt' })
-    eq(card(nvim), 'Edit cart.py')
+    eq(list_open_titles(nvim), { 'Edit cart.py', 'Write b.txt', 'rm -f old.txt' })
+    eq(get_card_title(nvim), 'Edit cart.py')
     local rows = nvim.lua([[
       vim.cmd('redraw')
       return { vim.fn.line('w0'), vim.fn.line('.'), vim.fn.line('w$') }
     ]])
     assert(rows[1] < rows[2] and rows[2] < rows[3], vim.inspect(rows))
-    -- The person goes to the command, and denies that one.
+    -- The user moves to the command and denies it.
     go_to(nvim, 'rm -f old.txt')
-    nvim.settled()
+    nvim.wait_until_answerable()
     nvim.keys('n')
     nvim.answer('keep it<CR>')
-    nvim.noticed('denied: rm -f old.txt')
-    asked(nvim, 2)
-    eq(vim.list_contains(titles(nvim), 'rm -f old.txt'), false)
-    -- The cursor was on it: it goes on to the next, which takes a press of its own.
-    eq(card(nvim), titles(nvim)[1])
+    nvim.wait_for_notification('denied: rm -f old.txt')
+    wait_for_questions(nvim, 2)
+    eq(vim.list_contains(list_open_titles(nvim), 'rm -f old.txt'), false)
+    -- The cursor was on it, so it moves to the next question, which needs another press.
+    eq(get_card_title(nvim), list_open_titles(nvim)[1])
     go_to(nvim, 'Write b.txt')
-    nvim.settled()
+    nvim.wait_until_answerable()
     nvim.keys('y')
-    nvim.noticed('allowed once: Write b.txt · next: Edit cart.py')
-    eq(asked(nvim, 1), { 'Edit cart.py' })
-    eq(card(nvim), 'Edit cart.py')
-    nvim.settled()
+    nvim.wait_for_notification('allowed once: Write b.txt · next: Edit cart.py')
+    eq(wait_for_questions(nvim, 1), { 'Edit cart.py' })
+    eq(get_card_title(nvim), 'Edit cart.py')
+    nvim.wait_until_answerable()
     nvim.keys('y')
-    nvim.noticed('allowed once: Edit cart.py')
-    nvim.ended()
+    nvim.wait_for_notification('allowed once: Edit cart.py')
+    nvim.wait_for_turn_end()
     nvim.see('Three were answered.')
-    eq({ exists(nvim, 'b.txt'), exists(nvim, 'old.txt') }, { true, true })
-    -- The rest of a burst of keys goes nowhere.
-    nvim.typed('yaysy<Esc>')
-    nvim.noticed('another session asks: Write hidden.txt')
-    eq({ open_everywhere(nvim), exists(nvim, 'hidden.txt') }, { 1, false })
+    eq({ file_exists(nvim, 'b.txt'), file_exists(nvim, 'old.txt') }, { true, true })
+    -- The rest of a burst of keys has no effect.
+    nvim.type_keys('yaysy<Esc>')
+    nvim.wait_for_notification('another session asks: Write hidden.txt')
+    eq({ open_everywhere(nvim), file_exists(nvim, 'hidden.txt') }, { 1, false })
     assert(support.read(nvim.workspace .. '/cart.py'):find('1 - discount', 1, true))
   end)
 
-  drive('a key that comes too soon, or is held down, answers nothing', { files = FILES }, function(nvim)
+  drive('a key that comes too soon or is held down does not answer', { files = FILES }, function(nvim)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
-    nvim.typed('Gyyyyyyyy')
-    nvim.typed('aaaa')
-    nvim.typed('ssss')
-    eq({ open_everywhere(nvim), #titles(nvim) }, { 3, 3 })
-    -- Neither does one that was typed with the motion to the card.
-    nvim.settled()
-    nvim.typed('gg/Write b<CR>y')
+    nvim.type_keys('Gyyyyyyyy')
+    nvim.type_keys('aaaa')
+    nvim.type_keys('ssss')
+    eq({ open_everywhere(nvim), #list_open_titles(nvim) }, { 3, 3 })
+    -- A key typed together with the motion to the card does not answer either.
+    nvim.wait_until_answerable()
+    nvim.type_keys('gg/Write b<CR>y')
     eq(open_everywhere(nvim), 3)
-    nvim.settled()
+    nvim.wait_until_answerable()
     nvim.keys('y')
-    nvim.noticed('allowed once: Write b.txt')
-    eq(#asked(nvim, 2), 2)
+    nvim.wait_for_notification('allowed once: Write b.txt')
+    eq(#wait_for_questions(nvim, 2), 2)
   end)
 
-  drive('an empty chat answers nothing of a hidden session', nil, function(nvim)
+  drive('a chat without questions does not answer those of a hidden session', nil, function(nvim)
     nvim.cmd('AgentPrompt write elsewhere')
-    nvim.asked()
+    nvim.wait_for_approval()
     local hidden = nvim.state().sessionId
     nvim.cmd('AgentNew')
     wait('another session', function()
@@ -138,106 +137,110 @@ return function(_, drive)
     end)
     enter_chat(nvim)
     for _, key in ipairs({ 'a', 'y', 's', 'a', 'n', 'e' }) do
-      nvim.typed(key .. '<Esc>')
+      nvim.type_keys(key .. '<Esc>')
       nvim.lua('vim.wait(20)')
     end
-    nvim.noticed('another session asks: Write hidden.txt · :AgentSessions shows it')
+    nvim.wait_for_notification('another session asks: Write hidden.txt · :AgentSessions shows it')
     for _, command in ipairs({ 'AgentApprove', 'AgentApprove always', 'AgentDeny!', 'AgentAnswer!' }) do
       nvim.lua('notices = {}')
       nvim.cmd(command)
-      nvim.noticed('another session asks: Write hidden.txt')
+      nvim.wait_for_notification('another session asks: Write hidden.txt')
       nvim.cmd(command)
     end
-    eq({ open_everywhere(nvim), exists(nvim, 'hidden.txt') }, { 1, false })
-    -- The list of the sessions says which one it is.
-    nvim.chooses('? waits for your answer')
+    eq({ open_everywhere(nvim), file_exists(nvim, 'hidden.txt') }, { 1, false })
+    -- The list of sessions marks that session.
+    nvim.stub_select('? needs your answer')
     nvim.cmd('AgentSessions')
     wait('the session', function()
       return nvim.state().sessionId == hidden
     end)
     enter_chat(nvim)
-    nvim.press('y')
-    nvim.noticed('allowed once: Write hidden.txt')
-    nvim.ended()
-    eq(exists(nvim, 'hidden.txt'), true)
+    nvim.press_twice('y')
+    nvim.wait_for_notification('allowed once: Write hidden.txt')
+    nvim.wait_for_turn_end()
+    eq(file_exists(nvim, 'hidden.txt'), true)
   end)
 
-  drive('from another window the question is shown first, then answered', { files = FILES }, function(nvim)
-    nvim.cmd('edit cart.py')
-    nvim.lua("require('agentls').prompt('three at once')")
-    asked(nvim, 3)
-    eq(nvim.lua('return #vim.api.nvim_tabpage_list_wins(0)'), 1)
-    nvim.cmd('AgentApprove')
-    nvim.noticed(':AgentApprove again allows it')
-    eq({ open_everywhere(nvim), nvim.lua('return vim.bo.filetype') }, { 3, 'python' })
-    local shown = card(nvim)
-    eq(shown, titles(nvim)[1])
-    -- At once is too soon.
-    nvim.cmd('AgentApprove')
-    eq(open_everywhere(nvim), 3)
-    nvim.settled()
-    nvim.cmd('AgentApprove')
-    nvim.noticed('allowed once: ' .. shown)
-    eq(#asked(nvim, 2), 2)
-    eq(nvim.lua('return vim.bo.filetype'), 'python')
-    -- A card that the cursor came to by itself was never announced here.
-    enter_chat(nvim)
-    go_to(nvim, 'rm -f old.txt')
-    nvim.settled()
-    nvim.cmd('wincmd t')
-    nvim.lua('notices = {}')
-    nvim.cmd('AgentDeny!')
-    nvim.noticed(':AgentDeny again denies it')
-    eq(#titles(nvim), 2)
-    nvim.settled()
-    nvim.cmd('AgentDeny!')
-    nvim.noticed('denied: rm -f old.txt')
-  end)
+  drive(
+    'a command in another window shows the question first, then answers it',
+    { files = FILES },
+    function(nvim)
+      nvim.cmd('edit cart.py')
+      nvim.lua("require('agentls').prompt('three at once')")
+      wait_for_questions(nvim, 3)
+      eq(nvim.lua('return #vim.api.nvim_tabpage_list_wins(0)'), 1)
+      nvim.cmd('AgentApprove')
+      nvim.wait_for_notification(':AgentApprove again allows it')
+      eq({ open_everywhere(nvim), nvim.lua('return vim.bo.filetype') }, { 3, 'python' })
+      local shown = get_card_title(nvim)
+      eq(shown, list_open_titles(nvim)[1])
+      -- An immediate repetition is too soon.
+      nvim.cmd('AgentApprove')
+      eq(open_everywhere(nvim), 3)
+      nvim.wait_until_answerable()
+      nvim.cmd('AgentApprove')
+      nvim.wait_for_notification('allowed once: ' .. shown)
+      eq(#wait_for_questions(nvim, 2), 2)
+      eq(nvim.lua('return vim.bo.filetype'), 'python')
+      -- The cursor moved to this card by itself, so it was not announced yet.
+      enter_chat(nvim)
+      go_to(nvim, 'rm -f old.txt')
+      nvim.wait_until_answerable()
+      nvim.cmd('wincmd t')
+      nvim.lua('notices = {}')
+      nvim.cmd('AgentDeny!')
+      nvim.wait_for_notification(':AgentDeny again denies it')
+      eq(#list_open_titles(nvim), 2)
+      nvim.wait_until_answerable()
+      nvim.cmd('AgentDeny!')
+      nvim.wait_for_notification('denied: rm -f old.txt')
+    end
+  )
 
-  drive('while nothing is asked the keys are those of Vim', nil, function(nvim)
+  drive("without an open question the answer keys are Vim's own", nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     enter_chat(nvim)
     nvim.chat()
-    nvim.typed('gg/Gr<CR>yiw')
+    nvim.type_keys('gg/Gr<CR>yiw')
     eq(nvim.lua('return vim.fn.getreg("\\"")'), 'Grüße')
-    nvim.typed('"ayy')
+    nvim.type_keys('"ayy')
     assert(nvim.lua('return vim.fn.getreg("a")'):find('one two three', 1, true))
-    nvim.typed('gg/two\\|four<CR>n')
+    nvim.type_keys('gg/two\\|four<CR>n')
     eq(nvim.lua('return vim.fn.expand("<cword>")'), 'four')
-    nvim.typed('0e')
+    nvim.type_keys('0e')
     local first = nvim.lua('return vim.api.nvim_win_get_cursor(0)[2]')
-    nvim.typed('02e')
+    nvim.type_keys('02e')
     assert(nvim.lua('return vim.api.nvim_win_get_cursor(0)[2]') > first)
     eq(nvim.notices(), {})
   end)
 
-  drive('with a question open, counts, registers and the visual mode stay those of Vim', nil, function(nvim)
+  drive("with an open question, counts, registers and Visual mode still use Vim's keys", nil, function(nvim)
     nvim.cmd('AgentPrompt fix it')
-    nvim.asked()
+    nvim.wait_for_approval()
     enter_chat(nvim)
     nvim.chat()
-    nvim.typed('gg/Edit cart<CR>')
-    nvim.settled()
-    nvim.typed('"ayiw')
+    nvim.type_keys('gg/Edit cart<CR>')
+    nvim.wait_until_answerable()
+    nvim.type_keys('"ayiw')
     eq(nvim.lua('return vim.fn.getreg("a")'), 'Edit')
-    nvim.typed('viwy')
+    nvim.type_keys('viwy')
     eq(nvim.lua('return vim.fn.getreg("\\"")'), 'Edit')
-    nvim.typed('2e')
+    nvim.type_keys('2e')
     eq({ open_everywhere(nvim), nvim.lua('return #vim.api.nvim_tabpage_list_wins(0)') }, { 1, 3 })
   end)
 
-  drive('a question that was settled meanwhile takes no answer with it', { files = FILES }, function(nvim)
+  drive('a key for a question resolved elsewhere answers no other question', { files = FILES }, function(nvim)
     nvim.cmd('AgentPrompt three at once')
-    asked(nvim, 3)
+    wait_for_questions(nvim, 3)
     enter_chat(nvim)
     go_to(nvim, 'rm -f old.txt')
-    nvim.settled()
-    -- While the person writes the feedback, a client elsewhere allows it.
+    nvim.wait_until_answerable()
+    -- While the user writes feedback, another client allows the call.
     nvim.lua('vim.ui.input = function(_, done) answer = done end')
-    nvim.typed('n')
+    nvim.type_keys('n')
     nvim.lua([[
-      local open = require('agentls.sessions').current().state.approvals
+      local open = require('agentls.sessions').get_current().state.approvals
       for _, approval in ipairs(open) do
         if approval.title == 'rm -f old.txt' then
           local answer = { approvalId = approval.approvalId, decision = 'allow' }
@@ -245,46 +248,46 @@ return function(_, drive)
         end
       end
     ]])
-    asked(nvim, 2)
+    wait_for_questions(nvim, 2)
     nvim.lua("answer('too late')")
-    nvim.noticed('settled meanwhile; nothing was answered')
-    nvim.typed('y')
-    eq(#titles(nvim), 2)
-    eq(exists(nvim, 'b.txt'), false)
+    nvim.wait_for_notification('this question has already been answered')
+    nvim.type_keys('y')
+    eq(#list_open_titles(nvim), 2)
+    eq(file_exists(nvim, 'b.txt'), false)
   end)
 
-  drive('a grant is named as it is given, listed, and revoked', { files = FILES }, function(nvim)
+  drive('a saved permission is reported, listed and revoked', { files = FILES }, function(nvim)
     nvim.cmd('AgentPrompt fix it')
-    nvim.asked()
+    nvim.wait_for_approval()
     enter_chat(nvim)
-    nvim.press('a')
-    nvim.noticed('allowed from now on: edit_file(cart.py)')
-    nvim.ended()
-    nvim.chooses('edit_file(cart.py)')
+    nvim.press_twice('a')
+    nvim.wait_for_notification('allowed from now on: edit_file(cart.py)')
+    nvim.wait_for_turn_end()
+    nvim.stub_select('edit_file(cart.py)')
     nvim.cmd('AgentGrants')
-    local listed = nvim.shown()[1].words
+    local listed = nvim.wait_for_select()[1].words
     eq(#listed, 1)
     assert(listed[1]:find('^edit_file%(cart%.py%) · every session here · .* · 20%d%d%-'), listed[1])
-    nvim.noticed('revoked: edit_file(cart.py); it is asked about again')
+    nvim.wait_for_notification('revoked: edit_file(cart.py); such calls need approval again')
     nvim.cmd('AgentGrants')
-    nvim.noticed('nothing was allowed beyond one call')
+    nvim.wait_for_notification('no saved permissions')
   end)
 
-  drive('what was allowed for the session is said, and listed as that', nil, function(nvim)
+  drive('a permission for the session is reported and listed with that scope', nil, function(nvim)
     nvim.cmd('AgentPrompt fix it')
-    nvim.asked()
+    nvim.wait_for_approval()
     enter_chat(nvim)
-    nvim.press('s')
-    nvim.noticed('allowed for this session: edit_file(cart.py)')
-    nvim.ended()
-    nvim.chooses()
+    nvim.press_twice('s')
+    nvim.wait_for_notification('allowed for this session: edit_file(cart.py)')
+    nvim.wait_for_turn_end()
+    nvim.stub_select()
     nvim.cmd('AgentGrants')
-    assert(nvim.shown()[1].words[1]:find('^edit_file%(cart%.py%) · this session · '))
+    assert(nvim.wait_for_select()[1].words[1]:find('^edit_file%(cart%.py%) · this session · '))
   end)
 
-  drive('a command is shown whole, with nothing hidden, and its options', nil, function(nvim)
+  drive('an approval shows the full command with hidden characters and dangerous options', nil, function(nvim)
     nvim.cmd('AgentPrompt hide it')
-    nvim.asked()
+    nvim.wait_for_approval()
     enter_chat(nvim)
     local chat = nvim.chat()
     for _, hidden in ipairs({ '\226\128\174', '\226\128\139', '\243\160\129\129', '\226\128\168', '\27' }) do
@@ -302,13 +305,13 @@ return function(_, drive)
       assert(chat:find(words, 1, true), words .. ' in:\n' .. chat)
     end
     assert(chat:find('  ! ', 1, true), chat)
-    -- Nor in what is said of it, or edited.
-    nvim.typed('Ge')
-    nvim.noticed('e again edits it')
+    -- The same holds for notifications and for the edited arguments.
+    nvim.type_keys('Ge')
+    nvim.wait_for_notification('e again edits it')
     for _, notice in ipairs(nvim.notices()) do
       eq(notice.words:find('\226\128\174', 1, true), nil, notice.words)
     end
-    nvim.settled()
+    nvim.wait_until_answerable()
     nvim.keys('e')
     wait('the arguments', function()
       return nvim.lua('return vim.bo.filetype') == 'json'
@@ -319,7 +322,7 @@ return function(_, drive)
     eq(nvim.lua('return vim.json.decode(...).command:sub(1, 9)', json), 'echo a\226\128\174')
   end)
 
-  ---A folder whose own files want more than they may.
+  ---A folder whose files need trust.
   local CONFIG = table.concat({
     '[agent.default]',
     'mode = "full"',
@@ -333,17 +336,19 @@ return function(_, drive)
     '',
   }, '\n')
 
-  drive('what trust would activate is shown, and no is the first answer', {
+  drive('trust shows what it would activate, and no is the first choice', {
     files = { ['.agentls/config.toml'] = CONFIG, ['cart.py'] = support.CART },
   }, function(nvim)
     nvim.cmd('AgentPrompt fix it')
-    -- Untrusted as it is, the folder's mode does not hold.
-    nvim.asked()
-    nvim.noticed('is not trusted, some of its settings are off · :AgentTrust shows them')
-    nvim.chooses('No: leave it untrusted')
+    -- In an untrusted folder, its mode does not apply.
+    nvim.wait_for_approval()
+    nvim.wait_for_notification(
+      'is not trusted, so some of its settings are off · review them with :AgentTrust'
+    )
+    nvim.stub_select('No, leave it untrusted')
     nvim.cmd('AgentTrust')
-    local shown = nvim.shown()[1]
-    eq(shown.words[1], 'No: leave it untrusted')
+    local shown = nvim.wait_for_select()[1]
+    eq(shown.words[1], 'No, leave it untrusted')
     local lines = table.concat(nvim.lines(), '\n')
     for _, words in ipairs({
       'not trusted',
@@ -354,31 +359,31 @@ return function(_, drive)
     }) do
       assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
     end
-    local function trusted()
+    local function is_trusted()
       return nvim.lua([[
-        local folder = vim.uri_from_fname(require('agentls.client').folders()[1])
+        local folder = vim.uri_from_fname(require('agentls.client').get_workspace_folders()[1])
         local client = require('agentls.client')
         return client.request_sync('agent/describeTrust', { folder = folder }, 10000)
       ]])
     end
-    eq(trusted().trusted, false)
-    -- Leaving the question is a no.
-    nvim.chooses()
+    eq(is_trusted().trusted, false)
+    -- Leaving the question means no.
+    nvim.stub_select()
     nvim.cmd('AgentTrust')
-    nvim.shown()
-    eq(trusted().trusted, false)
-    nvim.chooses('Yes: activate', 'No: leave it off')
+    nvim.wait_for_select()
+    eq(is_trusted().trusted, false)
+    nvim.stub_select('Yes, activate', 'No, leave it off')
     nvim.cmd('AgentTrust')
-    nvim.noticed('trusted: ')
-    local described = trusted()
+    nvim.wait_for_notification('trusted: ')
+    local described = is_trusted()
     eq(described.trusted, true)
-    -- Trust alone redirects nothing.
+    -- Trust alone accepts no redirect.
     eq({ #described.redirects, described.redirects[1].accepted }, { 1, false })
-    nvim.chooses('Leave it so', 'Yes: accept this redirect')
+    nvim.stub_select('Keep trusting it', 'Yes, accept this redirect')
     nvim.cmd('AgentTrust')
-    nvim.noticed('; redirects accepted: 1')
-    local question = nvim.shown(2)[2]
-    eq(question.words, { 'No: leave it off', 'Yes: accept this redirect' })
+    nvim.wait_for_notification('; redirects accepted: 1')
+    local question = nvim.wait_for_select(2)[2]
+    eq(question.words, { 'No, leave it off', 'Yes, accept this redirect' })
     for _, words in ipairs({
       'https://elsewhere.example/v1',
       'instead of to https://api.openai.com/v1',
@@ -386,11 +391,11 @@ return function(_, drive)
     }) do
       assert(question.prompt:find(words, 1, true), question.prompt)
     end
-    eq(trusted().redirects[1].accepted, true)
-    nvim.chooses('Trust it no longer')
+    eq(is_trusted().redirects[1].accepted, true)
+    nvim.stub_select('Stop trusting it')
     nvim.cmd('AgentTrust')
-    nvim.noticed('not trusted: ')
-    eq(trusted().trusted, false)
+    nvim.wait_for_notification('not trusted: ')
+    eq(is_trusted().trusted, false)
     nvim.cmd('AgentCancel')
   end)
 end

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Everything that must hold of the plugin: format, lints, tests.
+# Checks the plugin: format, lints, tests.
 #
-# AGENTLS: the server; target/debug/agentls if it is not set. NVIM: the Neovim, STYLUA and LUACHECK the tools; from
-# PATH if they are not set. What is not there is said, and skipped unless CI is set.
+# AGENTLS: the server; default: target/debug/agentls. NVIM, STYLUA, LUACHECK: the tools; default: from PATH. A missing
+# tool is reported, and its check is skipped unless CI is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ tool() {
 stylua=${STYLUA:-stylua} luacheck=${LUACHECK:-luacheck} nvim=${NVIM:-nvim}
 if tool "$stylua" "the format"; then "$stylua" --check --glob '**/*.lua' --glob '!**/protocol.lua' .; fi
 if tool "$luacheck" "the lints"; then "$luacheck" --quiet .; fi
-# A Neovim that asks something where nobody answers leaves with code 0: only the last line counts.
+# A Neovim that prompts without a user exits with code 0, so check the last line.
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 "$nvim" --headless -u NONE -i NONE -n -l tests/run.lua "$@" 2>&1 | tee "$said"

@@ -2,9 +2,9 @@ local support = require('tests.support')
 local eq = support.eq
 
 return function(test)
-  test('setup: options are taken, the rest are defaults', function()
+  test('setup: merges options into the defaults', function()
     local config = require('agentls.config')
-    local taken, problems = config.resolve({
+    local taken, problems = config.resolve_options({
       window = { position = 'left' },
       keys = { approve = 'y', deny = false },
       output_lines = 10,
@@ -12,13 +12,13 @@ return function(test)
     eq(problems, {})
     eq({ taken.window.position, taken.window.size, taken.output_lines }, { 'left', 0.45, 10 })
     eq({ taken.keys.approve, taken.keys.deny, taken.keys.diff }, { 'y', false, 'd' })
-    eq(config.resolve({ keys = false }).keys, false)
+    eq(config.resolve_options({ keys = false }).keys, false)
     eq(config.defaults.window.position, 'right')
   end)
 
-  test('setup: wrong options are named, with the nearest right one, and the rest counts', function()
+  test('setup: reports invalid options with the nearest name, and applies the rest', function()
     local config = require('agentls.config')
-    local taken, problems = config.resolve({
+    local taken, problems = config.resolve_options({
       windw = {},
       window = { positon = 'left', position = 'rigth', size = 30 },
       keys = { aprove = 'y' },
@@ -29,87 +29,86 @@ return function(test)
     })
     local all = table.concat(problems, '\n')
     for _, words in ipairs({
-      '`windw`: is `window` meant?',
-      '`window.positon`: is `window.position` meant?',
+      'unknown option `windw`; did you mean `window`?',
+      'unknown option `window.positon`; did you mean `window.position`?',
       '(right?)',
-      '`keys.aprove`: is `keys.approve` meant?',
-      '`output_lines` must be a whole number from 1, it is "many"',
-      '`cmd` must be a list of strings, it is "agentls"',
-      'there is no option `xyzzy`',
-      '`prompt` must be a table, it is 3',
+      'unknown option `keys.aprove`; did you mean `keys.approve`?',
+      '`output_lines` must be a whole number from 1, not "many"',
+      '`cmd` must be a list of strings, not "agentls"',
+      'unknown option `xyzzy`',
+      '`prompt` must be a table, not 3',
     }) do
       assert(all:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, all))
     end
     eq(#problems, 8)
     eq({ taken.window.size, taken.window.position, taken.output_lines }, { 30, 'right', 2000 })
-    eq(select(2, config.resolve('x')), { 'the options must be a table, they are "x"' })
+    eq(select(2, config.resolve_options('x')), { 'the options must be a table, not "x"' })
   end)
 
   test('setup: every option has a rule', function()
     local config = require('agentls.config')
-    local _, problems = config.resolve(config.defaults)
+    local _, problems = config.resolve_options(config.defaults)
     eq(problems, {})
   end)
 
-  test(
-    'setup: the types of what it takes are those of the configuration, with everything optional',
-    function()
-      local function fields(name, class)
-        local found = {}
-        for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
-          local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
-          if field then
-            table.insert(found, field .. rest:gsub(class, 'X'))
-          end
+  test('setup: the option types match the configuration types', function()
+    local function read_fields(name, class)
+      local found = {}
+      for line in io.lines(('%s/lua/agentls/%s.lua'):format(support.plugin, name)) do
+        local field, rest = line:match('^%-%-%-@field ([%w_]+)%??(.*)$')
+        if field then
+          table.insert(found, field .. rest:gsub(class, 'X'))
         end
-        return found
       end
-      eq(fields('options', 'agentls%.Options'), fields('config', 'agentls%.Config'))
+      return found
     end
-  )
+    eq(read_fields('options', 'agentls%.Options'), read_fields('config', 'agentls%.Config'))
+  end)
 
-  test('words and numbers for people', function()
-    local text = require('agentls.text')
+  test('format: text and numbers', function()
+    local format = require('agentls.format')
     eq(
-      { text.seconds(900), text.seconds(1130), text.seconds(61000), text.seconds(300000) },
+      { format.duration(900), format.duration(1130), format.duration(61000), format.duration(300000) },
       { '900 ms', '1.1 s', '61 s', '5 min' }
     )
-    eq(
-      { text.tokens(999), text.tokens(5120), text.tokens(200000), text.tokens(2000000) },
-      { '999', '5.1k', '200k', '2.0M' }
-    )
-    eq({ text.dollars(0), text.dollars(0.0042), text.dollars(1.234) }, { '$0', '$0.0042', '$1.23' })
-    eq(
-      { text.cost_of_use(), text.cost_of_use(0), text.cost_of_use(0.5) },
-      { 'price unknown', 'free', '$0.50' }
-    )
-    eq(text.lines('a\r\nb\n\nc'), { 'a', 'b', '', 'c' })
-    eq(text.lines('\r\n'), { '' })
-    eq(text.cut('äöü', 3), 'ä…')
+    eq({
+      format.token_count(999),
+      format.token_count(5120),
+      format.token_count(200000),
+      format.token_count(2000000),
+    }, { '999', '5.1k', '200k', '2.0M' })
+    eq({ format.usd(0), format.usd(0.0042), format.usd(1.234) }, { '$0', '$0.0042', '$1.23' })
+    eq({ format.cost(), format.cost(0), format.cost(0.5) }, { 'price unknown', 'free', '$0.50' })
+    eq(format.split_lines('a\r\nb\n\nc'), { 'a', 'b', '', 'c' })
+    eq(format.split_lines('\r\n'), { '' })
+    eq(format.truncate('äöü', 3), 'ä…')
     local bad =
       { 'a\195', '\195(', '\237\160\128', '\244\144\128\128', '\192\128', '\255', 'a\128', 'ä\0\246\0' }
     eq(
-      vim.tbl_map(text.legible, bad),
+      vim.tbl_map(format.sanitize_utf8, bad),
       { 'a�', '�(', '���', '����', '��', '�', 'a�', 'ä\0�\0' }
     )
     eq(
-      { text.legible('漢\0😀\r\n\244\143\191\191'), text.legible('') },
+      { format.sanitize_utf8('漢\0😀\r\n\244\143\191\191'), format.sanitize_utf8('') },
       { '漢\0😀\r\n\244\143\191\191', '' }
     )
-    eq({ text.nearest('modell', { 'mode', 'model' }), (text.nearest('zzzzz', { 'mode' })) }, { 'model', nil })
+    eq(
+      { format.find_nearest('modell', { 'mode', 'model' }), (format.find_nearest('zzzzz', { 'mode' })) },
+      { 'model', nil }
+    )
   end)
 
-  test('another protocol major, and what is no agentls, are refused in one sentence', function()
+  test('a server with another protocol version, or none, is refused in one sentence', function()
     local client = require('agentls.client')
-    local function announced(major)
+    local function announce_version(major)
       return { experimental = { agent = { protocolVersion = { major = major, minor = 3 } } } }
     end
-    eq(client.refusal(announced(1)), nil)
+    eq(client.find_incompatibility(announce_version(1)), nil)
     eq(
-      client.refusal(announced(2)),
-      'agentls: the server speaks protocol 2.3 and this plugin 1.0: update the plugin.'
+      client.find_incompatibility(announce_version(2)),
+      'agentls: the server uses protocol 2.3, but this plugin uses 1.0; update the plugin.'
     )
-    assert(client.refusal(announced(0)):find('update the server', 1, true))
-    assert(client.refusal({}):find('is no agentls server', 1, true))
+    assert(client.find_incompatibility(announce_version(0)):find('update the server', 1, true))
+    assert(client.find_incompatibility({}):find('does not start an agentls server', 1, true))
   end)
 end

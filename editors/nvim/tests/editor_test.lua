@@ -1,14 +1,14 @@
--- The server's requests to the editor, called directly; with the server they are in truth_test.lua.
+-- The server's requests to the editor, called directly; buffer_edits_test.lua uses the server.
 
 local support = require('tests.support')
 local eq = support.eq
 
 ---A file in a buffer that a language client follows, as the plugin's does: versions are counted.
-local function open(words, name)
+local function open_file(words, name)
   local path = ('%s/editor/%s-%d.txt'):format(support.home, name or 'file', math.random(1e9))
   support.write(path, words)
   vim.cmd('silent! only')
-  -- A chat of another test may be the last window.
+  -- The last window may show a chat of another test.
   vim.wo.winfixbuf = false
   vim.cmd.edit(vim.fn.fnameescape(path))
   local buffer = vim.api.nvim_get_current_buf()
@@ -52,8 +52,8 @@ local function lines(file)
   return vim.api.nvim_buf_get_lines(file.buffer, 0, -1, false)
 end
 
----Replaces a part of a line; `version`: what the edit was made for.
-local function edit(file, version, line, from, to, words)
+---Replaces a part of a line, in an edit of `version`.
+local function build_edit(file, version, line, from, to, words)
   local range = { start = { line = line, character = from }, ['end'] = { line = line, character = to } }
   return require('agentls.editor').apply_edit({
     edit = {
@@ -77,26 +77,26 @@ local function type_words(file, words)
 end
 
 return function(test)
-  test('editor: an edit for the current version is applied, and told before it is answered', function()
-    local file = open('one\ntwo\n')
-    eq(edit(file, version(file), 0, 0, 3, 'ONE'), { applied = true })
+  test('editor: an edit of the current version is applied and synced before the response', function()
+    local file = open_file('one\ntwo\n')
+    eq(build_edit(file, version(file), 0, 0, 3, 'ONE'), { applied = true })
     eq(lines(file), { 'ONE', 'two' })
     eq(#file.changes, 1)
     eq(file.changes[1], version(file))
   end)
 
-  test('editor: an edit for an older version is refused, and what was typed stays', function()
-    local file = open('one\ntwo\n')
+  test('editor: an edit of an older version is refused, and typed text stays', function()
+    local file = open_file('one\ntwo\n')
     local before = version(file)
     type_words(file, 'ggAtyped<Esc>')
-    local answer = edit(file, before, 0, 0, 3, 'ONE')
+    local answer = build_edit(file, before, 0, 0, 3, 'ONE')
     eq({ answer.applied, answer.failedChange }, { false, 0 })
     assert(answer.failureReason:find('has changed', 1, true), answer.failureReason)
     eq(lines(file), { 'onetyped', 'two' })
   end)
 
-  test('editor: several documents are changed all or none', function()
-    local one, two = open('one\n', 'a'), open('two\n', 'b')
+  test('editor: an edit of several documents is all or nothing', function()
+    local one, two = open_file('one\n', 'a'), open_file('two\n', 'b')
     local stale = version(two)
     type_words(two, 'ggAx<Esc>')
     local range = { start = { line = 0, character = 0 }, ['end'] = { line = 0, character = 3 } }
@@ -118,23 +118,23 @@ return function(test)
     eq({ lines(one), lines(two) }, { { 'one' }, { 'twox' } })
   end)
 
-  test('editor: what is not open, not modifiable or no edit of text is refused', function()
-    local file = open('one\n')
+  test('editor: refuses buffers that are closed or not modifiable, and file operations', function()
+    local file = open_file('one\n')
     vim.bo[file.buffer].modifiable = false
-    assert(edit(file, version(file), 0, 0, 1, 'x').failureReason:find('not modifiable', 1, true))
+    assert(build_edit(file, version(file), 0, 0, 1, 'x').failureReason:find('not modifiable', 1, true))
     file.uri = vim.uri_from_fname(support.home .. '/nowhere.txt')
-    assert(edit(file, 0, 0, 0, 1, 'x').failureReason:find('not open', 1, true))
+    assert(build_edit(file, 0, 0, 0, 1, 'x').failureReason:find('not open', 1, true))
     local create = { edit = { documentChanges = { { kind = 'create', uri = file.uri } } } }
     eq(require('agentls.editor').apply_edit(create, 'utf-16').applied, false)
   end)
 
-  test('editor: edits of one turn are one undo step; typing is another', function()
+  test('editor: the edits of a turn are one undo step, and typing is another', function()
     local editor = require('agentls.editor')
-    local file = open('one\ntwo\nthree\n')
+    local file = open_file('one\ntwo\nthree\n')
     type_words(file, 'ggAa<Esc>')
-    editor.turn_began()
-    eq(edit(file, version(file), 1, 0, 3, 'TWO').applied, true)
-    eq(edit(file, version(file), 2, 0, 5, 'THREE').applied, true)
+    editor.begin_turn()
+    eq(build_edit(file, version(file), 1, 0, 3, 'TWO').applied, true)
+    eq(build_edit(file, version(file), 2, 0, 5, 'THREE').applied, true)
     type_words(file, 'GAb<Esc>')
     eq(lines(file), { 'onea', 'TWO', 'THREEb' })
     type_words(file, 'u')
@@ -145,39 +145,39 @@ return function(test)
     eq(lines(file), { 'one', 'two', 'three' })
   end)
 
-  test('editor: typing between two edits, or another turn, parts the undo steps', function()
+  test('editor: typing between two edits, or a new turn, starts another undo step', function()
     local editor = require('agentls.editor')
-    local file = open('one\ntwo\nthree\n')
-    editor.turn_began()
-    edit(file, version(file), 0, 0, 3, 'ONE')
+    local file = open_file('one\ntwo\nthree\n')
+    editor.begin_turn()
+    build_edit(file, version(file), 0, 0, 3, 'ONE')
     type_words(file, 'GAb<Esc>')
-    edit(file, version(file), 1, 0, 3, 'TWO')
+    build_edit(file, version(file), 1, 0, 3, 'TWO')
     type_words(file, 'u')
     eq(lines(file), { 'ONE', 'two', 'threeb' })
     type_words(file, '<C-r>')
-    editor.turn_began()
-    edit(file, version(file), 2, 0, 5, 'THREE')
+    editor.begin_turn()
+    build_edit(file, version(file), 2, 0, 5, 'THREE')
     type_words(file, 'u')
     eq(lines(file), { 'ONE', 'TWO', 'threeb' })
   end)
 
-  test('editor: saving writes clean edits, and keeps the undo step', function()
+  test('editor: saving keeps the undo step', function()
     local editor = require('agentls.editor')
-    local file = open('one\r\ntwo\r\n')
-    editor.turn_began()
-    edit(file, version(file), 0, 0, 3, 'ONE')
+    local file = open_file('one\r\ntwo\r\n')
+    editor.begin_turn()
+    build_edit(file, version(file), 0, 0, 3, 'ONE')
     eq(editor.save_documents({ uris = { file.uri } }), { saved = { file.uri }, failed = {} })
     eq(support.read(file.path), 'ONE\r\ntwo\r\n')
-    edit(file, version(file), 1, 0, 3, 'TWO')
+    build_edit(file, version(file), 1, 0, 3, 'TWO')
     type_words(file, 'u')
     eq(lines(file), { 'one', 'two' })
     eq(editor.save_documents({ uris = { file.uri } }).saved, { file.uri })
   end)
 
-  test('editor: a file that was changed on disk meanwhile is not saved over, and nothing is asked', function()
+  test('editor: a file that changed on disk is not overwritten, and nothing prompts', function()
     local editor = require('agentls.editor')
-    local file = open('one\n')
-    edit(file, version(file), 0, 0, 3, 'ONE')
+    local file = open_file('one\n')
+    build_edit(file, version(file), 0, 0, 3, 'ONE')
     support.write(file.path, 'someone else was here\n')
     vim.uv.fs_utime(file.path, os.time() + 10, os.time() + 10)
     local answer = editor.save_documents({ uris = { file.uri, vim.uri_from_fname('/nowhere') } })
@@ -187,9 +187,9 @@ return function(test)
     eq(lines(file), { 'ONE' })
   end)
 
-  test('editor: autocommands run at saving, unless they are not wanted', function()
+  test('editor: autocommands run on save unless disabled', function()
     local editor, config = require('agentls.editor'), require('agentls.config')
-    local file = open('one\n')
+    local file = open_file('one\n')
     local group = vim.api.nvim_create_augroup('test.save', {})
     vim.api.nvim_create_autocmd('BufWritePre', {
       group = group,
@@ -198,20 +198,20 @@ return function(test)
         vim.api.nvim_buf_set_lines(file.buffer, -1, -1, false, { 'formatted' })
       end,
     })
-    edit(file, version(file), 0, 0, 3, 'ONE')
+    build_edit(file, version(file), 0, 0, 3, 'ONE')
     editor.save_documents({ uris = { file.uri } })
     eq(support.read(file.path), 'ONE\nformatted\n')
     config.current.save_autocmds = false
-    edit(file, version(file), 0, 0, 3, 'TWO')
+    build_edit(file, version(file), 0, 0, 3, 'TWO')
     editor.save_documents({ uris = { file.uri } })
     config.current.save_autocmds = true
     eq(support.read(file.path), 'TWO\nformatted\n')
     vim.api.nvim_del_augroup_by_id(group)
   end)
 
-  test('editor: diagnostics are told as the protocol counts', function()
+  test('editor: diagnostics use protocol positions', function()
     local editor = require('agentls.editor')
-    local file = open('eins\nzwei äöü𝄞 x\n')
+    local file = open_file('eins\nzwei äöü𝄞 x\n')
     local space = vim.api.nvim_create_namespace('test.diagnostics')
     local column = #'zwei äöü𝄞 '
     vim.diagnostic.set(space, file.buffer, {
@@ -225,12 +225,12 @@ return function(test)
         source = 'lint',
       },
     })
-    local function told(params, encoding)
+    local function get_diagnostics(params, encoding)
       return vim.tbl_filter(function(one)
         return one.uri == file.uri
-      end, editor.diagnostics(params, encoding).diagnostics)
+      end, editor.get_diagnostics(params, encoding).diagnostics)
     end
-    eq(told({ uri = file.uri }, 'utf-16'), {
+    eq(get_diagnostics({ uri = file.uri }, 'utf-16'), {
       {
         uri = file.uri,
         range = { start = { line = 1, character = 11 }, ['end'] = { line = 1, character = 12 } },
@@ -239,15 +239,15 @@ return function(test)
         source = 'lint',
       },
     })
-    eq(told({}, 'utf-8')[1].range.start, { line = 1, character = column })
-    eq(editor.diagnostics({ uri = vim.uri_from_fname('/nowhere') }, 'utf-16'), { diagnostics = {} })
+    eq(get_diagnostics({}, 'utf-8')[1].range.start, { line = 1, character = column })
+    eq(editor.get_diagnostics({ uri = vim.uri_from_fname('/nowhere') }, 'utf-16'), { diagnostics = {} })
     vim.diagnostic.set(space, file.buffer, {})
-    eq(told({}, 'utf-16'), {})
+    eq(get_diagnostics({}, 'utf-16'), {})
   end)
 
-  test('editor: a document is shown beside the chat, never in its window', function()
+  test('editor: a document never opens in a chat window', function()
     local editor = require('agentls.editor')
-    local file = open('eins\nzwei äöü x\n')
+    local file = open_file('eins\nzwei äöü x\n')
     vim.cmd('vsplit')
     local chat = vim.api.nvim_get_current_win()
     vim.api.nvim_win_set_buf(chat, vim.api.nvim_create_buf(false, true))
@@ -266,8 +266,8 @@ return function(test)
     eq(vim.api.nvim_win_get_cursor(0), { 2, 12 })
   end)
 
-  test('editor: a stock Neovim would have said yes to the stale edit', function()
-    local file = open('one\n')
+  test("editor: Neovim's own handler accepts a stale edit", function()
+    local file = open_file('one\n')
     type_words(file, 'ggAx<Esc>')
     local stale = version(file)
     type_words(file, 'ggAy<Esc>')

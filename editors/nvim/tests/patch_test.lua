@@ -1,4 +1,4 @@
--- Diffs are applied in both directions, and only to what they are of.
+-- Diffs apply in both directions, and only to matching text.
 
 local support = require('tests.support')
 local eq = support.eq
@@ -6,7 +6,7 @@ local eq = support.eq
 return function(test)
   local patch = require('agentls.patch')
 
-  test('patch: forth and back, at the edges and in the midst', function()
+  test('patch: applies in both directions, at the edges and in the middle', function()
     for _, case in ipairs({
       { { 'a', 'b' }, { 'a', 'B' }, '--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n' },
       { {}, { 'n', 'm' }, '--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+n\n+m\n' },
@@ -21,26 +21,26 @@ return function(test)
       { { 'a', '', 'b' }, { 'a', '', 'c' }, '@@ -1,3 +1,3 @@\n a\n \n-b\n+c\n' },
     }) do
       local before, after, diff = unpack(case)
-      eq(patch.apply(before, diff), after, diff)
-      eq(patch.apply(after, diff, true), before, diff .. ' back')
+      eq(patch.apply_diff(before, diff), after, diff)
+      eq(patch.apply_diff(after, diff, true), before, diff .. ' back')
     end
   end)
 
-  test('patch: another text is not changed', function()
+  test('patch: a text that does not match is not changed', function()
     local diff = '@@ -2 +2 @@\n-b\n+B\n'
-    eq(patch.apply({ 'a', 'x' }, diff), nil)
-    eq(patch.apply({ 'a' }, diff), nil)
-    eq(patch.apply({ 'a', 'b' }, diff, true), nil)
-    eq(patch.apply({ 'a', 'b\r' }, diff), { 'a', 'B' })
-    eq(patch.apply({ 'mine' }, '@@ -0,0 +1 @@\n+new\n'), nil)
-    eq(patch.apply({ 'mine' }, '@@ -1 +0,0 @@\n-old\n', true), nil)
-    eq(patch.apply({ 'a' }, 'Binary files differ\n'), { 'a' })
+    eq(patch.apply_diff({ 'a', 'x' }, diff), nil)
+    eq(patch.apply_diff({ 'a' }, diff), nil)
+    eq(patch.apply_diff({ 'a', 'b' }, diff, true), nil)
+    eq(patch.apply_diff({ 'a', 'b\r' }, diff), { 'a', 'B' })
+    eq(patch.apply_diff({ 'mine' }, '@@ -0,0 +1 @@\n+new\n'), nil)
+    eq(patch.apply_diff({ 'mine' }, '@@ -1 +0,0 @@\n-old\n', true), nil)
+    eq(patch.apply_diff({ 'a' }, 'Binary files differ\n'), { 'a' })
   end)
 
-  test('patch: random texts, by the diffs that Neovim makes', function()
+  test("patch: applies Neovim's own diffs of random texts", function()
     math.randomseed(7)
     for _ = 1, 300 do
-      local function text(lines)
+      local function join_lines(lines)
         return #lines > 0 and table.concat(lines, '\n') .. '\n' or ''
       end
       local before, after = {}, {}
@@ -56,9 +56,9 @@ return function(test)
           table.insert(after, 'new ' .. math.random(3))
         end
       end
-      local diff = vim.diff(text(before), text(after), { ctxlen = math.random(1, 3) })
-      eq(patch.apply(before, diff), after, diff)
-      eq(patch.apply(after, diff, true), before, diff)
+      local diff = vim.diff(join_lines(before), join_lines(after), { ctxlen = math.random(1, 3) })
+      eq(patch.apply_diff(before, diff), after, diff)
+      eq(patch.apply_diff(after, diff, true), before, diff)
     end
   end)
 end

@@ -1,5 +1,5 @@
--- What a person gives the agent beside a prompt, with the real server: prompts that wait, answers to its questions,
--- named agents, slash commands, files of instructions.
+-- Other input than prompts, with the real server: queued prompts, answers to questions, named agents, slash commands,
+-- instruction files.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
@@ -8,8 +8,8 @@ local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
   support.server
 )
 
----Starts a turn that runs until the file `gate` is there.
-local function gated(nvim)
+---Starts a turn that runs until the file `gate` exists.
+local function start_gated_turn(nvim)
   nvim.cmd('AgentPrompt until the gate')
   wait('the command', function()
     local state = nvim.state()
@@ -18,8 +18,8 @@ local function gated(nvim)
   end)
 end
 
----Waits until these prompts wait, by their texts.
-local function waiting(nvim, ...)
+---Waits until exactly these prompts are queued.
+local function wait_for_queue(nvim, ...)
   local texts = { ... }
   wait(function()
     return ('%s waiting: %s'):format(vim.inspect(texts), vim.inspect((nvim.state() or {}).queue))
@@ -34,8 +34,8 @@ local function waiting(nvim, ...)
   end)
 end
 
----Waits for a question of the agent.
-local function question(nvim)
+---Waits for a question from the agent.
+local function wait_for_question(nvim)
   return wait(function()
     return 'the question in:\n' .. nvim.chat()
   end, function()
@@ -45,61 +45,61 @@ local function question(nvim)
 end
 
 return function(_, drive)
-  drive('prompts wait for the end of the turn, are edited, taken out, and sent in order', {
+  drive('queued prompts can be edited and removed, and run in order', {
     setup = FREE,
   }, function(nvim)
-    gated(nvim)
+    start_gated_turn(nvim)
     nvim.cmd('AgentQueue stream the first')
-    waiting(nvim, 'stream the first')
-    nvim.see_virtual('⧗ queued: stream the first · Q')
-    -- From the prompt window, by its key.
+    wait_for_queue(nvim, 'stream the first')
+    nvim.wait_for_virtual_text('⧗ queued: stream the first · Q')
+    -- From the prompt window, by key.
     nvim.keys('<C-w>l<C-w>jistream the second<C-q>')
-    waiting(nvim, 'stream the first', 'stream the second')
+    wait_for_queue(nvim, 'stream the first', 'stream the second')
     eq(nvim.lines(), { '' })
     nvim.keys('<Esc>')
     nvim.cmd('AgentQueue out with this')
-    waiting(nvim, 'stream the first', 'stream the second', 'out with this')
+    wait_for_queue(nvim, 'stream the first', 'stream the second', 'out with this')
     assert(nvim.lua("return require('agentls').statusline()"):find('3 queued', 1, true))
-    nvim.chooses('out with this', 'Take it out')
+    nvim.stub_select('out with this', 'Remove')
     nvim.keys('<C-w>kQ')
-    waiting(nvim, 'stream the first', 'stream the second')
-    eq(nvim.shown(2)[2].words, { 'Say it now, to the running turn', 'Edit it', 'Take it out' })
-    nvim.chooses('the second', 'Edit')
+    wait_for_queue(nvim, 'stream the first', 'stream the second')
+    eq(nvim.wait_for_select(2)[2].words, { 'Send to the running turn', 'Edit', 'Remove' })
+    nvim.stub_select('the second', 'Edit')
     nvim.cmd('AgentQueue')
     wait('the prompt to edit', function()
       return nvim.lines()[1] == 'stream the second'
     end)
     nvim.keys(':s/second/third/<CR>:w<CR>')
-    waiting(nvim, 'stream the first', 'stream the third')
-    -- One that is gone by the time it is written comes back to the person.
+    wait_for_queue(nvim, 'stream the first', 'stream the third')
+    -- The edit of a prompt that was sent meanwhile comes back to the user.
     nvim.cmd('AgentQueue stream what goes')
-    waiting(nvim, 'stream the first', 'stream the third', 'stream what goes')
-    nvim.chooses('what goes', 'Edit')
+    wait_for_queue(nvim, 'stream the first', 'stream the third', 'stream what goes')
+    nvim.stub_select('what goes', 'Edit')
     nvim.cmd('AgentQueue')
     wait('the prompt to edit', function()
       return nvim.lines()[1] == 'stream what goes'
     end)
     nvim.lua([[
-      local session = require('agentls.sessions').current()
-      require('agentls.sessions').ask('agent/queue', {
+      local session = require('agentls.sessions').get_current()
+      require('agentls.sessions').request('agent/queue', {
         sessionId = session.id,
         action = 'remove',
         promptId = session.state.queue.prompts[3].promptId,
       })
     ]])
-    waiting(nvim, 'stream the first', 'stream the third')
+    wait_for_queue(nvim, 'stream the first', 'stream the third')
     nvim.keys('cckept words<Esc>:w<CR>')
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'kept words' }
       )
     end)
     support.write(nvim.workspace .. '/gate', '')
-    local state = nvim.ended(3)
+    local state = nvim.wait_for_turn_end(3)
     eq(state.queue, nil)
     local said = {}
     for _, item in ipairs(state.items) do
@@ -108,160 +108,156 @@ return function(_, drive)
     eq(said, { 'until the gate', 'stream the first', 'stream the third' })
     eq(nvim.virtual():find('queued', 1, true), nil)
     nvim.cmd('AgentQueue')
-    nvim.noticed('no prompt waits')
+    nvim.wait_for_notification('the queue is empty')
   end)
 
-  drive('after a cancel they are held until one is sent; one is said into a running turn', {
+  drive('a cancel pauses the queue until a prompt is sent from it', {
     setup = FREE,
   }, function(nvim)
-    gated(nvim)
+    start_gated_turn(nvim)
     nvim.cmd('AgentQueue stream later')
     nvim.cmd('AgentQueue stream last')
-    waiting(nvim, 'stream later', 'stream last')
+    wait_for_queue(nvim, 'stream later', 'stream last')
     nvim.cmd('AgentCancel')
-    nvim.ended()
-    nvim.see_virtual('⧗ queued (held): stream later')
-    assert(nvim.lua("return require('agentls').statusline()"):find('2 held', 1, true))
-    -- A crash holds them too.
+    nvim.wait_for_turn_end()
+    nvim.wait_for_virtual_text('⧗ queued (paused): stream later')
+    assert(nvim.lua("return require('agentls').statusline()"):find('2 paused', 1, true))
+    -- A crash also pauses the queue.
     vim.uv.kill(nvim.server().pid, 'sigkill')
-    nvim.noticed('it is started again')
+    nvim.wait_for_notification('restarting it')
     wait('the session again', function()
       return nvim.state() and not nvim.state().offline
     end)
-    waiting(nvim, 'stream later', 'stream last')
-    nvim.see_virtual('⧗ queued (held): stream later')
-    nvim.chooses('go on with them')
+    wait_for_queue(nvim, 'stream later', 'stream last')
+    nvim.wait_for_virtual_text('⧗ queued (paused): stream later')
+    nvim.stub_select('resume the queue')
     nvim.cmd('AgentQueue')
-    eq(nvim.shown()[1].prompt, 'Prompts that wait (held)')
-    local state = nvim.ended(3)
+    eq(nvim.wait_for_select()[1].prompt, 'Queued prompts (paused)')
+    local state = nvim.wait_for_turn_end(3)
     eq(state.queue, nil)
-    gated(nvim)
+    start_gated_turn(nvim)
     nvim.cmd('AgentQueue mind the gap')
-    waiting(nvim, 'mind the gap')
-    nvim.chooses('mind the gap', 'Say it now')
+    wait_for_queue(nvim, 'mind the gap')
+    nvim.stub_select('mind the gap', 'Send to the running turn')
     nvim.cmd('AgentQueue')
-    waiting(nvim)
+    wait_for_queue(nvim)
     support.write(nvim.workspace .. '/gate', '')
-    nvim.ended(4)
+    nvim.wait_for_turn_end(4)
     nvim.see('> ↪ mind the gap')
   end)
 
-  drive('a crash before a prompt has arrived gives it back, one that had arrived waits', {
+  drive('after a crash an unaccepted prompt comes back and an accepted one stays queued', {
     setup = FREE,
   }, function(nvim)
-    gated(nvim)
+    start_gated_turn(nvim)
     nvim.cmd('AgentQueue it has\tarrived')
-    waiting(nvim, 'it has arrived')
+    wait_for_queue(nvim, 'it has arrived')
     local server = nvim.server().pid
     vim.uv.kill(server, 'sigstop')
     nvim.lua([[
-      local session = require('agentls.sessions').current()
-      -- The answer to this one is lost with the server, but not the prompt.
-      table.insert(session.unsent, { prompt = 'it has\tarrived', queued = true })
+      local session = require('agentls.sessions').get_current()
+      -- The response to this prompt is lost with the server, but not the prompt.
+      table.insert(session.unsent, { prompt = 'it has\tarrived', is_queued = true })
     ]])
     nvim.cmd('AgentQueue it never arrives')
     vim.uv.kill(server, 'sigkill')
-    nvim.noticed('it is started again')
+    nvim.wait_for_notification('restarting it')
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'it never arrives' }
       )
     end)
-    waiting(nvim, 'it has arrived')
+    wait_for_queue(nvim, 'it has arrived')
   end)
 
-  drive('a prompt that cannot wait comes back', { setup = FREE }, function(nvim)
-    gated(nvim)
+  drive('a prompt that cannot be queued comes back', { setup = FREE }, function(nvim)
+    start_gated_turn(nvim)
     for number = 1, 100 do
       nvim.cmd('AgentQueue number ' .. number)
     end
     nvim.cmd('AgentQueue one too many')
-    nvim.noticed('the queue is full')
+    nvim.wait_for_notification('the queue is full')
     wait('the words in the prompt', function()
       return vim.deep_equal(
         nvim.lua([[
-          local session = require('agentls.sessions').current()
-          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+          local session = require('agentls.sessions').get_current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').get_prompt_buffer(session), 0, -1, false)
         ]]),
         { 'one too many' }
       )
     end)
-    nvim.see_virtual('and 97 more')
+    nvim.wait_for_virtual_text('and 97 more')
     nvim.cmd('AgentCancel')
-    nvim.ended()
+    nvim.wait_for_turn_end()
   end)
 
-  drive('the agent asks: one is chosen, several, another, and words are written', {
+  drive('a question takes one choice, several choices, another value, and free text', {
     setup = FREE,
   }, function(nvim)
     nvim.cmd('AgentPrompt choose one')
-    question(nvim)
+    wait_for_question(nvim)
     nvim.see('? Which way?\n  Both are good.')
-    nvim.see_virtual('<CR> answer')
-    nvim.typed('<C-w>l<C-w>k')
-    nvim.press('<CR>')
+    nvim.wait_for_virtual_text('<CR> answer')
+    nvim.type_keys('<C-w>l<C-w>k')
+    nvim.press_twice('<CR>')
     nvim.answer('2<CR>')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.see('✓ Which way?\n  Both are good.\n  → right')
     nvim.see('Chosen.')
     nvim.cmd('AgentPrompt choose some')
-    question(nvim)
-    nvim.chooses('ants', 'cats', 'Done: ants, cats')
-    nvim.twice('AgentAnswer')
-    nvim.ended(2)
+    wait_for_question(nvim)
+    nvim.stub_select('ants', 'cats', 'Done: ants, cats')
+    nvim.run_twice('AgentAnswer')
+    nvim.wait_for_turn_end(2)
     nvim.see('  → ants, cats')
-    eq(nvim.shown(3)[1].words, { 'ants', 'bees', 'cats', 'Something else …' })
+    eq(nvim.wait_for_select(3)[1].words, { 'ants', 'bees', 'cats', 'Something else …' })
     nvim.cmd('AgentPrompt choose one')
-    question(nvim)
-    nvim.chooses('Something else')
+    wait_for_question(nvim)
+    nvim.stub_select('Something else')
     nvim.lua("vim.ui.input = function(_, done) done('straight on') end")
-    nvim.twice('AgentAnswer')
-    nvim.ended(3)
+    nvim.run_twice('AgentAnswer')
+    nvim.wait_for_turn_end(3)
     nvim.see('  → straight on')
     nvim.cmd('AgentPrompt say a name')
-    question(nvim)
+    wait_for_question(nvim)
     nvim.lua("vim.ui.input = function(options, done) asked = options.prompt done('Ada') end")
-    nvim.twice('AgentAnswer')
-    nvim.ended(4)
+    nvim.run_twice('AgentAnswer')
+    nvim.wait_for_turn_end(4)
     eq(nvim.lua('return asked'), 'What is its name? ')
     nvim.see('  → Ada')
     nvim.see('It is named.')
     nvim.cmd('AgentPrompt say a name')
-    question(nvim)
-    nvim.twice('AgentAnswer!')
-    nvim.ended(5)
+    wait_for_question(nvim)
+    nvim.run_twice('AgentAnswer!')
+    nvim.wait_for_turn_end(5)
     nvim.see('  → not answered')
   end)
 
-  drive(
-    'a question that is left open holds up nothing, and a cancel settles it',
-    { setup = FREE },
-    function(nvim)
-      nvim.cmd('AgentPrompt choose one')
-      question(nvim)
-      nvim.chooses()
-      nvim.twice('AgentAnswer')
-      nvim.shown()
-      eq(#nvim.state().asked, 1)
-      nvim.cmd('AgentCancel')
-      nvim.ended()
-      eq(nvim.state().asked, {})
-      nvim.see('  → not answered')
-    end
-  )
+  drive('an open question blocks nothing, and a cancel resolves it', { setup = FREE }, function(nvim)
+    nvim.cmd('AgentPrompt choose one')
+    wait_for_question(nvim)
+    nvim.stub_select()
+    nvim.run_twice('AgentAnswer')
+    nvim.wait_for_select()
+    eq(#nvim.state().asked, 1)
+    nvim.cmd('AgentCancel')
+    nvim.wait_for_turn_end()
+    eq(nvim.state().asked, {})
+    nvim.see('  → not answered')
+  end)
 
-  drive('the agent is told what the editor finds wrong', { setup = FREE }, function(nvim)
+  drive("the agent can read the editor's diagnostics", { setup = FREE }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.lua([[
       local found = { lnum = 3, col = 11, end_col = 17, message = 'it may be below zero', source = 'a linter' }
       vim.diagnostic.set(vim.api.nvim_create_namespace('of a test'), 0, { found })
     ]])
     nvim.cmd('AgentPrompt what is wrong')
-    local state = nvim.ended()
+    local state = nvim.wait_for_turn_end()
     nvim.see('That is wrong.')
     local call = vim.iter(state.items):find(function(item)
       return item.kind == 'tool'
@@ -272,50 +268,50 @@ return function(_, drive)
     )
   end)
 
-  drive('a named agent is chosen for a new session, and the bar tells it', nil, function(nvim)
+  drive('a session starts with a named agent, which the bar shows', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     local first = nvim.state().sessionId
-    nvim.chooses('reader')
+    nvim.stub_select('reader')
     nvim.cmd('AgentAgent')
     wait('another session', function()
       return nvim.state().sessionId ~= first
     end)
-    local words = nvim.shown()[1].words
+    local words = nvim.wait_for_select()[1].words
     assert(words[1]:find('● default', 1, true), vim.inspect(words))
     assert(words[2]:find('reader · plan · tape · Looks, and changes nothing', 1, true), vim.inspect(words))
     eq(nvim.state().mode, 'plan')
-    local function bar()
+    local function get_bar()
       return nvim.lua([[
         local view = require('agentls.view')
-        vim.g.statusline_winid = view.windows()
-        local words = view.winbar()
+        vim.g.statusline_winid = view.find_windows()
+        local words = view.render_winbar()
         vim.g.statusline_winid = nil
         return words
       ]])
     end
-    assert(bar():find('reader', 1, true), bar())
+    assert(get_bar():find('reader', 1, true), get_bar())
     nvim.cmd('AgentPrompt stream again')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.cmd('AgentAgent readr')
-    nvim.noticed('readr')
+    nvim.wait_for_notification('readr')
     eq(nvim.lua("return vim.fn.getcompletion('AgentAgent r', 'cmdline')"), { 'reader' })
-    -- It is known of a session that is loaded, too.
+    -- It is also known after a load.
     local second = nvim.state().sessionId
     local again = support.neovim({ workspace = nvim.workspace, data = nvim.data })
     nvim.quit()
-    again.chooses('stream again')
+    again.stub_select('stream again')
     again.cmd('AgentSessions')
     wait('the session', function()
       return again.state() and again.state().sessionId == second
     end)
     wait('its agent', function()
-      return again.lua("return require('agentls.sessions').current().agent") == 'reader'
+      return again.lua("return require('agentls.sessions').get_current().agent") == 'reader'
     end)
     again.quit()
   end)
 
-  drive('slash commands are completed as they are written, and sent', {
+  drive('slash commands complete while typing, and are sent', {
     files = {
       ['.agentls/commands/look.md'] = '---\ndescription: Looks\nargument-hint: [file]\n---\nLook at the file $1.\n',
       ['.agentls/commands/lock.md'] = '---\ndescription: Locks\n---\nLock it.\n',
@@ -326,8 +322,8 @@ return function(_, drive)
     wait('the prompt', function()
       return nvim.lua('return vim.bo.filetype') == 'agentls_prompt'
     end)
-    ---The words of the menu.
-    local function menu(words)
+    ---Returns the entries of the menu.
+    local function wait_for_menu(words)
       wait(function()
         return 'the menu: ' .. vim.inspect(nvim.lua("return vim.fn.complete_info({ 'items', 'mode' })"))
       end, function()
@@ -342,7 +338,7 @@ return function(_, drive)
       end)
     end
     nvim.keys('i/')
-    menu({ '/lock Locks', '/look [file] Looks', '/void cannot be used: it is empty' })
+    wait_for_menu({ '/lock Locks', '/look [file] Looks', '/void not usable: it is empty' })
     nvim.keys('loo')
     wait('the name alone', function()
       return nvim.lines()[1] == '/loo'
@@ -353,17 +349,17 @@ return function(_, drive)
     end)
     nvim.keys(' cart.py<C-s>')
     nvim.see('> Look at the file cart.py.')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.see('It was looked at.')
-    -- A path in the midst is none, and one that cannot be used is told and comes back.
+    -- A path is not a slash command. An unusable command is reported and comes back.
     nvim.keys('<Esc>isee /')
-    nvim.typed('')
+    nvim.type_keys('')
     eq(nvim.lua('return vim.fn.pumvisible()'), 0)
     nvim.keys('<Esc>cca line<CR>/lo')
-    nvim.typed('')
+    nvim.type_keys('')
     eq({ nvim.lines()[2], nvim.lua('return vim.fn.pumvisible()') }, { '/lo', 0 })
     nvim.keys('<Esc>ggdGi/void now<C-s>')
-    nvim.noticed('the command /void cannot be used')
+    nvim.wait_for_notification('the command /void cannot be used')
     wait('the words again', function()
       return nvim.lines()[1] == '/void now'
     end)
@@ -371,7 +367,7 @@ return function(_, drive)
     eq(nvim.lua("return vim.fn.getcompletion('AgentPrompt /loo', 'cmdline')"), { '/look' })
   end)
 
-  drive(':checkhealth tells what the agent is given', {
+  drive(':checkhealth lists agents, commands and instructions', {
     files = {
       ['AGENTS.md'] = 'Be brief.\n',
       ['.agentls/commands/look.md'] = 'Look.\n',
@@ -379,11 +375,11 @@ return function(_, drive)
     },
   }, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.cmd('checkhealth agentls')
     local report = table.concat(nvim.lines(), '\n')
     for _, words in ipairs({
-      'agents: default (this session has it), reader',
+      'agents: default (in this session), reader',
       'slash commands: /look',
       'void.md: it is empty',
       'instructions: AGENTS.md loaded',
@@ -392,14 +388,14 @@ return function(_, drive)
     end
   end)
 
-  drive('what the agent was given to go by is told, and that it has changed', {
+  drive('the chat shows the loaded instructions and their changes', {
     files = {
       ['AGENTS.md'] = 'Be brief.\n',
       ['.agentls/skills/ship/SKILL.md'] = '---\nname: ship\ndescription: Ships it\n---\nShip.\n',
     },
   }, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.see('· AGENTS.md, 1 skill loaded ⋯ 2 lines')
     nvim.see('/AGENTS.md')
     nvim.keys('<C-w>l<C-w>kgg/SKILL<CR>zoo')
@@ -409,7 +405,7 @@ return function(_, drive)
     eq(nvim.lua('return vim.fn.expand("%:t")'), 'SKILL.md')
     support.write(nvim.workspace .. '/AGENTS.md', 'Be long.\n')
     nvim.cmd('AgentPrompt stream again')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     nvim.see('! ')
     local warned = vim.iter(nvim.state().items):find(function(item)
       return item.kind == 'warning' and item.code == 'instructions_changed'
@@ -418,7 +414,7 @@ return function(_, drive)
     vim.uv.fs_unlink(nvim.workspace .. '/AGENTS.md')
     vim.fn.delete(nvim.workspace .. '/.agentls', 'rf')
     nvim.cmd('AgentPrompt stream once more')
-    nvim.ended(3)
-    nvim.see('· no instructions any more')
+    nvim.wait_for_turn_end(3)
+    nvim.see('· all instructions removed')
   end)
 end

@@ -2,12 +2,12 @@
 --
 --   nvim --headless -u NONE -i NONE -n -l editors/nvim/tests/run.lua [words]
 --
--- words: only tests whose name holds them. AGENTLS: the server, if it is not target/debug/agentls.
+-- words: run only tests whose name contains them. AGENTLS: the server; default: target/debug/agentls.
 
 local support = dofile(vim.fs.dirname(debug.getinfo(1, 'S').source:sub(2)) .. '/support.lua')
 package.loaded['tests.support'] = support
 vim.opt.runtimepath:prepend(support.plugin)
--- Else the editor's own words stand between ours.
+-- Otherwise Neovim's own messages appear between ours.
 vim.o.showmode, vim.o.report = false, 9999
 
 local only = _G.arg[1]
@@ -35,7 +35,7 @@ local function test(name, body)
   end
 end
 
----A test with a Neovim of its own that must leave nothing behind.
+---Runs a test with a separate Neovim, which must leave no process behind.
 ---@param options? table
 local function drive(name, options, body)
   test(name, function()
@@ -51,21 +51,32 @@ end
 
 local home = support.make_world()
 local FILES = {
-  { 'state', 'patch', 'config', 'doc', 'view', 'card', 'nested', 'document', 'editor', 'truth' },
+  {
+    'state',
+    'patch',
+    'config',
+    'help',
+    'view',
+    'approval_card',
+    'render',
+    'document_sync',
+    'editor',
+    'buffer_edits',
+  },
   {
     'session',
     'approval',
-    'turns',
+    'turn_actions',
     'queue',
-    'delegate',
-    'odd',
-    'life',
-    'choice',
-    'hang',
+    'subagents',
+    'edge_cases',
+    'server_lifecycle',
+    'picker',
+    'hanging_server',
     'window',
-    'tui',
-    'follow',
-    'notice',
+    'screen',
+    'scroll',
+    'notifications',
   },
 }
 for _, name in ipairs(vim.iter(FILES):flatten():totable()) do

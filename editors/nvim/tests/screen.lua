@@ -1,11 +1,11 @@
--- A Neovim on a screen of its own: in tmux, typed into, its screen read. AGENTLS_CAPTURES: a folder for the screens.
+-- Runs a Neovim in tmux, types into it, and reads its screen. AGENTLS_CAPTURES: a folder to save the screens in.
 
 local support = require('tests.support')
 local wait = support.wait
 
 local captures = os.getenv('AGENTLS_CAPTURES')
 
----@class tests.Look How the screen and the plugin are set up.
+---@class tests.ScreenOptions The setup of the screen and the plugin.
 ---@field settings? string The server's settings, as Lua.
 ---@field setup? string More options of the plugin, as Lua.
 ---@field init? string Lua that runs before all else.
@@ -15,9 +15,9 @@ local captures = os.getenv('AGENTLS_CAPTURES')
 
 ---@param name string
 ---@param file? string
----@param look? tests.Look
-local function screen(name, file, look)
-  look = look or {}
+---@param options? tests.ScreenOptions
+local function screen(name, file, options)
+  options = options or {}
   local self = {}
   local workspace = support.home .. '/tui-' .. name
   vim.fn.mkdir(workspace .. '/.git', 'p')
@@ -33,10 +33,10 @@ vim.o.termguicolors = true
 require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }, %s))
 ]]):format(
       support.plugin,
-      look.init or '',
-      look.server or support.server,
-      look.settings or '{}',
-      look.setup or '{}'
+      options.init or '',
+      options.server or support.server,
+      options.settings or '{}',
+      options.setup or '{}'
     )
   )
   local socket = ('agentls-%s-%s'):format(name, vim.fs.basename(support.home))
@@ -62,30 +62,30 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   end
   vim.list_extend(words, { vim.fn.shellescape(vim.v.progpath), '-u', init, '-i', 'NONE', '-n' })
   vim.list_extend(words, { '--listen', workspace .. '/.git/socket', file or '' })
-  local columns, rows = tostring(look.columns or 120), tostring(look.rows or 34)
+  local columns, rows = tostring(options.columns or 120), tostring(options.rows or 34)
   tmux('new-session', '-d', '-x', columns, '-y', rows, '-c', workspace, '-s', 'e', table.concat(words, ' '))
 
-  ---Makes the terminal another size.
+  ---Resizes the terminal.
   function self.resize(wide, high)
     tmux('resize-window', '-t', 'e', '-x', tostring(wide), '-y', tostring(high))
   end
 
-  ---The screen's text; with `colours` as the terminal got it.
-  function self.shot(colours)
-    return tmux('capture-pane', '-p', '-t', 'e', colours and '-eN' or '-p')
+  ---Returns the text of the screen; with `colors`, including escape sequences.
+  function self.read_screen(colors)
+    return tmux('capture-pane', '-p', '-t', 'e', colors and '-eN' or '-p')
   end
   function self.see(what)
     wait(function()
-      return ('"%s" on the screen:\n%s'):format(what, self.shot())
+      return ('"%s" on the screen:\n%s'):format(what, self.read_screen())
     end, function()
-      return self.shot():find(what, 1, true)
+      return self.read_screen():find(what, 1, true)
     end)
   end
-  function self.gone(what)
+  function self.wait_until_gone(what)
     wait(function()
-      return ('"%s" off the screen:\n%s'):format(what, self.shot())
+      return ('"%s" off the screen:\n%s'):format(what, self.read_screen())
     end, function()
-      return not self.shot():find(what, 1, true)
+      return not self.read_screen():find(what, 1, true)
     end)
   end
   function self.type(text)
@@ -94,7 +94,7 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   function self.keys(...)
     tmux('send-keys', '-t', 'e', ...)
   end
-  ---What an expression gives in the editor, which shows nothing of it.
+  ---Evaluates an expression in the editor, without typing.
   function self.eval(expression)
     local result = vim
       .system(
@@ -105,7 +105,7 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     assert(result.code == 0, result.stderr)
     return vim.trim(result.stdout)
   end
-  ---Runs Lua in the editor; no key is typed for it.
+  ---Runs Lua in the editor, without typing.
   function self.lua(code)
     local path = workspace .. '/.git/run.lua'
     support.write(path, code)
@@ -115,34 +115,34 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     self.type(':' .. line)
     self.keys('Enter')
   end
-  ---Types a key that answers, as a person does: it shows the question first; then, when it was read, it answers.
-  function self.press(...)
+  ---Types an answer key twice: first it shows the question, then it answers.
+  function self.press_twice(...)
     self.keys(...)
     self.see(' again ')
-    -- A key that comes at once would be taken for one that was meant for something else.
+    -- An immediate key would not count as an answer.
     vim.wait(600)
     self.keys(...)
   end
-  ---Gives a command that answers, likewise.
-  function self.twice(line)
+  ---Runs an answering command twice, in the same way.
+  function self.run_twice(line)
     self.command(line)
     self.see(' again ')
     vim.wait(600)
     self.command(line)
   end
-  ---Waits for the end of the session's last turn, wherever the view is: the editor itself says so.
-  function self.ended(turns)
-    local items = "require('agentls.sessions').current().state.items"
+  ---Waits until `turns` turns have ended. The editor itself reports it, wherever the chat is scrolled.
+  function self.wait_for_turn_end(turns)
+    local items = "require('agentls.sessions').get_current().state.items"
     local count = ("#vim.tbl_filter(function(i) return i.kind == 'turnEnd' end, %s)"):format(items)
     self.command(
       ('lua vim.wait(20000, function() return %s == %d end); print(%s, "ended")'):format(count, turns, count)
     )
     self.see(turns .. ' ended')
   end
-  function self.keep(shot)
+  function self.save_screen(shot)
     if captures then
-      support.write(('%s/%s.txt'):format(captures, shot), self.shot())
-      support.write(('%s/%s.ansi'):format(captures, shot), self.shot(true))
+      support.write(('%s/%s.txt'):format(captures, shot), self.read_screen())
+      support.write(('%s/%s.ansi'):format(captures, shot), self.read_screen(true))
     end
   end
   function self.quit()
@@ -150,7 +150,7 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     pcall(self.command, 'qa!')
     local left
     local none = vim.wait(15000, function()
-      left = support.marked(self.mark)
+      left = support.find_processes(self.mark)
       return #left == 0
     end, 50)
     pcall(tmux, 'kill-server')
@@ -159,13 +159,13 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   return self
 end
 
----What runs a test on a screen of its own: name, file, body, and the settings or the look.
+---Returns a function that runs a test on a separate screen: name, file, body, and the settings or the options.
 ---@param test fun(name: string, body: fun())
 return function(test)
-  return function(name, file, body, look)
-    look = type(look) == 'string' and { settings = look } or look
+  return function(name, file, body, options)
+    options = type(options) == 'string' and { settings = options } or options
     test('screen: ' .. name, function()
-      local seen = screen(name:gsub('%W', '-'), file, look)
+      local seen = screen(name:gsub('%W', '-'), file, options)
       local ok, why = xpcall(body, debug.traceback, seen)
       local left, still = pcall(seen.quit)
       assert(ok, why)

@@ -1,4 +1,4 @@
--- The reducer replays the transcripts that all clients share, and stays pure.
+-- The reducer replays the transcripts that all clients share, and is pure.
 
 local support = require('tests.support')
 local eq = support.eq
@@ -11,8 +11,8 @@ local function lines_of(path)
   return lines
 end
 
----Fails where `wanted` says something else than `seen`.
-local function compare(seen, wanted, path)
+---Fails if `seen` differs from a field of `wanted`.
+local function assert_matches(seen, wanted, path)
   if wanted == vim.NIL then
     assert(seen == nil, ('%s is %s, but it should not be set'):format(path, vim.inspect(seen)))
   elseif type(wanted) ~= 'table' then
@@ -35,26 +35,26 @@ local function compare(seen, wanted, path)
       )
     end
     for key, value in pairs(wanted) do
-      compare(seen[key], value, path .. '.' .. key)
+      assert_matches(seen[key], value, path .. '.' .. key)
     end
   end
 end
 
----The state by the names that transcripts use.
-local function projected(state)
-  local function each(list, field)
+---Returns the state with the names of the transcripts.
+local function project_state(state)
+  local function map_field(list, field)
     return vim.tbl_map(function(element)
       return element[field]
     end, list)
   end
   return vim.tbl_extend('force', state, {
-    -- Our chat also keeps a line of what was done; the transcripts do not ask for it.
+    -- Our chat also has a note for each action. The transcripts do not check it.
     items = vim.tbl_filter(function(item)
       return item.kind ~= 'note'
     end, state.items),
-    approvals = each(state.approvals, 'approvalId'),
-    asked = each(state.asked, 'id'),
-    notices = each(state.notices, 'kind'),
+    approvals = map_field(state.approvals, 'approvalId'),
+    asked = map_field(state.asked, 'id'),
+    notices = map_field(state.notices, 'kind'),
   })
 end
 
@@ -75,7 +75,7 @@ return function(test)
             assert(vim.deep_equal(event.params, params), ('line %d: the event was changed'):format(number))
           elseif line.expect then
             expected = expected + 1
-            compare(projected(state), line.expect, ('line %d: '):format(number))
+            assert_matches(project_state(state), line.expect, ('line %d: '):format(number))
           end
         end
         assert(expected > 0, 'it expects nothing')
@@ -86,16 +86,16 @@ return function(test)
   test('the reducer needs no editor', function()
     local environment =
       { pairs = pairs, ipairs = ipairs, math = math, table = table, string = string, tostring = tostring }
-    local function load(name)
+    local function load_module(name)
       return setfenv(
         assert(loadfile(support.plugin .. '/lua/agentls/' .. name:gsub('%.', '/') .. '.lua')),
         environment
       )()
     end
     environment.require = function(name)
-      return load(assert(name:match('^agentls%.(.*)')))
+      return load_module(assert(name:match('^agentls%.(.*)')))
     end
-    local states = load('state')
+    local states = load_module('state')
     for name in vim.fs.dir(transcripts) do
       local state = states.new('ses_4f1k')
       for _, line in ipairs(name:match('%.jsonl$') and lines_of(transcripts .. '/' .. name) or {}) do
@@ -104,7 +104,7 @@ return function(test)
     end
   end)
 
-  test('a page joins on, and one that does not begins anew', function()
+  test('a page that continues the state extends it, any other replaces it', function()
     local states = require('agentls.state')
     local function message(seq)
       local content = { { type = 'text', text = 'words ' .. seq } }
@@ -113,7 +113,7 @@ return function(test)
         params = { seq = seq, messageId = 'm' .. seq, role = 'user', content = content },
       }
     end
-    local function result(from, to, more)
+    local function make_page(from, to, more)
       local events = {}
       for seq = from, to do
         table.insert(events, message(seq))
@@ -124,14 +124,15 @@ return function(test)
         more or {}
       )
     end
-    local state = states.load(states.new('s'), result(5, 6))
+    local state = states.load_page(states.new('s'), make_page(5, 6))
     eq({ #state.items, state.seq, state.hasEarlier, state.firstSeq, state.title }, { 2, 6, true, 5, 't' })
-    eq(#states.load(state, result(7, 8)).items, 4)
-    eq(#states.load(state, result(9, 9)).items, 1)
-    local before = states.prepend(state, result(1, 4))
+    eq(#states.load_page(state, make_page(7, 8)).items, 4)
+    eq(#states.load_page(state, make_page(9, 9)).items, 1)
+    local before = states.prepend_page(state, make_page(1, 4))
     eq({ #before.items, before.items[1].id, before.items[6].id, before.hasEarlier }, { 6, 'm1', 'm6', false })
     local partial = { messageId = 'p', text = 'so far', offset = 0 }
-    local writing = states.load(state, result(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
+    local writing =
+      states.load_page(state, make_page(7, 7, { partial = partial, state = { runningTurnId = 't1' } }))
     local last = writing.items[#writing.items]
     eq({ last.text, last.open, writing.running }, { 'so far', true, 't1' })
     local delta = { method = 'agent/textDelta', params = { messageId = 'p', offset = 6, text = ' good' } }
@@ -139,7 +140,7 @@ return function(test)
     eq(writing.items[#writing.items].text, 'so far good')
   end)
 
-  test('what is open is asked again after a load, once, and not what was answered since', function()
+  test('a load asks open questions once, and skips answered ones', function()
     local states = require('agentls.state')
     local approval =
       { approvalId = 'a', toolCallId = 'c', name = 'bash', title = 'x', input = {}, risk = 'low' }
@@ -148,7 +149,7 @@ return function(test)
     local function event(method, params, seq)
       return { method = 'agent/' .. method, params = vim.tbl_extend('force', params, { seq = seq }) }
     end
-    local function ids(state)
+    local function get_open_ids(state)
       local found = {}
       for _, item in ipairs(state.asked) do
         table.insert(found, item.id)
@@ -156,19 +157,19 @@ return function(test)
       table.sort(found)
       return { #state.approvals, found, #state.items }
     end
-    local function page(events, more)
+    local function load_page(events, more)
       return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, more)
     end
     local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
-    -- Asked before the page, and in it.
-    eq(ids(states.load(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
+    -- Asked before the page, and again in it.
+    eq(get_open_ids(states.load_page(states.new('s'), load_page({}, open))), { 1, { 'l', 'q' }, 3 })
     local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
-    local state = states.load(states.new('s'), page(asked, open))
-    eq(ids(state), { 1, { 'l', 'q' }, 3 })
-    eq(ids(states.load(state, page({}, open))), { 1, { 'l', 'q' }, 3 })
+    local state = states.load_page(states.new('s'), load_page(asked, open))
+    eq(get_open_ids(state), { 1, { 'l', 'q' }, 3 })
+    eq(get_open_ids(states.load_page(state, load_page({}, open))), { 1, { 'l', 'q' }, 3 })
     local answered = { event('limitResolved', { limitId = 'l', outcome = 'stopped', by = 'person' }, 10) }
-    state = states.load(state, page(answered, { openQuestions = { question }, seq = 10 }))
-    eq(ids(state), { 1, { 'q' }, 3 })
+    state = states.load_page(state, load_page(answered, { openQuestions = { question }, seq = 10 }))
+    eq(get_open_ids(state), { 1, { 'q' }, 3 })
   end)
 
   test('live output stays small', function()

@@ -1,10 +1,10 @@
--- What the tests share: a world of their own, a Neovim with the plugin that is driven like a person drives it,
--- and looking for processes.
+-- Shared by all tests: an isolated home folder, a Neovim that a test drives like a user,
+-- and a search for processes.
 
 local M = {}
 
----So long a test waits for what must come, in ms; a busy machine is slow.
-M.patience = tonumber(os.getenv('PATIENCE') or 60000)
+---How long a test waits for an event, in ms. A busy machine is slow.
+M.timeout_ms = tonumber(os.getenv('PATIENCE') or 60000)
 
 local here = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
 M.here = here
@@ -20,7 +20,7 @@ function M.write(path, words)
   file:close()
 end
 
----The file's content; nil if it is not there.
+---Returns the content of a file, or nil if it does not exist.
 function M.read(path)
   local file = io.open(path, 'rb')
   local words = file and file:read('*a')
@@ -43,14 +43,14 @@ function M.eq(seen, wanted, what)
   end
 end
 
----Waits until `find` gives something, and gives that.
+---Waits until `find` returns a value, and returns it.
 function M.wait(what, find, ms)
   local found
-  local function look()
+  local function has_found()
     found = find()
     return found ~= nil and found ~= false
   end
-  if not vim.wait(ms or M.patience, look, 10) then
+  if not vim.wait(ms or M.timeout_ms, has_found, 10) then
     error('never came: ' .. (type(what) == 'function' and what() or what), 2)
   end
   return found
@@ -63,7 +63,7 @@ def total(prices, discount=0):
     return result - discount
 ]]
 
----Makes the folder in which everything of a run happens.
+---Creates the home folder of a test run.
 function M.make_world()
   local base = vim.uv.fs_realpath(vim.uv.os_tmpdir())
   M.home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
@@ -73,7 +73,7 @@ function M.make_world()
     vim.json.encode({
       cassette = 1,
       exchanges = {
-        -- So much that there is something to summarise, and the summary.
+        -- Enough text to summarize, and the summary.
         {
           when = { prompt = 'Write the notes now.' },
           ['repeat'] = true,
@@ -152,8 +152,8 @@ function M.has_feature(name)
   return vim.list_contains(features, name)
 end
 
----Processes whose environment holds `mark`. Empty where there is no /proc.
-function M.marked(mark)
+---Finds processes whose environment contains `mark`. Empty on a system without /proc.
+function M.find_processes(mark)
   local found = {}
   for name in vim.fs.dir('/proc') do
     local environ = name:match('^%d+$') and M.read('/proc/' .. name .. '/environ')
@@ -167,8 +167,8 @@ end
 
 local serial = 0
 
----A session that is drawn, without a server: events go straight to where the client hands them on.
-function M.shown()
+---Opens the chat of a session without a server. Its events go directly to sessions.lua.
+function M.open_chat()
   local sessions, states, view =
     require('agentls.sessions'), require('agentls.state'), require('agentls.view')
   serial = serial + 1
@@ -176,11 +176,11 @@ function M.shown()
   local session = { id = id, state = states.new(id), unsent = {} }
   sessions.all[id] = session
   vim.cmd('silent! only')
-  view.open(session, { focus = 'chat' })
-  local self = { session = session, seq = 0, buffer = view.buffer(id), window = (view.windows()) }
+  view.open_chat(session, { focus = 'chat' })
+  local self = { session = session, seq = 0, buffer = view.get_buffer(id), window = (view.find_windows()) }
   function self.transient(method, params)
     params.sessionId = id
-    sessions.dispatch('agent/' .. method, params)
+    sessions.handle_notification('agent/' .. method, params)
   end
   function self.event(method, params)
     self.seq = self.seq + 1
@@ -189,10 +189,10 @@ function M.shown()
     self.transient(method, params)
   end
   function self.lines()
-    view.flush()
+    view.flush_drawing()
     return vim.api.nvim_buf_get_lines(self.buffer, 0, -1, false)
   end
-  ---What is shown beside the lines.
+  ---Returns the virtual text of the chat.
   function self.virtual()
     local words = {}
     for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(self.buffer, -1, 0, -1, { details = true })) do
@@ -233,7 +233,7 @@ end
 
 local number = 0
 
----A Neovim with the plugin in a workspace of its own.
+---Starts a Neovim with the plugin in a new workspace.
 ---@param options? { setup?: string, init?: string, files?: table<string, string>, workspace?: string, data?: string }
 function M.neovim(options)
   options = options or {}
@@ -250,11 +250,11 @@ function M.neovim(options)
     ([[
 vim.opt.runtimepath:prepend(%q)
 vim.o.columns, vim.o.lines = 120, 40
--- Looking for a Python takes the file type's own plugin seconds.
+-- The Python filetype plugin would search for a provider for seconds.
 vim.g.loaded_python3_provider = 0
 notices = {}
 vim.notify = function(words, level) table.insert(notices, { words = words, level = level }) end
--- Each question of the editor's own leaves a mark before it takes keys: then keys may be typed.
+-- Each prompt of the editor creates a file before it takes keys, so that a test knows when to type.
 local asks = 0
 for _, name in ipairs({ 'select', 'input' }) do
   local ask = vim.ui[name]
@@ -301,40 +301,40 @@ require('agentls').setup(%s)
   function self.cmd(command_line)
     return vim.rpcrequest(self.channel, 'nvim_command', command_line)
   end
-  ---Types keys, as a person does.
+  ---Types keys.
   function self.keys(keys)
     vim.rpcrequest(self.channel, 'nvim_input', keys)
   end
   ---Waits until the question under the chat's cursor can be answered.
-  function self.settled()
+  function self.wait_until_answerable()
     M.wait(function()
       return 'a question that can be answered in:\n' .. self.chat() .. vim.inspect(self.notices())
     end, function()
-      return self.lua("return require('agentls.questions').is_settled()")
+      return self.lua("return require('agentls.questions').is_answerable()")
     end)
   end
-  ---Gives a command that answers: once to be shown the question, and again when that counts.
-  function self.twice(command_line)
+  ---Runs an answering command twice: first it shows the question, then it answers.
+  function self.run_twice(command_line)
     self.cmd(command_line)
-    self.settled()
+    self.wait_until_answerable()
     self.cmd(command_line)
   end
-  ---Types a key that answers, likewise.
-  function self.press(keys)
-    self.typed(keys)
-    self.settled()
+  ---Types an answer key twice, in the same way.
+  function self.press_twice(keys)
+    self.type_keys(keys)
+    self.wait_until_answerable()
     self.keys(keys)
   end
   local typed, answered = 0, 0
-  ---Types keys, and waits until the editor has taken them all.
-  function self.typed(keys)
+  ---Types keys, and waits until the editor has processed them.
+  function self.type_keys(keys)
     typed = typed + 1
     self.keys(('%s<Cmd>let g:typed = %d<CR>'):format(keys, typed))
     M.wait('the keys taken', function()
       return self.lua('return vim.g.typed') == typed
     end)
   end
-  ---Types the answer to the editor's next question, once that takes keys.
+  ---Types the answer to the editor's next prompt, once it takes keys.
   function self.answer(keys)
     answered = answered + 1
     M.wait('a question of the editor', function()
@@ -342,8 +342,8 @@ require('agentls').setup(%s)
     end)
     self.keys(keys)
   end
-  ---The lines of the window that floats above all else; nil while there is none.
-  function self.float()
+  ---Returns the title and the lines of the floating window, or nil.
+  function self.read_float()
     local lines = self.lua([[
       for _, window in ipairs(vim.api.nvim_list_wins()) do
         local config = vim.api.nvim_win_get_config(window)
@@ -356,12 +356,12 @@ require('agentls').setup(%s)
     ]])
     return lines or nil
   end
-  ---The lines of the current buffer.
+  ---Returns the lines of the current buffer.
   function self.lines()
     return self.lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)')
   end
-  ---Makes the editor's lists choose by themselves: the entry that holds the next of `wanted`; what it showed is kept.
-  function self.chooses(...)
+  ---Makes `vim.ui.select` choose the entry that contains the next of `wanted`, and records what it showed.
+  function self.stub_select(...)
     self.lua(
       [[
       wanted, shown = { ... }, {}
@@ -385,34 +385,34 @@ require('agentls').setup(%s)
       ...
     )
   end
-  ---What the editor's lists showed.
-  function self.shown(count)
+  ---Waits for lists of `vim.ui.select`, and returns what they showed.
+  function self.wait_for_select(count)
     return M.wait('what was asked', function()
       local shown = self.lua('return shown')
       return #shown >= (count or 1) and shown
     end)
   end
-  ---How many approvals the server still has open: whatever was sent before is done by then.
+  ---Returns the number of open approvals. The server has then processed all earlier messages.
   function self.open_approvals()
     return self.lua([[
-      local session = require('agentls.sessions').current()
+      local session = require('agentls.sessions').get_current()
       local open = require('agentls.client').request_sync('agent/listApprovals', { sessionId = session.id }, 10000)
       return #open.approvals
     ]])
   end
-  ---The session as the store has it, seen by another process.
-  function self.stored()
-    local id = self.lua("return require('agentls.sessions').current().id")
+  ---Returns the stored session as another process reads it.
+  function self.read_stored_session()
+    local id = self.lua("return require('agentls.sessions').get_current().id")
     local env = vim.tbl_extend('force', environment, { NVIM = '' })
     return vim.system({ M.server, 'sessions', 'show', id }, { cwd = self.workspace, env = env }):wait().stdout
   end
-  ---Waits until the server has taken all that was said.
-  function self.accepted()
+  ---Waits until the server has accepted all prompts.
+  function self.wait_until_accepted()
     M.wait('what was said to be taken', function()
-      return self.lua("return #require('agentls.sessions').current().unsent") == 0
+      return self.lua("return #require('agentls.sessions').get_current().unsent") == 0
     end)
   end
-  ---The state of the current session.
+  ---Returns the state of the current session.
   function self.state()
     local state = self.lua([[
       local state = require('agentls').state()
@@ -420,24 +420,24 @@ require('agentls').setup(%s)
     ]])
     return state ~= '' and vim.json.decode(state, { luanil = { object = true, array = true } }) or nil
   end
-  ---The lines of the chat.
+  ---Returns the text of the chat.
   function self.chat()
     return table.concat(
       self.lua([[
         local sessions, view = require('agentls.sessions'), require('agentls.view')
-        view.flush()
-        local session = sessions.current()
-        local buffer = session and view.buffer(session.id)
+        view.flush_drawing()
+        local session = sessions.get_current()
+        local buffer = session and view.get_buffer(session.id)
         return buffer and vim.api.nvim_buf_get_lines(buffer, 0, -1, false) or {}
       ]]),
       '\n'
     )
   end
-  ---What is shown beside the lines: the virtual text of the chat.
+  ---Returns the virtual text of the chat.
   function self.virtual()
     return self.lua([[
       local sessions, view = require('agentls.sessions'), require('agentls.view')
-      local buffer = view.buffer(sessions.current().id)
+      local buffer = view.get_buffer(sessions.get_current().id)
       local words = {}
       for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(buffer, -1, 0, -1, { details = true })) do
         for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
@@ -451,7 +451,7 @@ require('agentls').setup(%s)
   function self.notices()
     return self.lua('return notices')
   end
-  function self.noticed(words)
+  function self.wait_for_notification(words)
     M.wait(function()
       return ('the notice "%s" in %s'):format(words, vim.inspect(self.notices()))
     end, function()
@@ -462,7 +462,7 @@ require('agentls').setup(%s)
       end
     end)
   end
-  ---Waits for words in the chat.
+  ---Waits for a text in the chat.
   function self.see(words)
     M.wait(function()
       return ('"%s" in:\n%s\nnotices: %s'):format(words, self.chat(), vim.inspect(self.notices()))
@@ -470,15 +470,15 @@ require('agentls').setup(%s)
       return self.chat():find(words, 1, true)
     end)
   end
-  function self.see_virtual(words)
+  function self.wait_for_virtual_text(words)
     M.wait(function()
       return ('"%s" beside the lines: %s'):format(words, self.virtual())
     end, function()
       return self.virtual():find(words, 1, true)
     end)
   end
-  ---Waits until no turn runs, and at least `turns` have ended.
-  function self.ended(turns)
+  ---Waits until no turn is running and at least `turns` have ended.
+  function self.wait_for_turn_end(turns)
     return M.wait(function()
       return 'the end of the turn in:\n' .. self.chat() .. vim.inspect(self.notices())
     end, function()
@@ -490,8 +490,8 @@ require('agentls').setup(%s)
       return state and not state.running and count >= (turns or 1) and state
     end)
   end
-  ---Waits for a question.
-  function self.asked()
+  ---Waits for an approval.
+  function self.wait_for_approval()
     return M.wait(function()
       return 'a question in:\n' .. self.chat() .. vim.inspect(self.notices())
     end, function()
@@ -499,15 +499,15 @@ require('agentls').setup(%s)
       return state and state.approvals[1]
     end)
   end
-  ---The process of the server.
+  ---Waits for the server process, and returns it.
   function self.server()
     return M.wait('the process of the server', function()
-      return vim.iter(M.marked(self.mark)):find(function(process)
+      return vim.iter(M.find_processes(self.mark)):find(function(process)
         return process.command == M.server
       end)
     end)
   end
-  ---Leaves by `:qa!`; no process may be left.
+  ---Quits with `:qa!`. Fails if it leaves a process behind.
   function self.quit()
     if not self.code then
       local told = self.lua("return vim.fn.execute('messages')")
@@ -519,7 +519,7 @@ require('agentls').setup(%s)
     end)
     local left
     local none = vim.wait(10000, function()
-      left = M.marked(self.mark)
+      left = M.find_processes(self.mark)
       return #left == 0
     end, 50)
     assert(none, 'processes were left: ' .. vim.inspect(left))
@@ -528,7 +528,7 @@ require('agentls').setup(%s)
   end
   function self.kill()
     vim.fn.jobstop(self.channel)
-    for _, process in ipairs(M.marked(self.mark)) do
+    for _, process in ipairs(M.find_processes(self.mark)) do
       vim.uv.kill(process.pid, 'sigkill')
     end
   end

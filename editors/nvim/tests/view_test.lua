@@ -1,12 +1,12 @@
--- How a state becomes lines, and that drawing changes no more than what differs.
+-- How a state becomes lines. Drawing changes only lines that differ.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
-local shown = support.shown
+local shown = support.open_chat
 
 return function(test)
-  test('view: a stream appends, and touches nothing else', function()
+  test('view: a stream only appends', function()
     local chat = shown()
     chat.event(
       'message',
@@ -28,7 +28,7 @@ return function(test)
     eq(#changes, 1, 'a completed message that says the same draws nothing')
   end)
 
-  test('view: at most one drawing a frame', function()
+  test('view: draws at most once per frame', function()
     local chat = shown()
     chat.lines()
     local drawn = 0
@@ -66,7 +66,7 @@ return function(test)
     eq(vim.api.nvim_win_get_cursor(chat.window)[1], last)
   end)
 
-  test('view: tool calls fold to one line when they are done, and open what is asked', function()
+  test('view: finished calls fold to one line, and approvals stay open', function()
     local chat = shown()
     chat.say('m1', 'I run it.')
     chat.tool('c1', 'running')
@@ -116,7 +116,7 @@ return function(test)
     eq(chat.fold(3), { 3, 8 }, 'the other fold stays')
   end)
 
-  test('view: a fold that was opened stays open while others come', function()
+  test('view: an opened fold stays open when others are added', function()
     local chat = shown()
     chat.tool('c1', 'completed', { output = 'a\nb\n' })
     chat.lines()
@@ -130,7 +130,7 @@ return function(test)
     eq(chat.fold(1), { -1, -1 })
   end)
 
-  test('view: retracted words disappear, and so does what passes', function()
+  test('view: retracted text and expired notices disappear', function()
     local chat = shown()
     chat.transient('textDelta', { messageId = 'm1', offset = 0, text = 'void words' })
     chat.transient('toolInputDelta', { messageId = 'm1', toolCallId = 'c1', name = 'bash', text = '{' })
@@ -153,7 +153,7 @@ return function(test)
       return chat.virtual()
     end
     assert(virtual():find('p: Overloaded (529) — try 2 of 4', 1, true), virtual())
-    assert(virtual():find('taken back', 1, true), virtual())
+    assert(virtual():find('discarded', 1, true), virtual())
     chat.transient('textDelta', { messageId = 'm2', offset = 0, text = 'holds' })
     assert(not virtual():find('Overloaded', 1, true), virtual())
     assert(virtual():find('answering', 1, true), virtual())
@@ -161,7 +161,7 @@ return function(test)
     assert(not virtual():find('answering', 1, true), virtual())
   end)
 
-  test('view: what was said keeps its look while the answer streams', function()
+  test('view: prompts keep their highlights while the answer streams', function()
     local chat = shown()
     chat.event(
       'message',
@@ -176,7 +176,7 @@ return function(test)
     eq({ #marks, marks[1] and marks[1][4].line_hl_group }, { 1, 'AgentlsUser' })
   end)
 
-  test('view: what escapes Markdown is not seen', function()
+  test('view: backslashes that escape Markdown are concealed', function()
     local chat = shown()
     chat.event('warning', { code = 'x', message = 'a_b *c* \\d' })
     local blocks, hidden = vim.api.nvim_get_namespaces()['agentls.blocks'], {}
@@ -187,7 +187,7 @@ return function(test)
     eq(hidden, { [3] = '', [7] = '', [10] = '', [13] = '' })
   end)
 
-  test('view: no marks are left behind when blocks change', function()
+  test('view: changed blocks leave no extmarks behind', function()
     local chat = shown()
     local asked = {
       approvalId = 'a1',
@@ -214,7 +214,7 @@ return function(test)
     end
   end)
 
-  test('view: output beyond the limit is not in the buffer', function()
+  test('view: the buffer omits output beyond the limit', function()
     local chat = shown()
     local numbers = {}
     for i = 1, 5000 do
@@ -230,7 +230,7 @@ return function(test)
     eq(lines[#lines - 3], 'the end')
   end)
 
-  test('view: what words hold cannot break what follows', function()
+  test('view: an unclosed fence does not affect later items', function()
     local chat = shown()
     chat.say('m1', '```lua\nlocal open = 1')
     chat.tool('c1', 'completed', { title = 'echo `x` __init__', output = 'has ```\n````\nfences' })
@@ -240,7 +240,7 @@ return function(test)
     eq({ lines[6], lines[10] }, { '`````', '`````' })
   end)
 
-  test('view: a very long answer comes whole, at once and in pieces', function()
+  test('view: a very long answer is complete, whether sent at once or streamed', function()
     local chat = shown()
     chat.say('m1', ('line\n'):rep(30000))
     eq(#chat.lines(), 30002)
@@ -265,14 +265,14 @@ return function(test)
     assert(vim.list_contains(captures(0, 3), 'markup.heading'), vim.inspect(captures(0, 3)))
     assert(vim.list_contains(captures(2, 7), 'markup.raw'), vim.inspect(captures(2, 7)))
     assert(vim.list_contains(captures(5, 0), 'keyword'), vim.inspect(captures(5, 0)))
-    -- There is no parser for this one, but a syntax file.
+    -- This language has a syntax file but no parser.
     local seen = vim.api.nvim_win_call(chat.window, function()
       return vim.fn.synIDattr(vim.fn.synID(10, 1, 1), 'name')
     end)
     eq(seen, 'pythonStatement')
   end)
 
-  test('view: the bar tells model, mode, context and cost', function()
+  test('view: the bar shows model, mode, context and cost', function()
     local chat = shown()
     chat.event(
       'sessionUpdated',
@@ -285,7 +285,7 @@ return function(test)
     vim.api.nvim_win_set_width(chat.window, 60)
     vim.g.statusline_winid = chat.window
     local bar = vim.api.nvim_eval_statusline(
-      require('agentls.view').winbar(),
+      require('agentls.view').render_winbar(),
       { winid = chat.window, maxwidth = 80 }
     ).str
     vim.g.statusline_winid = nil
@@ -295,7 +295,7 @@ return function(test)
     eq(vim.api.nvim_eval_statusline(line, {}).str, 'agent: thinking · ctx 12% · $0.12')
   end)
 
-  test('view: every kind of item has a look', function()
+  test('view: renders every kind of item', function()
     local chat = shown()
     chat.event('message', {
       messageId = 'm1',
@@ -382,15 +382,15 @@ return function(test)
     })
   end)
 
-  ---Answers what is open as `choices` say: parts of items of lists, and words that are typed. Gives what was sent.
-  local function answered(choices, body)
+  ---Answers the open question with `choices`: parts of list entries, and typed text. Returns what was sent.
+  local function answer_with(choices, body)
     local client, questions = require('agentls.client'), require('agentls.questions')
     local select, input, notify = vim.ui.select, vim.ui.input, vim.notify
     local sent = {}
-    local request, now = client.request, questions.now
+    local request, now = client.request, questions.now_ms
     client.request = function(method, params, callback)
       table.insert(sent, { method, params })
-      -- It stays open.
+      -- The question stays open.
       callback({ code = 0, message = 'not this time' })
     end
     vim.notify = function() end
@@ -407,60 +407,63 @@ return function(test)
     vim.ui.input = function(_, done)
       done(table.remove(choices, 1))
     end
-    -- It is shown first, and answered when there was time to see it.
+    -- The question is shown first, and answered only after the user could see it.
     body()
     eq(sent, {})
-    questions.now = function()
+    questions.now_ms = function()
       return now() + 1000
     end
     local ok, why = pcall(body)
     client.request, vim.ui.select, vim.ui.input, vim.notify = request, select, input, notify
-    questions.now = now
-    -- What is under the cursor is new again.
+    questions.now_ms = now
+    -- The question under the cursor counts as new again.
     vim.cmd('normal! G')
-    require('agentls.view').on_look(vim.api.nvim_get_current_win())
+    require('agentls.view').on_cursor_change(vim.api.nvim_get_current_win())
     assert(ok, why)
     return sent
   end
 
-  test('view: a limit is raised, stopped, or left open', function()
+  test('view: a limit can be raised, accepted as a stop, or left open', function()
     local chat, approval = shown(), require('agentls.approval')
     local limit = { limitId = 'l1', limit = 'max_session_cost', used = 5.1, max = 5, message = 'too dear' }
     chat.event('limitRequested', limit)
     assert(table.concat(chat.lines(), '\n'):find('? too dear', 1, true))
     eq(
-      answered({ 'Raise', '$2.5' }, approval.answer),
+      answer_with({ 'Raise', '$2.5' }, approval.answer_inquiry),
       { { 'agent/limitRespond', { limitId = 'l1', raiseBy = 2.5 } } }
     )
-    eq(answered({ 'Stop' }, approval.answer), { { 'agent/limitRespond', { limitId = 'l1', stop = true } } })
-    eq(answered({}, approval.answer), {})
-    eq(answered({ 'Raise' }, approval.answer), {})
+    eq(
+      answer_with({ 'Stop' }, approval.answer_inquiry),
+      { { 'agent/limitRespond', { limitId = 'l1', stop = true } } }
+    )
+    eq(answer_with({}, approval.answer_inquiry), {})
+    eq(answer_with({ 'Raise' }, approval.answer_inquiry), {})
     chat.event('limitResolved', { limitId = 'l1', limit = limit.limit, outcome = 'stopped', by = 'person' })
     chat.event(
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
     )
-    eq(answered({ 'Go on' }, approval.answer), { { 'agent/limitRespond', { limitId = 'l2' } } })
+    eq(answer_with({ 'Continue' }, approval.answer_inquiry), { { 'agent/limitRespond', { limitId = 'l2' } } })
     local stop = { { 'agent/limitRespond', { limitId = 'l2', stop = true } } }
     local function refuse()
-      approval.answer(true)
+      approval.answer_inquiry(true)
     end
-    eq(answered({}, refuse), stop)
-    -- The oldest, else the one under the cursor.
+    eq(answer_with({}, refuse), stop)
+    -- Answers the question under the cursor, else the oldest.
     chat.event('limitRequested', vim.tbl_extend('force', limit, { limitId = 'l3', message = 'the third' }))
-    eq(answered({}, refuse), stop)
+    eq(answer_with({}, refuse), stop)
     assert(table.concat(chat.lines(), '\n'):find('the third', 1, true))
     local function refuse_third()
       vim.fn.search('the third')
       refuse()
     end
-    eq(answered({}, refuse_third), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
+    eq(answer_with({}, refuse_third), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
   end)
 
   test('view: a question is answered field by field', function()
     local chat, approval = shown(), require('agentls.approval')
     local choices = { { value = 'a', label = 'First' }, { value = 'b', label = 'Second' } }
-    local function field(name, more)
+    local function make_field(name, more)
       local plain = { name = name, label = '', choices = {}, several = false, free = false, required = true }
       return vim.tbl_extend('force', plain, more)
     end
@@ -468,19 +471,19 @@ return function(test)
       questionId = 'q1',
       text = 'Which?',
       fields = {
-        field('one', { choices = choices }),
-        field('many', { choices = choices, several = true, free = true }),
-        field('text', { label = 'Name' }),
+        make_field('one', { choices = choices }),
+        make_field('many', { choices = choices, several = true, free = true }),
+        make_field('text', { label = 'Name' }),
       },
     })
     local answers = { one = { 'b' }, many = { 'a', 'b' }, text = { 'me' } }
-    eq(answered({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer), {
+    eq(answer_with({ 'Second', 'First', 'Second', 'Done: a, b', 'me' }, approval.answer_inquiry), {
       { 'agent/questionRespond', { questionId = 'q1', answers = answers } },
     })
-    eq(answered({ 'Second' }, approval.answer), {}, 'left in the middle')
+    eq(answer_with({ 'Second' }, approval.answer_inquiry), {}, 'left in the middle')
     eq(
-      answered({}, function()
-        approval.answer(true)
+      answer_with({}, function()
+        approval.answer_inquiry(true)
       end),
       { { 'agent/questionRespond', { questionId = 'q1', dismissed = true } } }
     )

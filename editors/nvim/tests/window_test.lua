@@ -1,11 +1,11 @@
--- The windows of the plugin: where they open, what keeps out of them, and what is left when they close.
+-- The windows of the plugin: where they open, which buffers they accept, and what they leave when they close.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 local show_with = dofile(support.here .. '/screen.lua')
 
----The names of what the windows of each tab page show.
-local function tabs(nvim)
+---Returns the names of the buffers in each tab page.
+local function list_tabs(nvim)
   return nvim.lua([[
     return vim.tbl_map(function(tab)
       return vim.tbl_map(function(window)
@@ -22,96 +22,100 @@ local function setup(words)
 end
 
 return function(test, drive)
-  drive('a chat in a tab page has one', { setup = setup("window = { position = 'tab' }") }, function(nvim)
-    nvim.cmd('edit cart.py')
-    nvim.cmd('AgentPrompt stream')
-    nvim.ended()
-    nvim.cmd('tabfirst')
-    nvim.cmd('AgentPrompt stream more')
-    nvim.ended(2)
-    eq(tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
-    eq(nvim.lua('return vim.api.nvim_get_current_tabpage() == vim.api.nvim_list_tabpages()[2]'), true)
-    nvim.cmd('tabfirst')
-    nvim.cmd('Agent')
-    nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'cart.py' } })
-    nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
-  end)
+  drive(
+    "with position = 'tab' the chat uses one tab page",
+    { setup = setup("window = { position = 'tab' }") },
+    function(nvim)
+      nvim.cmd('edit cart.py')
+      nvim.cmd('AgentPrompt stream')
+      nvim.wait_for_turn_end()
+      nvim.cmd('tabfirst')
+      nvim.cmd('AgentPrompt stream more')
+      nvim.wait_for_turn_end(2)
+      eq(list_tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
+      eq(nvim.lua('return vim.api.nvim_get_current_tabpage() == vim.api.nvim_list_tabpages()[2]'), true)
+      nvim.cmd('tabfirst')
+      nvim.cmd('Agent')
+      nvim.cmd('Agent')
+      eq(list_tabs(nvim), { { 'cart.py' } })
+      nvim.cmd('Agent')
+      eq(list_tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
+    end
+  )
 
   drive(
-    'a chat in the current window gives it back',
+    "with position = 'current' closing the chat restores the file",
     { setup = setup("window = { position = 'current' }") },
     function(nvim)
       nvim.cmd('edit cart.py')
       nvim.cmd('setlocal number')
       nvim.cmd('AgentPrompt stream')
-      nvim.ended()
-      eq(tabs(nvim), { { 'chat', 'prompt' } })
+      nvim.wait_for_turn_end()
+      eq(list_tabs(nvim), { { 'chat', 'prompt' } })
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'cart.py' } })
+      eq(list_tabs(nvim), { { 'cart.py' } })
       eq(
         nvim.lua('return { vim.wo.winfixbuf, vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'),
         { false, false, '', true }
       )
       nvim.cmd('Agent')
-      eq(tabs(nvim), { { 'chat', 'prompt' } })
+      eq(list_tabs(nvim), { { 'chat', 'prompt' } })
     end
   )
 
   drive('the last window of a chat shows the file that was used last', nil, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
-    nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').windows()))")
+    nvim.wait_for_turn_end()
+    nvim.lua("vim.api.nvim_set_current_win((require('agentls.view').find_windows()))")
     nvim.cmd('only')
     nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'cart.py' } })
+    eq(list_tabs(nvim), { { 'cart.py' } })
     eq(nvim.lua('return { vim.wo.winfixbuf, vim.wo.winbar }'), { false, '' })
   end)
 
-  drive('no file takes the windows of a chat; another session does', nil, function(nvim)
+  drive('a chat window accepts another session but no file', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     for _, number in ipairs({ 1, 2 }) do
-      nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').windows() })[...])", number)
+      nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').find_windows() })[...])", number)
       local ok, why = pcall(nvim.cmd, 'edit cart.py')
       eq({ ok, why:find('E1513') ~= nil }, { false, true })
     end
-    eq(#tabs(nvim)[1], 3)
+    eq(#list_tabs(nvim)[1], 3)
     nvim.cmd('AgentNew')
     wait('the new session', function()
       return #nvim.state().items == 0
     end)
-    eq({ tabs(nvim)[1][2], tabs(nvim)[1][3] }, { 'chat', 'prompt' })
+    eq({ list_tabs(nvim)[1][2], list_tabs(nvim)[1][3] }, { 'chat', 'prompt' })
     eq(nvim.lua('return vim.bo.filetype'), 'agentls_prompt')
     nvim.cmd('wincmd t')
     nvim.cmd('edit cart.py')
-    eq(tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
+    eq(list_tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
   end)
 
-  drive('a person keeps the statusline', { init = "vim.o.statusline = 'mine'" }, function(nvim)
+  drive("the user's statusline is kept", { init = "vim.o.statusline = 'mine'" }, function(nvim)
     nvim.cmd('Agent')
     wait('the chat', function()
-      return #tabs(nvim)[1] == 3
+      return #list_tabs(nvim)[1] == 3
     end)
     for _, number in ipairs({ 1, 2, 3 }) do
       eq(nvim.lua('return vim.wo[vim.api.nvim_tabpage_list_wins(0)[...]].statusline', number), 'mine')
     end
   end)
 
-  drive('q closes a diff from both sides, and is a key of Vim elsewhere', {
+  drive("q closes a diff from both sides, and is Vim's own key elsewhere", {
     setup = setup("settings = { agent = { default = { mode = 'full' } } }"),
   }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt fix it')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     for _, side in ipairs({ 'wincmd h', 'wincmd l' }) do
       nvim.cmd('AgentDiff')
-      eq(#tabs(nvim), 2)
+      eq(#list_tabs(nvim), 2)
       nvim.cmd(side)
-      nvim.typed('q')
-      eq({ #tabs(nvim), nvim.lua('return vim.fn.reg_recording()') }, { 1, '' })
+      nvim.type_keys('q')
+      eq({ #list_tabs(nvim), nvim.lua('return vim.fn.reg_recording()') }, { 1, '' })
     end
     nvim.cmd('wincmd t')
     eq(
@@ -120,13 +124,13 @@ return function(test, drive)
     )
   end)
 
-  drive('a swap file of another editor is no error', {
+  drive('a swap file of another editor causes no error', {
     setup = setup("settings = { agent = { default = { mode = 'full' } } }"),
     init = "vim.o.directory = vim.env.HOME .. '//'; vim.o.swapfile = true",
   }, function(nvim)
     nvim.cmd('AgentPrompt fix it')
-    nvim.ended()
-    -- What a crashed editor leaves behind.
+    nvim.wait_for_turn_end()
+    -- A crashed editor leaves such a file behind.
     nvim.lua([[
       local child = vim.fn.jobstart({ vim.v.progpath, '--embed', '--headless', '-u', 'NONE', '-i', 'NONE', '--cmd',
         "set directory=" .. vim.env.HOME .. "//" }, { rpc = true, cwd = vim.fn.getcwd() })
@@ -136,17 +140,17 @@ return function(test, drive)
     ]])
     nvim.cmd('set updatecount=200')
     nvim.cmd('AgentDiff')
-    nvim.noticed('cart.py has a swap file: it is read-only here')
-    eq(#tabs(nvim), 2)
+    nvim.wait_for_notification('cart.py has a swap file: it is read-only here')
+    eq(#list_tabs(nvim), 2)
     eq(nvim.lua("return vim.fn.execute('messages')"):find('E325'), nil)
   end)
 
   if vim.fn.executable('tmux') == 1 then
     local show = show_with(test)
-    show('a chat can be read in a terminal that shrank and grew', 'cart.py', function(tui)
+    show('the chat stays readable after the terminal shrinks and grows', 'cart.py', function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      local width = 'luaeval("vim.api.nvim_win_get_width((require(\'agentls.view\').windows()))")'
+      local width = 'luaeval("vim.api.nvim_win_get_width((require(\'agentls.view\').find_windows()))")'
       for _, size in ipairs({ { 60, 27 }, { 50, 22 }, { 200, 40 } }) do
         tui.resize(size[1], 30)
         wait(function()
@@ -159,10 +163,10 @@ return function(test, drive)
       end
     end)
 
-    show('the bars are cut at the right, by what characters take', nil, function(tui)
+    show('the bars are truncated at the right by display width', nil, function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      tui.lua([[require('agentls.sessions').dispatch('agent/sessionUpdated', {
+      tui.lua([[require('agentls.sessions').handle_notification('agent/sessionUpdated', {
         sessionId = require('agentls.sessions').current_id,
         title = ('漢字'):rep(30), model = 'a/' .. ('long-name-'):rep(3) })]])
       tui.see('字…  long-name-long-name-long-name- · ask')

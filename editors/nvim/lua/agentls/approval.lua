@@ -1,44 +1,47 @@
--- Answers to open questions: approvals, limits, questions of the agent. Which one is meant is in questions.lua.
+-- Answers approvals, limits, and questions from the agent, and shows the details of tool calls. It must not decide
+-- which question the user means; questions.lua does.
 
 local client = require('agentls.client')
 local config = require('agentls.config')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local questions = require('agentls.questions')
 local render = require('agentls.render')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 local view = require('agentls.view')
 
 local M = {}
 
----Sends an answer. That of a turn that does not run is kept for the one that goes on with it.
+---Sends an answer. If the turn is not running, the server keeps the answer until the turn is resumed.
 ---@param question agentls.Question
 ---@param method string
 ---@param answer table
----@param done string What was done, to be said before the subject.
----@param subject? string Absent: what the question asks.
-local function send(question, method, answer, done, subject)
+---@param done string What to report before the subject.
+---@param subject? string Default: what the question asks.
+local function send_answer(question, method, answer, done, subject)
   local session = question.session
-  if not sessions.is_ours(session) then
+  if not sessions.ensure_writable(session) then
     return
   elseif not questions.is_open(question) then
-    return notice.say('this question was settled meanwhile; nothing was answered')
+    return notifications.notify_line('this question has already been answered')
   end
   questions.begin_answer(question)
-  -- Before the answer arrives: then the card may be folded away, and the cursor elsewhere.
-  local next = questions.go_on(question)
+  -- Do this before the response arrives. After it, the card may be folded and the cursor elsewhere.
+  local next = questions.focus_next(question)
   client.request(method, answer, function(err)
     if err then
       questions.fail_answer(question)
-      return sessions.complain(err)
+      return sessions.report_error(err)
     end
     if not session.state.running and session.state.resumable then
-      done = 'the answer is kept; :AgentResume goes on with it: ' .. done
+      done = 'answer saved; continue with :AgentResume: ' .. done
     end
-    subject = subject or questions.subject(question)
-    local after = next and ' · next: ' .. text.visible(text.one_line(questions.subject(next), 40)) or ''
-    notice.say(done .. ': ', subject, after)
+    subject = subject or questions.summarize_question(question)
+    local after = next
+        and ' · next: ' .. format.display_text(format.single_line(questions.summarize_question(next), 40))
+      or ''
+    notifications.notify_line(done .. ': ', subject, after)
   end)
 end
 
@@ -46,99 +49,100 @@ end
 ---@param answer table
 ---@param done string
 ---@param subject? string
-local function respond(question, answer, done, subject)
+local function send_decision(question, answer, done, subject)
   answer.approvalId = question.asked.approvalId
-  send(question, 'agent/approvalRespond', answer, done, subject)
+  send_answer(question, 'agent/approvalRespond', answer, done, subject)
 end
 
----What was allowed for longer is the rule.
-local KEPT = {
+---What to report for a decision that keeps a rule.
+local RULE_REPORTS = {
   allowSession = 'allowed for this session',
   allowAlways = 'allowed from now on',
 }
 
----Allows what the question under the cursor asks; else shows the oldest open one.
+---Allows the call whose card is under the cursor; otherwise shows the oldest open question.
 ---@param decision 'allow'|'allowSession'|'allowAlways'
----@param again? string How to press again; absent: by the command.
-function M.approve(decision, again)
+---@param repeat_hint? string How to repeat the answer. Default: by the command.
+function M.approve_call(decision, repeat_hint)
   local names = { allow = '', allowSession = ' session', allowAlways = ' always' }
-  local question =
-    questions.take({ again = again or (':AgentApprove%s again allows it'):format(names[decision]) })
+  local question = questions.take_question({
+    repeat_hint = repeat_hint or (':AgentApprove%s again allows it'):format(names[decision]),
+  })
   if not question then
     return
   elseif decision == 'allow' then
-    return respond(question, { decision = decision }, 'allowed once')
+    return send_decision(question, { decision = decision }, 'allowed once')
   elseif not question.asked.rule then
-    return notice.say('this can only be allowed once', nil, nil, vim.log.levels.WARN)
+    return notifications.notify_line('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  respond(question, { decision = decision }, KEPT[decision], question.asked.rule)
+  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.asked.rule)
 end
 
----Denies what the question under the cursor asks; else shows the oldest open one.
----@param feedback? string The model gets it. Absent: the person is asked for it, and may leave the question open.
----@param again? string
-function M.deny(feedback, again)
-  local question = questions.take({ again = again or ':AgentDeny again denies it' })
+---Denies the call whose card is under the cursor; otherwise shows the oldest open question.
+---@param feedback? string For the model. Default: prompts for it; the user can still leave the question open.
+---@param repeat_hint? string
+function M.deny_call(feedback, repeat_hint)
+  local question = questions.take_question({ repeat_hint = repeat_hint or ':AgentDeny again denies it' })
   if not question then
     return
   end
-  local function deny(words)
-    respond(question, { decision = 'deny', feedback = words ~= '' and words or nil }, 'denied')
+  local function send_denial(text)
+    send_decision(question, { decision = 'deny', feedback = text ~= '' and text or nil }, 'denied')
   end
   if feedback then
-    return deny(feedback)
+    return send_denial(feedback)
   end
-  local prompt = ('Deny "%s". Feedback for the model (empty: none; Esc: back) '):format(
-    text.visible(text.one_line(questions.subject(question), 60))
+  local prompt = ('Deny "%s". Feedback for the model (empty: none, Esc: cancel) '):format(
+    format.display_text(format.single_line(questions.summarize_question(question), 60))
   )
-  vim.ui.input({ prompt = prompt }, function(words)
-    if words then
-      deny(words)
+  vim.ui.input({ prompt = prompt }, function(text)
+    if text then
+      send_denial(text)
     end
   end)
 end
 
----Edits the arguments of what is asked, as JSON in a buffer; writing it allows the call with them.
----@param again? string
-function M.edit(again)
-  local question = questions.take({ again = again or 'again edits it' })
+---Opens the arguments of a call as JSON in a buffer. Writing the buffer allows the call with them.
+---@param repeat_hint? string
+function M.edit_call(repeat_hint)
+  local question = questions.take_question({ repeat_hint = repeat_hint or 'again edits it' })
   if not question then
     return
   end
   local approval = question.asked
-  local function edit(json)
+  local function edit_arguments(json)
     local bar = (' arguments of %s · :w allows the call with them · :q leaves it open'):format(
-      text.visible(approval.name)
+      format.display_text(approval.name)
     )
-    local lines = vim.split(text.reveal_json(json), '\n')
-    scratch.write('arguments/' .. approval.approvalId, 'json', lines, bar, function(words)
-      local right, input = pcall(vim.json.decode, words)
-      if not right then
-        notice.tell('not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
+    local lines = vim.split(format.reveal_hidden_json(json), '\n')
+    scratch.open_editor('arguments/' .. approval.approvalId, 'json', lines, bar, function(text)
+      local is_valid, input = pcall(vim.json.decode, text)
+      if not is_valid then
+        notifications.notify('not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
         return false
       end
-      respond(question, { decision = 'allow', input = input }, 'allowed once, as edited')
+      send_decision(question, { decision = 'allow', input = input }, 'allowed once, as edited')
       return true
     end)
   end
   local more = approval.more and approval.more.input
   if more then
     return sessions.read_content(question.session, more.ref, function(whole)
-      edit(M.pretty(vim.json.decode(whole)))
+      edit_arguments(M.format_json(vim.json.decode(whole)))
     end)
   end
-  edit(M.pretty(approval.input))
+  edit_arguments(M.format_json(approval.input))
 end
 
----Shows the diff of the card under the cursor. Without one there, an open question is shown first.
----@param again string
-function M.diff_by_key(again)
-  local item, session = view.tool_at_cursor()
+---Shows the diff of the card under the cursor. If the card has none, shows an open question first.
+---@param repeat_hint string
+function M.show_diff_by_key(repeat_hint)
+  local item, session = view.get_tool_at_cursor()
   local has_diff = item and item.diff and item.diff ~= ''
-  if session and not has_diff and #questions.open(session) > 0 then
-    local question = questions.take({ again = again })
+  if session and not has_diff and #questions.list_open(session) > 0 then
+    local question = questions.take_question({ repeat_hint = repeat_hint })
     if question then
-      notice.tell('this changes no file that is known before')
+      notifications.notify('this call has no diff')
     end
     return
   end
@@ -147,53 +151,53 @@ end
 
 local BY_KEY = {
   allow = function(key)
-    M.approve('allow', key .. ' again allows it once')
+    M.approve_call('allow', key .. ' again allows it once')
   end,
   allowSession = function(key)
-    M.approve('allowSession', key .. ' again allows it for this session')
+    M.approve_call('allowSession', key .. ' again allows it for this session')
   end,
   allowAlways = function(key)
-    M.approve('allowAlways', key .. ' again allows it from now on')
+    M.approve_call('allowAlways', key .. ' again allows it from now on')
   end,
   deny = function(key)
-    M.deny(nil, key .. ' again denies it')
+    M.deny_call(nil, key .. ' again denies it')
   end,
   edit = function(key)
-    M.edit(key .. ' again edits it')
+    M.edit_call(key .. ' again edits it')
   end,
   diff = function(key)
-    M.diff_by_key(key .. ' again shows its diff')
+    M.show_diff_by_key(key .. ' again shows its diff')
   end,
 }
 
----Acts on the question under the cursor, as a key says.
----@param action string Of the table of keys.
-function M.act(action)
+---Runs the action of an approval key.
+---@param action string An action of `protocol.approval_keys`.
+function M.run_key_action(action)
   local keys = config.current.keys
-  BY_KEY[action](keys and keys[config.APPROVAL_NAMES[action]] or '')
+  BY_KEY[action](keys and keys[config.APPROVAL_KEY_OPTIONS[action]] or '')
 end
 
----What a key of the chat is to be taken as: an answer, while a question is open; else the key that Vim has. With a
----count or a register it is always Vim's.
+---Resolves an approval key: to its action while a question is open, else to Vim's own key. With a count or a register
+---it is always Vim's key.
 ---@param action string
 ---@param key string
 ---@return string keys
-function M.keys_for(action, key)
+function M.resolve_key(action, key)
   local clipboard = vim.o.clipboard
   local unnamed = clipboard:find('unnamedplus', 1, true) and '+'
     or clipboard:find('unnamed', 1, true) and '*'
     or '"'
-  if vim.v.count > 0 or vim.v.register ~= unnamed or not questions.concern_keys() then
+  if vim.v.count > 0 or vim.v.register ~= unnamed or not questions.has_question_for_keys() then
     return key
   end
-  return ('<Cmd>lua require("agentls.approval").act("%s")<CR>'):format(action)
+  return ('<Cmd>lua require("agentls.approval").run_key_action("%s")<CR>'):format(action)
 end
 
----JSON on several lines, names in order.
+---Formats JSON on several lines with sorted names.
 ---@param value any
 ---@param indent? string
 ---@return string
-function M.pretty(value, indent)
+function M.format_json(value, indent)
   indent = indent or ''
   if type(value) ~= 'table' or next(value) == nil then
     return vim.json.encode(value)
@@ -201,76 +205,80 @@ function M.pretty(value, indent)
   local inner, parts = indent .. '  ', {}
   if vim.islist(value) then
     for _, element in ipairs(value) do
-      table.insert(parts, inner .. M.pretty(element, inner))
+      table.insert(parts, inner .. M.format_json(element, inner))
     end
     return '[\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. ']'
   end
   local names = vim.tbl_keys(value)
   table.sort(names)
   for _, name in ipairs(names) do
-    table.insert(parts, ('%s%s: %s'):format(inner, vim.json.encode(name), M.pretty(value[name], inner)))
+    table.insert(parts, ('%s%s: %s'):format(inner, vim.json.encode(name), M.format_json(value[name], inner)))
   end
   return '{\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. '}'
 end
 
----The tool call that is meant: under the cursor, else the last one that `fits`.
-local function meant(fits)
-  local item, session = view.tool_at_cursor()
-  if item and session and fits(item) then
+---Returns the tool call under the cursor if it `matches`, else the last one that does.
+local function find_tool_call(matches)
+  local item, session = view.get_tool_at_cursor()
+  if item and session and matches(item) then
     return item, session
   end
-  session = session or sessions.current()
+  session = session or sessions.get_current()
   if not session then
     return
   end
   local items = session.state.items
   for i = #items, 1, -1 do
     local other = items[i]
-    if other.kind == 'tool' and fits(other) then
+    if other.kind == 'tool' and matches(other) then
       return other, session
     end
   end
 end
 
----Shows the diff of the tool call under the cursor, else of the last one that has one.
----@param turn? string Only of this turn.
-function M.diff(turn)
-  local item, session = meant(function(item)
+---Shows the diff of the tool call under the cursor, else the last diff of a tool call.
+---@param turn? string Only calls of this turn.
+function M.show_diff(turn)
+  local item, session = find_tool_call(function(item)
     return item.diff ~= nil and item.diff ~= '' and (not turn or item.turnId == turn)
   end)
   if not item or not session then
-    notice.tell('there is no diff to show')
+    notifications.notify('there is no diff to show')
     return
   end
-  local function show(diff)
-    scratch.show('diff/' .. item.id, 'diff', text.lines(text.reveal(diff)))
+  local function show_text(diff)
+    scratch.show_lines('diff/' .. item.id, 'diff', format.split_lines(format.reveal_hidden(diff)))
   end
   local more = item.more and item.more.diff
     or (item.approval and item.approval.more and item.approval.more.diff)
   if more then
-    return sessions.read_content(session, more.ref, show)
+    return sessions.read_content(session, more.ref, show_text)
   end
-  show(item.diff)
+  show_text(item.diff)
 end
 
----Shows the whole output of the tool call under the cursor, else of the last one; of a question's card, what it asks.
-function M.output()
-  local item, session = meant(function(item)
+---Shows the full output of the tool call under the cursor, else of the last one. For an approval, shows its request.
+function M.show_output()
+  local item, session = find_tool_call(function(item)
     return item.output ~= nil or (item.approval ~= nil and item.approval.shown ~= nil)
   end)
   if not item or not session then
-    notice.tell('there is no output to show')
+    notifications.notify('there is no output to show')
     return
   end
-  local function show(output)
-    scratch.show('output/' .. item.id, 'agentls_output', text.lines(text.reveal(output)))
+  local function show_text(output)
+    scratch.show_lines(
+      'output/' .. item.id,
+      'agentls_output',
+      format.split_lines(format.reveal_hidden(output))
+    )
   end
-  local held = item.approval or item
-  local more = held.more and held.more[item.approval and 'shown' or 'output']
+  local owner = item.approval or item
+  local more = owner.more and owner.more[item.approval and 'shown' or 'output']
   if more then
-    return sessions.read_content(session, more.ref, show)
+    return sessions.read_content(session, more.ref, show_text)
   end
-  show(item.approval and item.approval.shown or item.output)
+  show_text(item.approval and item.approval.shown or item.output)
 end
 
 local UNITS = {
@@ -286,45 +294,45 @@ local UNITS = {
 ---@param question agentls.Question
 local function answer_limit(question)
   local item = question.item --[[@as agentls.Item.limit]]
-  local unknown = item.asked.limit == 'unknown_price'
-  local choices = { unknown and 'Go on all the same' or 'Raise it …', 'Stop here' }
-  vim.ui.select(choices, { prompt = text.reveal(render.asked(item)) }, function(choice)
+  local is_unknown_price = item.asked.limit == 'unknown_price'
+  local choices = { is_unknown_price and 'Continue anyway' or 'Raise the limit …', 'Stop the turn' }
+  vim.ui.select(choices, { prompt = format.reveal_hidden(render.get_inquiry_text(item)) }, function(choice)
     if choice == choices[2] then
-      return send(question, 'agent/limitRespond', { limitId = item.id, stop = true }, 'stopped')
+      return send_answer(question, 'agent/limitRespond', { limitId = item.id, stop = true }, 'stopped')
     elseif choice ~= choices[1] then
       return
-    elseif unknown then
-      return send(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
+    elseif is_unknown_price then
+      return send_answer(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
     end
     local unit = UNITS[item.asked.limit]
     vim.ui.input(
       { prompt = ('Raise it by how much%s? '):format(unit and ' (' .. unit .. ')' or '') },
-      function(words)
-        local amount = words and tonumber((words:gsub('^%s*%$', '')))
+      function(text)
+        local amount = text and tonumber((text:gsub('^%s*%$', '')))
         if amount and amount > 0 then
-          send(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
-        elseif words and words ~= '' then
-          notice.tell('`' .. words .. '` is no amount', vim.log.levels.WARN)
+          send_answer(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
+        elseif text and text ~= '' then
+          notifications.notify('`' .. text .. '` is not a positive number', vim.log.levels.WARN)
         end
       end
     )
   end)
 end
 
----Asks for one field after the other; leaving one leaves the question open.
+---Asks for each field in turn. If the user leaves a field, the question stays open.
 ---@param question agentls.Question
 local function answer_question(question)
   local item = question.item --[[@as agentls.Item.limit]]
   local fields, answers = item.asked.fields or {}, {}
   local ask_field
 
-  local function answered(i, name, values)
+  local function store_answer(i, name, values)
     answers[name] = values
     ask_field(i + 1)
   end
 
-  ---One choice, or several: then each pick is added until "done".
-  local function choose(i, field, prompt, picked)
+  ---Asks for one choice; or for several, one after another, until the user picks "Done".
+  local function choose_value(i, field, prompt, picked)
     local list = vim.tbl_filter(function(choice)
       return not vim.list_contains(picked, choice.value)
     end, field.choices)
@@ -337,23 +345,23 @@ local function answer_question(question)
     vim.ui.select(list, {
       prompt = prompt,
       format_item = function(choice)
-        return text.reveal(choice.label ~= '' and choice.label or choice.value)
+        return format.reveal_hidden(choice.label ~= '' and choice.label or choice.value)
       end,
     }, function(choice)
       if not choice then
         return
       elseif choice.done then
-        return answered(i, field.name, picked)
+        return store_answer(i, field.name, picked)
       elseif choice.free then
-        vim.ui.input({ prompt = prompt .. ' ' }, function(words)
-          if words then
-            answered(i, field.name, vim.list_extend(picked, { words }))
+        vim.ui.input({ prompt = prompt .. ' ' }, function(text)
+          if text then
+            store_answer(i, field.name, vim.list_extend(picked, { text }))
           end
         end)
       elseif field.several then
-        choose(i, field, prompt, vim.list_extend(picked, { choice.value }))
+        choose_value(i, field, prompt, vim.list_extend(picked, { choice.value }))
       else
-        answered(i, field.name, { choice.value })
+        store_answer(i, field.name, { choice.value })
       end
     end)
   end
@@ -361,40 +369,54 @@ local function answer_question(question)
   ask_field = function(i)
     local field = fields[i]
     if not field then
-      return send(question, 'agent/questionRespond', { questionId = item.id, answers = answers }, 'answered')
+      return send_answer(
+        question,
+        'agent/questionRespond',
+        { questionId = item.id, answers = answers },
+        'answered'
+      )
     end
     local label = field.label ~= '' and field.label or nil
-    local prompt = text.reveal(
-      (i == 1 and render.asked(item) or '') .. (label and (i == 1 and ' — ' or '') .. label or '')
+    local prompt = format.reveal_hidden(
+      (i == 1 and render.get_inquiry_text(item) or '')
+        .. (label and (i == 1 and ' — ' or '') .. label or '')
     )
     if #(field.choices or {}) > 0 then
-      return choose(i, field, prompt, {})
+      return choose_value(i, field, prompt, {})
     end
-    vim.ui.input({ prompt = prompt .. ' ' }, function(words)
-      if words and (words ~= '' or not field.required) then
-        answered(i, field.name, words ~= '' and { words } or {})
+    vim.ui.input({ prompt = prompt .. ' ' }, function(text)
+      if text and (text ~= '' or not field.required) then
+        store_answer(i, field.name, text ~= '' and { text } or {})
       end
     end)
   end
   if #fields == 0 then
-    return send(question, 'agent/questionRespond', { questionId = item.id, dismissed = true }, 'not answered')
+    return send_answer(
+      question,
+      'agent/questionRespond',
+      { questionId = item.id, dismissed = true },
+      'not answered'
+    )
   end
   ask_field(1)
 end
 
----Answers the limit or question under the cursor; else shows the oldest open one.
----@param refuse? boolean Asks nobody: the limit holds, the question is not answered.
----@param again? string
-function M.answer(refuse, again)
-  local question = questions.take({ inquiry = true, again = again or ':AgentAnswer again answers it' })
+---Answers the limit or question under the cursor; otherwise shows the oldest open one.
+---@param refuse? boolean Without a prompt: stops at the limit, or dismisses the question.
+---@param repeat_hint? string
+function M.answer_inquiry(refuse, repeat_hint)
+  local question = questions.take_question({
+    is_inquiry = true,
+    repeat_hint = repeat_hint or ':AgentAnswer again answers it',
+  })
   if not question then
     return
   end
   local id = question.item.id
   if refuse and question.kind == 'limit' then
-    send(question, 'agent/limitRespond', { limitId = id, stop = true }, 'stopped')
+    send_answer(question, 'agent/limitRespond', { limitId = id, stop = true }, 'stopped')
   elseif refuse then
-    send(question, 'agent/questionRespond', { questionId = id, dismissed = true }, 'not answered')
+    send_answer(question, 'agent/questionRespond', { questionId = id, dismissed = true }, 'not answered')
   elseif question.kind == 'limit' then
     answer_limit(question)
   else
@@ -402,19 +424,19 @@ function M.answer(refuse, again)
   end
 end
 
----Answers a limit or a question by a key of the chat; else opens or closes the fold.
+---Handles the answer key of the chat: answers a limit or a question, else opens or closes the fold.
 ---@param key string
-function M.answer_or_fold(key)
-  local item, session = view.item_at_cursor()
-  local open = session
-    and vim.iter(questions.open(session)):any(function(question)
+function M.answer_or_toggle_fold(key)
+  local item, session = view.get_item_at_cursor()
+  local has_inquiry = session
+    and vim.iter(questions.list_open(session)):any(function(question)
       return question.kind ~= 'approval'
     end)
-  local on_approval = item and item.kind == 'tool' and item.approval
-  if not open or on_approval or vim.fn.foldlevel('.') > 0 then
+  local is_on_approval = item and item.kind == 'tool' and item.approval
+  if not has_inquiry or is_on_approval or vim.fn.foldlevel('.') > 0 then
     return pcall(vim.cmd --[[@as fun(c: string)]], 'normal! za')
   end
-  M.answer(nil, key .. ' again answers it')
+  M.answer_inquiry(nil, key .. ' again answers it')
 end
 
 return M

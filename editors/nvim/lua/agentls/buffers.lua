@@ -1,6 +1,6 @@
--- The plugin's own buffers: how they are made and what they look like.
+-- Creates the plugin's session buffers and highlight groups. It must not know what a buffer shows.
 
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local api = vim.api
 local M = {}
@@ -19,26 +19,26 @@ local GROUPS = {
   AgentlsKey = 'Special',
 }
 
----Makes the highlight groups that are not there yet.
-function M.highlights()
-  -- Empty: what lies beneath is seen.
+---Defines the highlight groups that the user has not defined.
+function M.define_highlights()
+  -- Empty, so that the background shows.
   api.nvim_set_hl(0, 'AgentlsCode', { default = true })
   for group, link in pairs(GROUPS) do
     api.nvim_set_hl(0, group, { link = link, default = true })
   end
 end
 
----The windows that show a buffer.
+---Returns the windows that show a buffer.
 ---@param buffer integer
 ---@return integer[]
-function M.windows_of(buffer)
+function M.find_windows(buffer)
   return vim.tbl_filter(function(window)
     return api.nvim_win_is_valid(window)
   end, vim.fn.win_findbuf(buffer))
 end
 
----Highlights Markdown by queries of our own, which are in `queries/`.
-local function markdown(buffer)
+---Highlights Markdown with this plugin's own queries, in `queries/`.
+local function highlight_markdown(buffer)
   local parser = api.nvim_get_runtime_file('parser/markdown.*', false)[1]
   local started = parser
     and pcall(vim.treesitter.language.add, 'agentls_markdown', { path = parser, symbol_name = 'markdown' })
@@ -48,22 +48,22 @@ local function markdown(buffer)
   end
 end
 
----Whether a buffer is as we made it. `:bdelete` and `:bunload` leave one without its lines and options.
+---Whether a buffer still has its lines and options. `:bdelete` and `:bunload` take them away.
 ---@param buffer? integer
-function M.is_whole(buffer)
+function M.is_intact(buffer)
   return buffer ~= nil and api.nvim_buf_is_loaded(buffer) and vim.b[buffer].agentls_session ~= nil
 end
 
----A buffer of a session, in the place of one of its name.
+---Creates a buffer of a session. Replaces a buffer that has the same name.
 ---@param name string
 ---@param filetype string
 ---@param id string The session.
 ---@return integer
-function M.scratch(name, filetype, id)
-  -- What a person's `:bdelete` left would keep the name.
-  local left = vim.fn.bufnr('^' .. name .. '$')
-  if left ~= -1 then
-    api.nvim_buf_delete(left, { force = true })
+function M.create_session_buffer(name, filetype, id)
+  -- A buffer that the user `:bdelete`d still has its name.
+  local stale = vim.fn.bufnr('^' .. name .. '$')
+  if stale ~= -1 then
+    api.nvim_buf_delete(stale, { force = true })
   end
   local buffer = api.nvim_create_buf(false, true)
   api.nvim_buf_set_name(buffer, name)
@@ -72,14 +72,14 @@ function M.scratch(name, filetype, id)
   vim.bo[buffer].swapfile = false
   vim.bo[buffer].filetype = filetype
   vim.bo[buffer].formatlistpat = [[^\s*\%(\d\+[.)]\|[-*+]\)\s\+]]
-  markdown(buffer)
+  highlight_markdown(buffer)
   return buffer
 end
 
----As a bar shows it.
----@param words string
-function M.escaped(words)
-  return (text.visible(words):gsub('%%', '%%%%'))
+---Escapes text for a statusline or a winbar.
+---@param text string
+function M.escape_statusline(text)
+  return (format.display_text(text):gsub('%%', '%%%%'))
 end
 
 return M

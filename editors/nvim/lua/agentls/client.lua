@@ -1,71 +1,71 @@
--- Starts the server, keeps it up, and moves messages. Knows nothing of what they say.
+-- Starts the server, restarts it after a crash, and exchanges messages with it.
 --
--- One server for the whole Neovim. It is started by the first command that needs it, gets every file buffer, and
--- is started again when it crashed. Framing, document sync and the end are `vim.lsp`'s.
+-- One Neovim has one server. The first command that needs it starts it. `vim.lsp` does the framing, the document sync,
+-- and the shutdown. This module must not know what the messages mean; sessions.lua does.
 
 local config = require('agentls.config')
-local documents = require('agentls.documents')
-local notice = require('agentls.notice')
+local document_sync = require('agentls.document_sync')
+local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 ---@class agentls.Client
 ---@field lsp? vim.lsp.Client
----@field agent? agentls.ServerCapability What the server announced.
+---@field agent? agentls.ServerCapability The capability that the server announced.
 ---@field state 'off'|'starting'|'ready'
----@field pid? integer The server's process, which leads a group of its own.
----@field ended? string Why it was killed from here.
+---@field pid? integer The server process. It leads its own process group.
+---@field kill_reason? string Why this module killed the server.
 local self = { state = 'off' }
 
----Called with each notification of the server.
+---Called with each notification from the server.
 ---@type fun(method: string, params: table)
 M.on_notification = function() end
----Called when the server has gone without being asked: why, and whether it will be started again.
----@type fun(why: string, again: boolean)
+---Called after the server ended unexpectedly.
+---@type fun(why: string, will_restart: boolean)
 M.on_crash = function() end
----Called when a server is ready that replaces one that crashed.
+---Called when a server is ready that replaces a crashed one.
 M.on_restart = function() end
----Called each time a server is ready.
+---Called whenever a server is ready.
 M.on_ready = function() end
 
----Called when the server does not answer, or answers again.
+---Called when the server stops answering, and when it answers again.
 ---@type fun(hangs: boolean)
 M.on_hang = function() end
 
-local waiting = {} ---@type fun(err?: string)[]
-local crashes = {} ---@type integer[] When, in ms.
-local leaving = false
-local stopping = {} ---@type table<integer, fun()> Clients that were asked to stop: what follows their end.
+local ready_callbacks = {} ---@type fun(err?: string)[]
+local crash_times = {} ---@type integer[] In ms, as `vim.uv.now()` counts.
+local is_leaving = false
+local stop_callbacks = {} ---@type table<integer, fun()> By id of a client that is stopping: called after its exit.
 
----A server that crashes more often than this in two minutes is not started again by itself.
-local CRASHES, CRASHES_MS = 3, 120000
+---After more crashes than this within the window, only a command restarts the server.
+local MAX_CRASHES, CRASH_WINDOW_MS = 3, 120000
 
----A server that has not answered `initialize` after this time, in ms, is killed. A notice comes earlier.
-M.START_MS, M.START_TOLD_MS = 30000, 5000
+---How long a server may take to answer `initialize`, in ms. Then it is killed. A notice appears earlier.
+M.START_MS, M.START_NOTICE_MS = 30000, 5000
 
----How often a server is asked whether it is there, in ms, while something waits for it.
+---How often a server is pinged while a request is pending, in ms.
 M.PING_MS = 5000
----What a server that does not answer has for ending a turn or itself, in ms, before it is killed.
+---How long a server may take to end a turn, or to exit, in ms. Then it is killed.
 M.STOP_MS = 5000
----What it has for an answer when Neovim ends, in ms.
-M.LEAVE_MS = 1500
+---How long a server may take to answer a ping when Neovim exits, in ms.
+M.EXIT_MS = 1500
 
----Any server answers this, and at once.
+---Every server answers this request immediately.
 local PING = 'agent/listApprovals'
 
----Requests after which the model works with the documents.
+---Requests after which the model reads the documents.
 local READS_DOCUMENTS =
   { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
 
-local pending = 0
-local hangs = false
+local pending_requests = 0
+local is_hanging = false
 
 local NEW_API = vim.fn.has('nvim-0.11') == 1
 
----Calls a method of the client: they take it as their first argument since 0.11 only.
-local function lsp(name, ...)
+---Calls a method of the LSP client. Before Neovim 0.11, methods do not take the client as their first argument.
+local function call_lsp(name, ...)
   local client = assert(self.lsp)
   if NEW_API then
     return client[name](client, ...)
@@ -73,77 +73,77 @@ local function lsp(name, ...)
   return client[name](...)
 end
 
----Kills the server and the processes of its group, also where it is stopped and takes no signal but this.
-local function kill()
+---Kills the server and its process group. A stopped process reacts to no other signal.
+local function kill_server()
   for _, target in ipairs(self.pid and { -self.pid, self.pid } or {}) do
     pcall(vim.uv.kill, target, 'sigkill')
   end
 end
 
----Asks the server whether it is there. An error is an answer, too.
----@param answered fun()
+---Checks that the server answers. An error counts as an answer.
+---@param on_answer fun()
 ---@return boolean sent
-local function ping(answered)
-  return self.lsp ~= nil and (lsp('request', PING, { sessionId = '' }, answered)) or false
+local function send_ping(on_answer)
+  return self.lsp ~= nil and (call_lsp('request', PING, { sessionId = '' }, on_answer)) or false
 end
 
----Kills the server of now after some time, unless it has answered by then.
+---Kills the current server after `ms`, unless it has answered by then.
 ---@param ms integer
 ---@param why string
----@param answered? fun(): boolean
-local function kill_after(ms, why, answered)
+---@param has_answered? fun(): boolean
+local function kill_after_timeout(ms, why, has_answered)
   local client = self.lsp
   vim.defer_fn(function()
-    if client and self.lsp == client and not (answered and answered()) then
-      self.ended = why
-      kill()
+    if client and self.lsp == client and not (has_answered and has_answered()) then
+      self.kill_reason = why
+      kill_server()
     end
   end, ms)
 end
 
----Notices a server that hangs, as long as something waits for it. Two rounds without an answer are a hang: a round ends
----only when Neovim itself had time.
+---Detects a hanging server while a request is pending: two checks in a row without an answer. A busy Neovim also
+---delays the checks, so it does not cause a false report.
 ---@param client vim.lsp.Client
-local function watch(client)
+local function watch_for_hang(client)
   local asked, rounds = false, 0
-  local function round()
+  local function check_server()
     if self.lsp ~= client then
       return
     elseif asked then
       rounds = rounds + 1
-      if rounds == 2 and not hangs then
-        hangs = true
+      if rounds == 2 and not is_hanging then
+        is_hanging = true
         M.on_hang(true)
       end
-    elseif pending > 0 then
-      asked = ping(function()
+    elseif pending_requests > 0 then
+      asked = send_ping(function()
         asked, rounds = false, 0
-        if hangs and self.lsp == client then
-          hangs = false
+        if is_hanging and self.lsp == client then
+          is_hanging = false
           M.on_hang(false)
         end
       end)
     end
-    vim.defer_fn(round, M.PING_MS)
+    vim.defer_fn(check_server, M.PING_MS)
   end
-  vim.defer_fn(round, M.PING_MS)
+  vim.defer_fn(check_server, M.PING_MS)
 end
 
-local function repository()
+local function find_repository()
   local file = vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2)) or ''
   -- editors/nvim/lua/agentls/client.lua
   return vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(file)))))
 end
 
----The command that starts the server; or nil, and the places where it was looked for.
+---Returns the command that starts the server, or nil, and the places searched.
 ---@return string[]? cmd
 ---@return string[] places
-function M.command()
+function M.find_command()
   local cmd = config.current.cmd
   if cmd then
     return vim.fn.executable(cmd[1]) == 1 and cmd or nil, { cmd[1] }
   end
-  local root = repository()
+  local root = find_repository()
   local places = {
     'agentls',
     root .. '/target/release/agentls',
@@ -159,51 +159,51 @@ function M.command()
   return nil, places
 end
 
----What to tell a person who has no server.
-function M.missing()
-  local _, places = M.command()
-  local looked = config.current.cmd and ('`%s` (the option `cmd`) cannot be run'):format(places[1])
-    or 'it is not there: ' .. table.concat(places, ', ')
+---Returns what to tell a user who has no server.
+function M.explain_missing_server()
+  local _, places = M.find_command()
+  local reason = config.current.cmd and ('`%s` (the option `cmd`) is not executable'):format(places[1])
+    or 'searched ' .. table.concat(places, ', ')
   return table.concat({
-    ('agentls: the server was not found; %s.'):format(looked),
+    ('agentls: the server was not found: %s.'):format(reason),
     'Install it with `cargo install --path .` in its repository,',
-    'or name it: require("agentls").setup({ cmd = { "/path/to/agentls" } }).',
-    ':checkhealth agentls says more.',
+    'or set its path: require("agentls").setup({ cmd = { "/path/to/agentls" } }).',
+    'For details run :checkhealth agentls.',
   }, ' ')
 end
 
----The folders that the agent may work in.
+---Returns the folders that the agent may work in.
 ---@return string[]
-function M.folders()
-  local given = config.current.workspace_folders
-  if type(given) == 'function' then
-    given = given()
+function M.get_workspace_folders()
+  local folders = config.current.workspace_folders
+  if type(folders) == 'function' then
+    folders = folders()
   end
-  if given and #given > 0 then
+  if folders and #folders > 0 then
     return vim.tbl_map(function(folder)
       return vim.fs.normalize(vim.fn.fnamemodify(folder, ':p')):gsub('(.)/$', '%1')
-    end, given)
+    end, folders)
   end
-  local here = vim.uv.cwd() or '.'
-  return { vim.fs.root(here, { '.agentls', '.git' }) or here }
+  local cwd = vim.uv.cwd() or '.'
+  return { vim.fs.root(cwd, { '.agentls', '.git' }) or cwd }
 end
 
-local function as_folder(path)
+local function to_workspace_folder(path)
   return { uri = vim.uri_from_fname(path), name = vim.fs.basename(path) }
 end
 
----Why this server cannot be talked to; nil when it can.
+---Returns why this plugin cannot talk to the server, or nil.
 ---@param capabilities table
 ---@return string?
-function M.refusal(capabilities)
+function M.find_incompatibility(capabilities)
   local agent = vim.tbl_get(capabilities or {}, 'experimental', 'agent')
   local version = type(agent) == 'table' and agent.protocolVersion
   if type(version) ~= 'table' or type(version.major) ~= 'number' then
-    return 'agentls: what `cmd` starts is no agentls server: it does not announce the agent protocol.'
+    return 'agentls: `cmd` does not start an agentls server: it does not announce the agent protocol.'
   end
   local ours = protocol.version
   if version.major ~= ours.major then
-    return ('agentls: the server speaks protocol %d.%d and this plugin %d.%d: update %s.'):format(
+    return ('agentls: the server uses protocol %d.%d, but this plugin uses %d.%d; update %s.'):format(
       version.major,
       version.minor or 0,
       ours.major,
@@ -213,9 +213,9 @@ function M.refusal(capabilities)
   end
 end
 
-local function flush(err)
-  local callbacks = waiting
-  waiting = {}
+local function resolve_waiting(err)
+  local callbacks = ready_callbacks
+  ready_callbacks = {}
   for _, callback in ipairs(callbacks) do
     callback(err)
   end
@@ -223,8 +223,8 @@ end
 
 local MAX_BYTES = 16 * 1024 * 1024
 
----Whether the server shall know this buffer: a file's, of a bearable size.
-local function is_file(buffer)
+---Whether a buffer holds a file, and is not too large to sync.
+local function is_file_buffer(buffer)
   if not vim.api.nvim_buf_is_loaded(buffer) or vim.bo[buffer].buftype ~= '' then
     return false
   end
@@ -235,13 +235,13 @@ local function is_file(buffer)
   return vim.api.nvim_buf_get_offset(buffer, vim.api.nvim_buf_line_count(buffer)) <= MAX_BYTES
 end
 
----Whether a path lies in a folder that the server knows.
+---Whether a path is inside a workspace folder.
 ---@param path string
-local function is_inside(path)
+local function is_in_workspace(path)
   for _, folder in ipairs(self.lsp and self.lsp.workspace_folders or {}) do
     local root = vim.uri_to_fname(folder.uri)
-    for _, start in ipairs({ root, vim.uv.fs_realpath(root) }) do
-      if path == start or vim.startswith(path, start == '/' and start or start .. '/') then
+    for _, prefix in ipairs({ root, vim.uv.fs_realpath(root) }) do
+      if path == prefix or vim.startswith(path, prefix == '/' and prefix or prefix .. '/') then
         return true
       end
     end
@@ -249,25 +249,25 @@ local function is_inside(path)
   return false
 end
 
----Whether the server must follow a buffer: in its folders all, elsewhere what the disk does not have.
-local function is_needed(buffer)
+---Whether the server needs a buffer's text: always inside the workspace, elsewhere only if it has unsaved changes.
+local function needs_sync(buffer)
   local name = vim.api.nvim_buf_get_name(buffer)
-  return vim.bo[buffer].modified or is_inside(name) or is_inside(vim.uv.fs_realpath(name) or name)
+  return vim.bo[buffer].modified or is_in_workspace(name) or is_in_workspace(vim.uv.fs_realpath(name) or name)
 end
 
-local function attach(buffer)
+local function attach_buffer(buffer)
   if
     self.state == 'ready'
     and self.lsp
-    and is_file(buffer)
-    and is_needed(buffer)
+    and is_file_buffer(buffer)
+    and needs_sync(buffer)
     and not vim.lsp.buf_is_attached(buffer, self.lsp.id)
   then
     vim.lsp.buf_attach_client(buffer, self.lsp.id)
   end
 end
 
-local function capabilities()
+local function build_capabilities()
   local announced = vim.lsp.protocol.make_client_capabilities()
   return vim.tbl_deep_extend('force', announced, {
     workspace = {
@@ -275,7 +275,7 @@ local function capabilities()
       workspaceEdit = {
         documentChanges = true,
         resourceOperations = {},
-        -- All versions are checked before anything is changed.
+        -- editor.lua checks all versions before it changes anything.
         failureHandling = 'textOnlyTransactional',
       },
     },
@@ -284,112 +284,115 @@ local function capabilities()
   })
 end
 
-local start
+local start_server
 
-local function crashed(code, signal)
+local function handle_crash(code, signal)
   local now = vim.uv.now()
-  crashes = vim.tbl_filter(function(at)
-    return now - at < CRASHES_MS
-  end, crashes)
-  table.insert(crashes, now)
+  crash_times = vim.tbl_filter(function(at)
+    return now - at < CRASH_WINDOW_MS
+  end, crash_times)
+  table.insert(crash_times, now)
   local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
-  local again = #crashes <= CRASHES
-  if self.ended then
-    why, self.ended = self.ended, nil
+  local will_restart = #crash_times <= MAX_CRASHES
+  if self.kill_reason then
+    why, self.kill_reason = self.kill_reason, nil
   end
-  M.on_crash(why, again)
-  if again then
-    notice.tell(('the server ended unexpectedly (%s); it is started again.'):format(why), vim.log.levels.WARN)
-    start(function(err)
+  M.on_crash(why, will_restart)
+  if will_restart then
+    notifications.notify(
+      ('the server ended unexpectedly (%s); restarting it'):format(why),
+      vim.log.levels.WARN
+    )
+    start_server(function(err)
       if not err then
         M.on_restart()
       end
     end)
   else
-    notice.tell(
-      ('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
+    notifications.notify(
+      ('the server ended unexpectedly (%s), %d times in 2 minutes; not restarting it. '):format(
         why,
-        #crashes
-      ) .. ':AgentLog may tell why; the next command tries anew.',
+        #crash_times
+      ) .. 'See :AgentLog; the next command starts it again.',
       vim.log.levels.ERROR
     )
   end
 end
 
----What is sent, in UTF-8 throughout. A buffer may hold other bytes: a binary file's. JSON that has them is refused as a
----whole; so they are told as marks, and edits of such a buffer are not taken (editor.lua).
-local function legible(value)
+---Replaces invalid UTF-8 in a message. A buffer with a binary file may contain such bytes, and the server rejects a
+---JSON message that has any. editor.lua refuses edits of such a buffer.
+local function sanitize_message(value)
   if type(value) == 'string' then
-    return text.legible(value)
+    return format.sanitize_utf8(value)
   elseif type(value) ~= 'table' then
     return value
   end
   local copy
   for key, part in pairs(value) do
-    local told = legible(part)
-    if told ~= part then
+    local sanitized = sanitize_message(part)
+    if sanitized ~= part then
       copy = copy or setmetatable(vim.tbl_extend('force', {}, value), getmetatable(value))
-      copy[key] = told
+      copy[key] = sanitized
     end
   end
   return copy or value
 end
 
----The command as `vim.lsp` takes it: how it ended is for us to tell, in a line; its own words, with the path of a log,
----would make the person press Enter before anything is drawn.
+---Returns the function that `vim.lsp` calls to start the server. It hides the exit code from `vim.lsp`, whose own
+---message about a failed exit would wait for Enter.
 ---@param cmd string[]
----@param how { cwd: string, env?: table<string, string>, code: integer, signal: integer } Gets how it ended.
-local function runner(cmd, how)
+---@param process { cwd: string, env?: table<string, string>, code: integer, signal: integer } Receives the exit code.
+local function make_rpc_starter(cmd, process)
   return function(dispatchers)
-    local told = dispatchers.on_exit
+    local on_exit = dispatchers.on_exit
     dispatchers.on_exit = function(code, signal)
-      how.code, how.signal = code, signal
-      told(0, 0)
+      process.code, process.signal = code, signal
+      on_exit(0, 0)
     end
     local before = vim.api.nvim_get_proc_children(vim.fn.getpid())
-    local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+    local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = process.cwd, env = process.env })
     self.pid = nil
     for _, pid in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do
       self.pid = not vim.list_contains(before, pid) and pid or self.pid
     end
     local notify, request = rpc.notify, rpc.request
     rpc.notify = function(method, params)
-      return notify(method, legible(documents.outgoing(method, params)))
+      return notify(method, sanitize_message(document_sync.rewrite_notification(method, params)))
     end
     rpc.request = function(method, params, ...)
-      return request(method, legible(params), ...)
+      return request(method, sanitize_message(params), ...)
     end
     return rpc
   end
 end
 
-local function exited(code, signal, id)
+local function handle_exit(code, signal, id)
   vim.schedule(function()
     if self.lsp and self.lsp.id ~= id then
-      -- Of an older one; another is there already.
-      stopping[id] = nil
+      -- An older server exited; its successor already runs.
+      stop_callbacks[id] = nil
       return
     end
     local was = self.state
     self.lsp, self.agent, self.state, self.pid = nil, nil, 'off', nil
-    pending, hangs = 0, false
-    if leaving or stopping[id] then
-      local after = stopping[id] or function() end
-      stopping[id] = nil
+    pending_requests, is_hanging = 0, false
+    if is_leaving or stop_callbacks[id] then
+      local after = stop_callbacks[id] or function() end
+      stop_callbacks[id] = nil
       return after()
     end
     if was == 'starting' then
       local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
-      return flush(('agentls: the server did not start (%s); :AgentLog may tell why.'):format(why))
+      return resolve_waiting(('agentls: the server did not start (%s); see :AgentLog'):format(why))
     end
-    crashed(code, signal)
+    handle_crash(code, signal)
   end)
 end
 
-local function ready(client, result)
-  local refused = M.refusal(result.capabilities)
+local function handle_initialized(client, result)
+  local refused = M.find_incompatibility(result.capabilities)
   if refused then
-    stopping[client.id] = function() end
+    stop_callbacks[client.id] = function() end
     if NEW_API then
       client:stop()
     else
@@ -397,67 +400,67 @@ local function ready(client, result)
     end
     self.lsp, self.agent, self.state = nil, nil, 'off'
     return vim.schedule(function()
-      flush(refused)
+      resolve_waiting(refused)
     end)
   end
   self.agent = result.capabilities.experimental.agent
-  -- It asks for whole texts, and takes changes too: documents.lua says which goes out.
-  documents.forget()
+  -- The server announces full sync but accepts ranges, too. document_sync.lua decides which one goes out.
+  document_sync.reset_all()
   vim.tbl_get(client, 'server_capabilities', 'textDocumentSync').change =
     vim.lsp.protocol.TextDocumentSyncKind.Incremental
-  -- `initialized` is sent after this callback.
+  -- `vim.lsp` sends `initialized` after this callback.
   vim.schedule(function()
     if self.lsp ~= client then
       return
     end
     self.state = 'ready'
-    vim.iter(vim.api.nvim_list_bufs()):each(attach)
-    watch(client)
+    vim.iter(vim.api.nvim_list_bufs()):each(attach_buffer)
+    watch_for_hang(client)
     M.on_ready()
-    flush()
+    resolve_waiting()
   end)
 end
 
 ---@param callback fun(err?: string)
-start = function(callback)
-  table.insert(waiting, callback)
+start_server = function(callback)
+  table.insert(ready_callbacks, callback)
   if self.state == 'starting' then
     return
   end
-  local cmd = M.command()
+  local cmd = M.find_command()
   if not cmd then
-    return flush(M.missing())
+    return resolve_waiting(M.explain_missing_server())
   end
   self.state = 'starting'
-  local handlers = require('agentls.editor').handlers()
+  local handlers = require('agentls.editor').build_handlers()
   for _, method in pairs(protocol.server_notifications) do
     handlers[method] = function(_, params)
       M.on_notification(method, params)
     end
   end
-  -- What newer servers tell and the generated list does not know yet.
-  for _, method in ipairs(M.also) do
+  -- Newer servers may send these before the generated list contains them.
+  for _, method in ipairs(M.EXTRA_NOTIFICATIONS) do
     handlers[method] = handlers[method] or function(_, params)
       M.on_notification(method, params)
     end
   end
   local settings = vim.deepcopy(config.current.settings)
   settings.trusted = config.current.trusted
-  local folders = M.folders()
-  local how = { cwd = folders[1], env = config.current.env, code = 0, signal = 0 }
+  local folders = M.get_workspace_folders()
+  local process = { cwd = folders[1], env = config.current.env, code = 0, signal = 0 }
   local lsp_config = {
     name = 'agentls',
-    cmd = runner(cmd, how),
+    cmd = make_rpc_starter(cmd, process),
     root_dir = folders[1],
-    workspace_folders = vim.tbl_map(as_folder, folders),
-    capabilities = capabilities(),
+    workspace_folders = vim.tbl_map(to_workspace_folder, folders),
+    capabilities = build_capabilities(),
     init_options = next(settings) and settings or vim.empty_dict(),
     handlers = handlers,
-    -- What a person types must be with the server before its next edit is.
+    -- What the user types must reach the server before it makes its next edit.
     flags = { debounce_text_changes = 0 },
-    on_init = ready,
+    on_init = handle_initialized,
     on_exit = function(_, _, id)
-      exited(how.code, how.signal, id)
+      handle_exit(process.code, process.signal, id)
     end,
   }
   local id
@@ -473,32 +476,34 @@ start = function(callback)
   end
   if not id then
     self.state = 'off'
-    return flush(('agentls: `%s` could not be started; :LspLog may tell why.'):format(table.concat(cmd, ' ')))
+    return resolve_waiting(('agentls: cannot start `%s`; see :LspLog'):format(table.concat(cmd, ' ')))
   end
-  -- It may have come and gone already.
+  -- The client may have exited already.
   self.lsp = vim.lsp.get_client_by_id(id)
   vim.defer_fn(function()
     if self.state == 'starting' and self.lsp and self.lsp.id == id then
-      notice.tell(
-        'the server was started and has not answered yet; :AgentRestart starts it again',
+      notifications.notify(
+        'the server has not answered since it was started; :AgentRestart restarts it',
         vim.log.levels.WARN
       )
     end
-  end, M.START_TOLD_MS)
+  end, M.START_NOTICE_MS)
   vim.defer_fn(function()
     if self.state ~= 'starting' or not self.lsp or self.lsp.id ~= id then
       return
     end
-    stopping[id] = function() end
-    lsp('stop', true)
-    kill()
+    stop_callbacks[id] = function() end
+    call_lsp('stop', true)
+    kill_server()
     self.lsp, self.state = nil, 'off'
-    flush(('agentls: `%s` was started and does not answer: is it the server?'):format(table.concat(cmd, ' ')))
+    resolve_waiting(
+      ('agentls: `%s` does not answer; check that it is the server'):format(table.concat(cmd, ' '))
+    )
   end, M.START_MS)
 end
 
----Notifications of this protocol that servers newer than the generated list send.
-M.also = {
+---Notifications that a newer server may send before the generated list contains them.
+M.EXTRA_NOTIFICATIONS = {
   'agent/modelSwitched',
   'agent/circuit',
   'agent/compacted',
@@ -509,89 +514,90 @@ M.also = {
   'agent/turnDiff',
 }
 
----Lets nothing outlive Neovim: a server that answers ends by itself, one that does not is killed.
-local function leave()
-  leaving = true
+---Leaves no server behind when Neovim exits. A server that answers ends by itself; any other is killed.
+local function stop_on_exit()
+  is_leaving = true
   if not self.lsp or not self.pid then
     return
   end
   local answered = false
-  if self.state == 'ready' and not hangs then
-    ping(function()
+  if self.state == 'ready' and not is_hanging then
+    send_ping(function()
       answered = true
     end)
-    vim.wait(M.LEAVE_MS, function()
+    vim.wait(M.EXIT_MS, function()
       return answered or not self.lsp
     end, 5)
   end
   if not answered and self.lsp then
-    kill()
+    kill_server()
   end
 end
 
----Calls back when the server can be asked, or with the reason why there is none.
+---Starts the server if needed. Calls back when it is ready, or with the reason why it is not.
 ---@param callback fun(err?: string)
-function M.ensure(callback)
+function M.ensure_ready(callback)
   if self.state == 'ready' then
     return callback()
   end
-  if not M.watching then
-    M.watching = true
+  if not M.has_autocmds then
+    M.has_autocmds = true
     local group = vim.api.nvim_create_augroup('agentls.client', {})
     vim.api.nvim_create_autocmd(
       { 'BufReadPost', 'BufNewFile', 'BufWinEnter', 'BufFilePost', 'BufWritePost', 'BufModifiedSet' },
       {
         group = group,
         callback = function(event)
-          attach(event.buf)
+          attach_buffer(event.buf)
         end,
       }
     )
     vim.api.nvim_create_autocmd('VimLeavePre', {
       group = group,
-      callback = leave,
+      callback = stop_on_exit,
     })
   end
-  start(callback)
+  start_server(callback)
 end
 
----Sends a request when the server can be asked. An error is a table as JSON-RPC has it.
+---Sends a request as soon as the server is ready. An error is a JSON-RPC error object.
 ---@param method string
 ---@param params table
 ---@param callback? fun(err?: lsp.ResponseError, result?: any)
 function M.request(method, params, callback)
   callback = callback or function() end
-  M.ensure(function(failed)
+  M.ensure_ready(function(failed)
     if failed then
       return callback({ code = 0, message = failed })
     end
-    local asked = self.lsp
+    local target = self.lsp
     if READS_DOCUMENTS[method] then
-      for _, change in ipairs(documents.all()) do
-        lsp('notify', 'textDocument/didChange', change)
+      for _, change in ipairs(document_sync.build_full_changes()) do
+        call_lsp('notify', 'textDocument/didChange', change)
       end
     end
-    pending = pending + 1
-    local sent = lsp('request', method, params, function(err, result)
-      if self.lsp == asked then
-        pending = math.max(0, pending - 1)
+    pending_requests = pending_requests + 1
+    local sent = call_lsp('request', method, params, function(err, result)
+      if self.lsp == target then
+        pending_requests = math.max(0, pending_requests - 1)
       end
       callback(err, result)
     end)
     if not sent then
-      pending = math.max(0, pending - 1)
-      callback({ code = 0, message = 'agentls: the server is gone' })
+      pending_requests = math.max(0, pending_requests - 1)
+      callback({ code = 0, message = 'agentls: the server has exited' })
     end
   end)
 end
 
----Asks and waits, at most `ms`; nil when there is no server or no answer. For completion, which cannot wait otherwise.
+---Sends a request and blocks for at most `ms`. Returns nil without a server or an answer. For completion, which cannot
+---be asynchronous.
 ---@param method string
 ---@param params table
 ---@param ms integer
 ---@return any?
 function M.request_sync(method, params, ms)
-  local answer = self.state == 'ready' and lsp('request_sync', method, params, ms, 0) or nil
+  local answer = self.state == 'ready' and call_lsp('request_sync', method, params, ms, 0) or nil
   return answer and answer.result
 end
 
@@ -599,13 +605,13 @@ end
 ---@param params table
 function M.notify(method, params)
   if self.state == 'ready' then
-    lsp('notify', method, params)
+    call_lsp('notify', method, params)
   end
 end
 
----Whether the server takes this request.
+---Whether the server supports a request.
 ---@param method string
-function M.offers(method)
+function M.supports_method(method)
   return self.agent ~= nil and vim.list_contains(self.agent.methods or {}, method)
 end
 
@@ -614,68 +620,67 @@ function M.has_feature(feature)
   return self.agent ~= nil and vim.list_contains(self.agent.features or {}, feature)
 end
 
----Kills the server if it does not answer for a while: for what must end whatever the server does.
+---Kills the server if it does not answer within `STOP_MS`. For actions that must succeed even if the server hangs.
 ---@param why string
-function M.must_answer(why)
+function M.kill_if_unresponsive(why)
   if self.state ~= 'ready' then
     return
   end
   local answered = false
-  ping(function()
+  send_ping(function()
     answered = true
   end)
-  kill_after(M.STOP_MS, why, function()
+  kill_after_timeout(M.STOP_MS, why, function()
     return answered
   end)
 end
 
----Whether the server hangs.
-function M.hangs()
-  return hangs
+function M.is_hanging()
+  return is_hanging
 end
 
 function M.is_ready()
   return self.state == 'ready'
 end
 
----The client of `vim.lsp`, when there is one.
+---Returns the client of `vim.lsp`, or nil without a server.
 ---@return vim.lsp.Client?
-function M.lsp()
+function M.get_lsp_client()
   return self.lsp
 end
 
----What the server announced, when there is one.
-function M.agent()
+---Returns what the server announced, or nil without a server.
+function M.get_agent_capability()
   return self.agent
 end
 
----Makes sure that `path` lies in a folder that the server knows.
+---Adds `path` to the workspace folders unless one of them contains it.
 ---@param path string
-function M.add_folder(path)
+function M.ensure_folder(path)
   local client = self.lsp
   if not client or self.state ~= 'ready' then
     return
   end
-  if is_inside(path) then
+  if is_in_workspace(path) then
     return
   end
-  local folder = as_folder(path)
+  local folder = to_workspace_folder(path)
   client.workspace_folders = client.workspace_folders or {}
   table.insert(client.workspace_folders, folder)
   M.notify('workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
-  vim.iter(vim.api.nvim_list_bufs()):each(attach)
+  vim.iter(vim.api.nvim_list_bufs()):each(attach_buffer)
 end
 
----Ends the server, by force if need be, and calls back when it is gone; the next command starts it again.
+---Stops the server, by force if necessary, and calls back after its exit. The next command starts another one.
 ---@param callback? fun()
-function M.stop(callback)
+function M.stop_server(callback)
   callback = callback or function() end
   if not self.lsp then
     return callback()
   end
-  stopping[self.lsp.id] = callback
-  lsp('stop')
-  kill_after(hangs and 0 or M.STOP_MS, 'it did not end when asked to')
+  stop_callbacks[self.lsp.id] = callback
+  call_lsp('stop')
+  kill_after_timeout(is_hanging and 0 or M.STOP_MS, 'it did not exit when requested')
 end
 
 return M

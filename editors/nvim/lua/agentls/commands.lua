@@ -1,8 +1,9 @@
--- The commands: one table, from which they are made, completed and documented.
+-- Defines the user commands in one table, from which they are created, completed, and documented. A command only parses
+-- its arguments; other modules, loaded on demand, do the work.
 
 local M = {}
 
-local function lazy(name)
+local function lazy_require(name)
   return setmetatable({}, {
     __index = function(_, key)
       return require('agentls.' .. name)[key]
@@ -11,34 +12,40 @@ local function lazy(name)
 end
 
 local approval, client, picker, sessions, view =
-  lazy('approval'), lazy('client'), lazy('picker'), lazy('sessions'), lazy('view')
-local prompts, queue, turns = lazy('prompt'), lazy('queue'), lazy('turns')
-local grants, notice, trust = lazy('grants'), lazy('notice'), lazy('trust')
+  lazy_require('approval'),
+  lazy_require('client'),
+  lazy_require('picker'),
+  lazy_require('sessions'),
+  lazy_require('view')
+local prompts, queue, turn_actions =
+  lazy_require('prompt'), lazy_require('queue'), lazy_require('turn_actions')
+local grants, notifications, trust =
+  lazy_require('grants'), lazy_require('notifications'), lazy_require('trust')
 
-local function words_of(command)
+local function trim_args(command)
   return vim.trim(command.args)
 end
 
----The words, if there are any.
-local function given_words(command)
-  local words = words_of(command)
-  return words ~= '' and words or nil
+---Returns the arguments, or nil without any.
+local function get_args(command)
+  local text = trim_args(command)
+  return text ~= '' and text or nil
 end
 
-local function starting_with(lead, names)
+local function filter_by_prefix(lead, names)
   return vim.tbl_filter(function(name)
     return vim.startswith(name, lead)
   end, names)
 end
 
----The part of a buffer that a command was given for, as a block of a prompt.
-local function selection(command)
+---Builds a prompt block from the range of a command.
+local function build_selection(command)
   local buffer = vim.api.nvim_get_current_buf()
   local first, last = command.line1, command.line2
   local lines = vim.api.nvim_buf_get_lines(buffer, first - 1, last, false)
   local from, to = 0, #(lines[#lines] or '')
   local mark_from, mark_to = vim.api.nvim_buf_get_mark(buffer, '<'), vim.api.nvim_buf_get_mark(buffer, '>')
-  -- The command's range is whole lines; the marks know the characters.
+  -- A command's range has whole lines. The marks have the columns.
   if vim.fn.visualmode() == 'v' and mark_from[1] == first and mark_to[1] == last then
     from = mark_from[2]
     local character = vim.fn.strpart((lines[#lines] or ''):sub(mark_to[2] + 1), 0, 1, 1)
@@ -52,9 +59,9 @@ local function selection(command)
   if name == '' or vim.bo[buffer].buftype ~= '' then
     return { type = 'text', text = '```\n' .. text .. '\n```' }
   end
-  local lsp = client.lsp()
+  local lsp = client.get_lsp_client()
   local encoding = lsp and lsp.offset_encoding or 'utf-16'
-  local function units(line, column)
+  local function to_units(line, column)
     if encoding == 'utf-8' then
       return column
     end
@@ -65,8 +72,8 @@ local function selection(command)
     type = 'selection',
     uri = vim.uri_from_bufnr(buffer),
     range = {
-      start = { line = first - 1, character = units(lines[1] or '', from) },
-      ['end'] = { line = last - 1, character = units(lines[#lines] or '', to) },
+      start = { line = first - 1, character = to_units(lines[1] or '', from) },
+      ['end'] = { line = last - 1, character = to_units(lines[#lines] or '', to) },
     },
     text = text,
   }
@@ -79,27 +86,27 @@ end
 ---@field range? boolean
 ---@field bang? boolean
 ---@field complete? fun(lead: string, line: string): string[]
----@field needs? string The command exists only with a server that takes this request.
+---@field needs? string The command exists only if the server supports this request.
 
 ---@type table<string, agentls.Command>
-M.table = {
+M.definitions = {
   Agent = {
     desc = 'Open or close the chat',
     run = function()
-      local chat, prompt = view.windows()
+      local chat, prompt = view.find_windows()
       if chat or prompt then
-        return view.close()
+        return view.close_chat()
       end
-      sessions.ensure(function(session)
-        view.open(session, { focus = 'prompt' })
+      sessions.ensure_session(function(session)
+        view.open_chat(session, { focus = 'prompt' })
       end)
     end,
   },
   AgentNew = {
     desc = 'Start a new session',
     run = function()
-      sessions.create({}, function(session)
-        view.open(session, { focus = 'prompt' })
+      sessions.create_session({}, function(session)
+        view.open_chat(session, { focus = 'prompt' })
       end)
     end,
   },
@@ -107,51 +114,51 @@ M.table = {
     desc = 'Start a session with a named agent',
     nargs = '?',
     complete = function(lead)
-      return starting_with(lead, picker.agent_names())
+      return filter_by_prefix(lead, picker.list_agent_names())
     end,
     run = function(command)
-      picker.agent(given_words(command))
+      picker.pick_agent(get_args(command))
     end,
   },
   AgentPrompt = {
-    desc = 'Say something to the agent, also while a turn runs; without words: write it in the prompt window',
+    desc = 'Send a prompt, also to a running turn; without text: go to the prompt window',
     nargs = '*',
     complete = function(lead, line)
       -- A slash command is the first word.
-      return line:match('^%S+%s+%S*$') and prompts.complete(lead) or {}
+      return line:match('^%S+%s+%S*$') and prompts.complete_command(lead) or {}
     end,
     run = function(command)
-      local words = words_of(command)
-      sessions.ensure(function(session)
-        if words ~= '' then
-          prompts.check(session, words, function()
-            sessions.prompt(session, words)
+      local text = trim_args(command)
+      sessions.ensure_session(function(session)
+        if text ~= '' then
+          prompts.check_command(session, text, function()
+            sessions.send_prompt(session, text)
           end)
-          return view.open(session)
+          return view.open_chat(session)
         end
-        view.open(session, { focus = 'prompt' })
+        view.open_chat(session, { focus = 'prompt' })
         vim.cmd('startinsert!')
       end)
     end,
   },
   AgentSend = {
-    desc = 'Send what stands in the prompt window; with !: let it wait for the end of the turn',
+    desc = 'Send the text of the prompt window; with !: queue it until the turn ends',
     bang = true,
     run = function(command)
-      local session = sessions.current()
+      local session = sessions.get_current()
       if not session then
-        notice.tell('there is no session yet; :Agent starts one')
+        notifications.notify('no session is open; start one with :Agent')
         return
       end
-      local buffer = view.prompt_buffer(session)
-      local words = vim.trim(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
-      if words ~= '' then
+      local buffer = view.get_prompt_buffer(session)
+      local text = vim.trim(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
+      if text ~= '' then
         vim.api.nvim_buf_set_lines(buffer, 0, -1, false, {})
-        prompts.check(session, words, function()
+        prompts.check_command(session, text, function()
           if command.bang then
-            return queue.add(session, words)
+            return queue.add(session, text)
           end
-          sessions.prompt(session, words)
+          sessions.send_prompt(session, text)
         end)
       end
     end,
@@ -161,25 +168,25 @@ M.table = {
     nargs = '*',
     range = true,
     run = function(command)
-      local words = words_of(command)
+      local text = trim_args(command)
       local block
       local function ask(asked)
-        sessions.ensure(function(session)
-          sessions.prompt(session, { { type = 'text', text = asked }, block })
-          view.open(session)
+        sessions.ensure_session(function(session)
+          sessions.send_prompt(session, { { type = 'text', text = asked }, block })
+          view.open_chat(session)
         end)
       end
-      -- The server says in which units columns are counted.
+      -- The server decides in which units columns count, so it must run first.
       local buffer = vim.api.nvim_get_current_buf()
-      client.ensure(function(failed)
+      client.ensure_ready(function(failed)
         if failed then
-          return sessions.complain({ code = 0, message = failed })
+          return sessions.report_error({ code = 0, message = failed })
         end
         vim.api.nvim_buf_call(buffer, function()
-          block = selection(command)
+          block = build_selection(command)
         end)
-        if words ~= '' then
-          return ask(words)
+        if text ~= '' then
+          return ask(text)
         end
         vim.ui.input({ prompt = 'Ask about the selection: ' }, function(asked)
           if asked and vim.trim(asked) ~= '' then
@@ -190,188 +197,188 @@ M.table = {
     end,
   },
   AgentCancel = {
-    desc = 'Cancel the running turn; a second time kills what takes its time',
+    desc = 'Cancel the running turn; a second time: do not wait for its commands',
     run = function()
-      local session = sessions.current()
+      local session = sessions.get_current()
       if session then
-        sessions.cancel(session)
+        sessions.cancel_turn(session)
       end
-      -- A prompt that is on its way is cancelled too, though nothing is known to run.
-      if not session or not session.readOnly and not session.state.running and #session.unsent == 0 then
-        notice.tell('nothing runs')
+      -- The cancel also affects a prompt that the server has not accepted yet.
+      if not session or not session.is_read_only and not session.state.running and #session.unsent == 0 then
+        notifications.notify('no turn is running')
       end
     end,
   },
   AgentApprove = {
-    desc = 'Show the open question, then allow it: once, session or always',
+    desc = 'Show the open approval, then allow it: once, session, or always',
     nargs = '?',
     complete = function(lead)
-      return starting_with(lead, { 'once', 'session', 'always' })
+      return filter_by_prefix(lead, { 'once', 'session', 'always' })
     end,
     run = function(command)
       local decisions = { [''] = 'allow', once = 'allow', session = 'allowSession', always = 'allowAlways' }
-      local decision = decisions[words_of(command)]
+      local decision = decisions[trim_args(command)]
       if not decision then
-        notice.tell('`:AgentApprove` takes once, session or always', vim.log.levels.ERROR)
+        notifications.notify('use `:AgentApprove` with once, session, or always', vim.log.levels.ERROR)
         return
       end
-      approval.approve(decision)
+      approval.approve_call(decision)
     end,
   },
   AgentDeny = {
-    desc = 'Show the open question, then deny it; the words go to the model; with ! nothing is asked for',
+    desc = 'Show the open approval, then deny it with feedback for the model; with !: without a prompt',
     nargs = '*',
     bang = true,
     run = function(command)
-      local words = words_of(command)
-      approval.deny((words ~= '' or command.bang) and words or nil)
+      local text = trim_args(command)
+      approval.deny_call((text ~= '' or command.bang) and text or nil)
     end,
   },
   AgentAnswer = {
-    desc = 'Show the open limit or question, then answer it; with !: stop, or give no answer',
+    desc = 'Show the open limit or question, then answer it; with !: stop the turn, or dismiss the question',
     bang = true,
     run = function(command)
-      approval.answer(command.bang)
+      approval.answer_inquiry(command.bang)
     end,
   },
   AgentGrants = {
-    desc = 'List what was allowed beyond one call, and revoke the chosen one',
+    desc = 'List saved permissions, and revoke the chosen one',
     run = function()
-      grants.choose()
+      grants.choose_grant()
     end,
   },
   AgentTrust = {
-    desc = 'Show what trusting the folder activates, then ask',
+    desc = 'Show what trusting the folder would activate, then ask',
     run = function()
-      trust.review()
+      trust.review_trust()
     end,
   },
   AgentDiff = {
-    desc = 'Show the diff of the tool call under the cursor, or of what the turn changed; with !: as one text',
+    desc = 'Show the diff of the tool call under the cursor, or of the turn; with !: as one text',
     bang = true,
     run = function(command)
-      turns.diff(command.bang)
+      turn_actions.show_diff(command.bang)
     end,
   },
   AgentRevert = {
-    desc = 'Take back what a turn and all later ones changed; with !: without asking',
+    desc = 'Revert the file changes of a turn and all later turns; with !: without asking',
     nargs = '?',
     bang = true,
     complete = function(lead)
-      return turns.complete(lead)
+      return turn_actions.complete_changed(lead)
     end,
     run = function(command)
-      turns.revert(given_words(command), { sure = command.bang })
+      turn_actions.revert_turn(get_args(command), { force = command.bang })
     end,
   },
   AgentRedo = {
-    desc = 'Make again what was taken back; with !: without asking',
+    desc = 'Reapply reverted changes; with !: without asking',
     nargs = '?',
     bang = true,
     complete = function(lead)
-      return turns.complete(lead)
+      return turn_actions.complete_changed(lead)
     end,
     run = function(command)
-      turns.revert(given_words(command), { redo = true, sure = command.bang })
+      turn_actions.revert_turn(get_args(command), { redo = true, force = command.bang })
     end,
   },
   AgentFork = {
-    desc = 'Make a session of what there is up to the end of a turn',
+    desc = 'Fork the session at the end of a turn',
     nargs = '?',
     complete = function(lead)
-      return turns.complete_ended(lead)
+      return turn_actions.complete_ended(lead)
     end,
     run = function(command)
-      turns.fork(given_words(command))
+      turn_actions.fork_session(get_args(command))
     end,
   },
   AgentQueue = {
-    desc = 'Let a prompt wait for the end of the turn; without words: list those that wait',
+    desc = 'Queue a prompt until the turn ends; without text: list the queued prompts',
     nargs = '*',
     complete = function(lead, line)
-      return line:match('^%S+%s+%S*$') and prompts.complete(lead) or {}
+      return line:match('^%S+%s+%S*$') and prompts.complete_command(lead) or {}
     end,
     run = function(command)
-      sessions.ensure(function(session)
-        local words = given_words(command)
-        if not words then
-          return queue.list(session)
+      sessions.ensure_session(function(session)
+        local text = get_args(command)
+        if not text then
+          return queue.list_prompts(session)
         end
-        prompts.check(session, words, function()
-          queue.add(session, words)
+        prompts.check_command(session, text, function()
+          queue.add(session, text)
         end)
-        view.open(session)
+        view.open_chat(session)
       end)
     end,
   },
   AgentExport = {
-    desc = 'Show the session as Markdown, or write it to a file (JSON: *.json); with !: over one that is there',
+    desc = 'Show the session as Markdown, or write it to a file (*.json: as JSON); with !: overwrite the file',
     nargs = '?',
     bang = true,
     complete = function(lead)
       return vim.fn.getcompletion(lead, 'file')
     end,
     run = function(command)
-      turns.export(given_words(command), command.bang)
+      turn_actions.export_session(get_args(command), command.bang)
     end,
   },
   AgentSessions = {
-    desc = 'Choose a session; with words: search; with !: of all folders',
+    desc = 'Choose a session; with text: search; with !: in all folders',
     nargs = '*',
     bang = true,
     run = function(command)
-      local words = words_of(command)
-      picker.sessions(words ~= '' and words or nil, command.bang)
+      local text = trim_args(command)
+      picker.pick_session(text ~= '' and text or nil, command.bang)
     end,
   },
   AgentModel = {
-    desc = 'Choose the model, and how hard it thinks',
+    desc = 'Choose the model and its effort',
     nargs = '*',
     complete = function(lead, line)
-      local given = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
-      return starting_with(lead, given > 1 and { 'low', 'medium', 'high' } or picker.model_names())
+      local count = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
+      return filter_by_prefix(lead, count > 1 and { 'low', 'medium', 'high' } or picker.list_model_names())
     end,
     run = function(command)
-      picker.model(command.fargs[1], command.fargs[2])
+      picker.pick_model(command.fargs[1], command.fargs[2])
     end,
   },
   AgentMode = {
-    desc = 'Choose how freely the agent may act',
+    desc = 'Choose what needs approval',
     nargs = '?',
     complete = function(lead)
-      return starting_with(lead, picker.mode_names())
+      return filter_by_prefix(lead, picker.list_mode_names())
     end,
     run = function(command)
-      local words = words_of(command)
-      picker.mode(words ~= '' and words or nil)
+      local text = trim_args(command)
+      picker.pick_mode(text ~= '' and text or nil)
     end,
   },
   AgentResume = {
-    desc = 'Go on with an interrupted or cancelled turn',
+    desc = 'Resume an interrupted or cancelled turn',
     run = function()
-      local session = sessions.current()
+      local session = sessions.get_current()
       if not session then
-        notice.tell('no session is open; :AgentSessions lists them')
+        notifications.notify('no session is open; open one with :AgentSessions')
         return
       end
-      sessions.ensure(function()
-        if not session.readOnly and (session.state.running or not session.state.resumable) then
-          local words = session.state.running and 'a turn runs already'
-            or 'the last turn is over: there is nothing to go on with'
-          notice.tell(words)
+      sessions.ensure_session(function()
+        if not session.is_read_only and (session.state.running or not session.state.resumable) then
+          local text = session.state.running and 'a turn is already running'
+            or 'there is no turn to resume: the last one is complete'
+          notifications.notify(text)
         else
-          sessions.resume(session)
+          sessions.resume_turn(session)
         end
-        view.open(session)
+        view.open_chat(session)
       end)
     end,
   },
   AgentLog = {
     desc = "Open the server's log",
     run = function()
-      local file = M.log_file()
+      local file = M.find_log_file()
       if vim.fn.filereadable(file) == 0 then
-        notice.tell('there is no log at ' .. file, vim.log.levels.WARN)
+        notifications.notify('no log at ' .. file, vim.log.levels.WARN)
         return
       end
       vim.cmd.split(vim.fn.fnameescape(file))
@@ -380,48 +387,48 @@ M.table = {
     end,
   },
   AgentNotices = {
-    desc = 'Show the notices so far',
+    desc = 'Show all notifications so far',
     run = function()
-      require('agentls.scratch').show('notices', 'agentls_notices', notice.history)
+      require('agentls.scratch').show_lines('notices', 'agentls_notices', notifications.history)
       vim.cmd('normal! G')
     end,
   },
   AgentRestart = {
-    desc = 'End the server and start it again',
+    desc = 'Restart the server',
     run = function()
-      M.restart()
+      M.restart_server()
     end,
   },
   AgentCompact = {
-    desc = 'Summarise the history; the words tell the model what matters',
+    desc = 'Summarize the history; the text tells the model what matters',
     nargs = '*',
     needs = 'agent/compact',
     run = function(command)
-      local words = words_of(command)
-      sessions.ensure(function(session)
-        local params = { sessionId = session.id, instructions = words ~= '' and words or nil }
-        if sessions.is_ours(session) then
-          sessions.ask('agent/compact', params)
-          view.open(session)
+      local text = trim_args(command)
+      sessions.ensure_session(function(session)
+        local params = { sessionId = session.id, instructions = text ~= '' and text or nil }
+        if sessions.ensure_writable(session) then
+          sessions.request('agent/compact', params)
+          view.open_chat(session)
         end
       end)
     end,
   },
   AgentResetCircuit = {
-    desc = 'Ask a provider or a tool again that failed too often',
+    desc = 'Reset the circuit breaker of a provider or a tool',
     needs = 'agent/resetCircuit',
     run = function()
-      picker.circuit()
+      picker.pick_circuit()
     end,
   },
 }
 
----Where the server's log is.
+---Returns the path of the server's log.
 ---@return string
-function M.log_file()
-  local given = require('agentls.config').current.log_file
-  if given then
-    return vim.fs.normalize(given)
+function M.find_log_file()
+  local path = require('agentls.config').current.log_file
+  if path then
+    return vim.fs.normalize(path)
   end
   local state = vim.env.XDG_STATE_HOME
   if not state or state == '' then
@@ -430,12 +437,12 @@ function M.log_file()
   return state .. '/agentls/agentls.log'
 end
 
----Ends the server, starts it again, and loads the sessions that are open.
-function M.restart()
-  client.stop(function()
-    client.ensure(function(failed)
+---Restarts the server and reloads the open sessions.
+function M.restart_server()
+  client.stop_server(function()
+    client.ensure_ready(function(failed)
       if failed then
-        return sessions.complain({ code = 0, message = failed })
+        return sessions.report_error({ code = 0, message = failed })
       end
       client.on_restart()
     end)
@@ -443,10 +450,10 @@ function M.restart()
 end
 
 ---@param name string
-local function create(name)
-  local command = M.table[name]
-  vim.api.nvim_create_user_command(name, function(given)
-    command.run(given)
+local function create_command(name)
+  local command = M.definitions[name]
+  vim.api.nvim_create_user_command(name, function(arguments)
+    command.run(arguments)
   end, {
     desc = command.desc,
     nargs = command.nargs or 0,
@@ -456,20 +463,20 @@ local function create(name)
   })
 end
 
----Makes the commands that every server serves.
-function M.create()
-  for name, command in pairs(M.table) do
+---Creates the commands that every server supports.
+function M.create_commands()
+  for name, command in pairs(M.definitions) do
     if not command.needs then
-      create(name)
+      create_command(name)
     end
   end
 end
 
----Makes those that this server serves beyond that, and takes away those that it does not.
-function M.adapt()
-  for name, command in pairs(M.table) do
-    if command.needs and client.offers(command.needs) then
-      create(name)
+---Creates the commands that this server supports in addition, and deletes the others.
+function M.update_optional_commands()
+  for name, command in pairs(M.definitions) do
+    if command.needs and client.supports_method(command.needs) then
+      create_command(name)
     elseif command.needs then
       pcall(vim.api.nvim_del_user_command, name)
     end

@@ -1,14 +1,14 @@
--- What `setup()` takes: defaults, types, and a check that names what is wrong.
+-- The options of `setup()`: defaults, types, and validation. It must not know what the options control.
 
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
----The names, among the options of `keys`, of what answers an approval.
+---Maps an approval action of the protocol to its option in `keys`.
 ---@type table<string, string>
-M.APPROVAL_NAMES = {
+M.APPROVAL_KEY_OPTIONS = {
   allow = 'approve',
   allowSession = 'approve_session',
   allowAlways = 'approve_always',
@@ -18,45 +18,45 @@ M.APPROVAL_NAMES = {
 }
 
 ---@class (exact) agentls.Config
----Absent: `agentls`, looked for in PATH, in this repository's `target/`, and in `~/.cargo/bin`.
+---Default: `agentls` from PATH, from this repository's `target/`, or from `~/.cargo/bin`.
 ---@field cmd? string[] The command that starts the server.
----@field env? table<string, string> Variables that the server gets beside Neovim's own.
----@field settings table Settings of the server, by the names of its configuration file; they lie over the files.
----@field trusted? boolean Whether the settings that workspace folders bring may loosen approvals or start anything.
----Absent: the root of the current directory's repository, or that directory.
+---@field env? table<string, string> Environment variables for the server, in addition to Neovim's own.
+---@field settings table Server settings, named as in its configuration file. They override the files.
+---@field trusted? boolean Whether settings in workspace folders may loosen approvals or start commands.
+---Default: the root of the current directory's repository, else the current directory.
 ---@field workspace_folders? string[]|fun(): string[] The folders that the agent may work in.
 ---@field window agentls.Config.window
 ---@field prompt agentls.Config.prompt
----@field keys agentls.Config.keys|false Keys in the plugin's own buffers; false: none.
----@field output_lines integer How many lines of a tool's output are put into the chat; the rest is opened by a key.
----@field save_autocmds boolean Whether autocommands (formatters, linters) run when the server has a buffer saved.
----@field log_file? string The server's log. Absent: where it is by default.
----@field notify_approvals boolean Whether a question is notified while its chat is not seen.
----@field notify_turn_ms integer A turn that took longer is notified at its end while its chat is not seen.
+---@field keys agentls.Config.keys|false Keys in the plugin's own buffers. false: map none.
+---@field output_lines integer How many lines of a tool's output the chat contains. A key opens the rest.
+---@field save_autocmds boolean Whether autocommands (formatters, linters) run when the server saves a buffer.
+---@field log_file? string The server's log, if it is not at the default path.
+---@field notify_approvals boolean Whether to show a notification for a question while its chat is not visible.
+---@field notify_turn_ms integer A longer turn shows a notification at its end if its chat is not visible.
 
 ---@class (exact) agentls.Config.window
 ---@field position 'right'|'left'|'bottom'|'top'|'tab'|'current' Where the chat opens.
----@field size number Columns (or lines, for top and bottom); under 1: a share of the editor.
+---@field size number Columns (lines for top and bottom). Below 1: a share of the editor.
 
 ---@class (exact) agentls.Config.prompt
----@field height integer Lines of the window that prompts are written in.
+---@field height integer Lines of the prompt window.
 
----Normal mode, in the chat; `prompt_…` in the prompt's window. false: not mapped.
+---Normal mode in the chat; `prompt_…` in the prompt window. false: not mapped.
 ---@class (exact) agentls.Config.keys
 ---@field approve string|false
 ---@field approve_session string|false
 ---@field approve_always string|false
 ---@field deny string|false
----@field edit string|false Edits the arguments of what is asked, then allows it.
+---@field edit string|false Edits the arguments, then allows the call.
 ---@field diff string|false
----@field open string|false The whole output of the tool call under the cursor.
+---@field open string|false Opens the full output of the tool call under the cursor.
 ---@field cancel string|false
 ---@field resume string|false
----@field answer string|false Answers a limit or a question of the agent.
----@field revert string|false Takes back what the turn under the cursor and all later ones changed.
----@field redo string|false Makes again what was taken back.
----@field fork string|false Makes a session of what there is up to the turn under the cursor.
----@field queue string|false The prompts that wait.
+---@field answer string|false Answers a limit or a question from the agent.
+---@field revert string|false Undoes the file changes of the turn under the cursor and of all later turns.
+---@field redo string|false Reapplies reverted changes.
+---@field fork string|false Forks the session at the turn under the cursor.
+---@field queue string|false Lists the queued prompts.
 ---@field prompt string|false
 ---@field earlier string|false
 ---@field next string|false
@@ -65,7 +65,7 @@ M.APPROVAL_NAMES = {
 ---@field help string|false
 ---@field prompt_send string|false Normal mode.
 ---@field prompt_send_insert string|false Insert mode.
----@field prompt_queue string|false Both modes: it waits for the end of the turn.
+---@field prompt_queue string|false Both modes: queues the prompt until the turn ends.
 
 ---@type agentls.Config
 M.defaults = {
@@ -97,9 +97,9 @@ M.defaults = {
   notify_turn_ms = 10000,
 }
 
--- All clients have the same keys at approvals.
+-- All editor clients share the default keys for approvals.
 for _, entry in ipairs(protocol.approval_keys) do
-  local name = M.APPROVAL_NAMES[entry.action]
+  local name = M.APPROVAL_KEY_OPTIONS[entry.action]
   if name then
     M.defaults.keys[name] = entry.key
   end
@@ -107,10 +107,10 @@ end
 
 local POSITIONS = { 'right', 'left', 'bottom', 'top', 'tab', 'current' }
 
-local function key(value)
+local function check_key(value)
   return value == false or (type(value) == 'string' and value ~= ''), 'a key or false'
 end
-local function of_type(...)
+local function make_type_check(...)
   local types = { ... }
   return function(value)
     for _, name in ipairs(types) do
@@ -121,28 +121,28 @@ local function of_type(...)
     return false, 'a ' .. table.concat(types, ' or a ')
   end
 end
-local function list_of_strings(value)
-  local right = type(value) == 'table' and #value > 0
-  for _, element in ipairs(right and value or {}) do
-    right = right and type(element) == 'string'
+local function check_string_list(value)
+  local is_valid = type(value) == 'table' and #value > 0
+  for _, element in ipairs(is_valid and value or {}) do
+    is_valid = is_valid and type(element) == 'string'
   end
-  return right, 'a list of strings'
+  return is_valid, 'a list of strings'
 end
-local function whole(least)
+local function make_integer_check(min)
   return function(value)
-    return type(value) == 'number' and value >= least and value % 1 == 0, 'a whole number from ' .. least
+    return type(value) == 'number' and value >= min and value % 1 == 0, 'a whole number from ' .. min
   end
 end
 
----What each option may be: a function of its value, or a table of options.
+---For each option a check of its value, or a table of nested rules.
 local RULES = {
-  cmd = list_of_strings,
-  env = of_type('table'),
-  settings = of_type('table'),
-  trusted = of_type('boolean'),
+  cmd = check_string_list,
+  env = make_type_check('table'),
+  settings = make_type_check('table'),
+  trusted = make_type_check('boolean'),
   workspace_folders = function(value)
-    local right, what = list_of_strings(value)
-    return right or type(value) == 'function', what .. ' or a function that gives one'
+    local is_valid, expected = check_string_list(value)
+    return is_valid or type(value) == 'function', expected .. ' or a function that returns one'
   end,
   window = {
     position = function(value)
@@ -151,32 +151,32 @@ local RULES = {
           return true
         end
       end
-      local near = type(value) == 'string' and text.nearest(value, POSITIONS)
+      local near = type(value) == 'string' and format.find_nearest(value, POSITIONS)
       return false, 'one of ' .. table.concat(POSITIONS, ', ') .. (near and (' (%s?)'):format(near) or '')
     end,
     size = function(value)
       return type(value) == 'number' and value > 0, 'a number above 0'
     end,
   },
-  prompt = { height = whole(1) },
+  prompt = { height = make_integer_check(1) },
   keys = {},
-  output_lines = whole(1),
-  save_autocmds = of_type('boolean'),
-  log_file = of_type('string'),
-  notify_approvals = of_type('boolean'),
-  notify_turn_ms = whole(0),
+  output_lines = make_integer_check(1),
+  save_autocmds = make_type_check('boolean'),
+  log_file = make_type_check('string'),
+  notify_approvals = make_type_check('boolean'),
+  notify_turn_ms = make_integer_check(0),
 }
 for name in pairs(M.defaults.keys) do
-  RULES.keys[name] = key
+  RULES.keys[name] = check_key
 end
 
-local function shown(value)
+local function format_value(value)
   local text_of = vim.inspect(value, { newline = ' ', indent = '' })
-  return text.cut(text_of, 60)
+  return format.truncate(text_of, 60)
 end
 
----Puts what is right of `given` into `config`, and what is wrong into `problems`.
-local function take(config, given, rules, path, problems)
+---Copies valid options from `given` to `config`, and adds a message for each invalid one to `problems`.
+local function merge_options(config, given, rules, path, problems)
   local names = vim.tbl_keys(rules)
   table.sort(names)
   local order = vim.tbl_keys(given)
@@ -187,30 +187,30 @@ local function take(config, given, rules, path, problems)
     local value, rule = given[name], rules[name]
     local full = path .. tostring(name)
     if rule == nil then
-      local near = text.nearest(tostring(name), names)
+      local near = format.find_nearest(tostring(name), names)
       table.insert(
         problems,
-        ('there is no option `%s`%s'):format(full, near and (': is `%s%s` meant?'):format(path, near) or '')
+        ('unknown option `%s`%s'):format(full, near and ('; did you mean `%s%s`?'):format(path, near) or '')
       )
     elseif type(rule) == 'table' and type(value) == 'table' then
       config[name] = type(config[name]) == 'table' and config[name] or {}
-      take(config[name], value, rule, full .. '.', problems)
+      merge_options(config[name], value, rule, full .. '.', problems)
     elseif full == 'keys' and value == false then
       config.keys = false
     elseif type(rule) == 'table' then
-      table.insert(problems, ('`%s` must be a table, it is %s'):format(full, shown(value)))
+      table.insert(problems, ('`%s` must be a table, not %s'):format(full, format_value(value)))
     else
-      local right, what = rule(value)
-      if right then
+      local is_valid, expected = rule(value)
+      if is_valid then
         config[name] = value
       else
-        table.insert(problems, ('`%s` must be %s, it is %s'):format(full, what, shown(value)))
+        table.insert(problems, ('`%s` must be %s, not %s'):format(full, expected, format_value(value)))
       end
     end
   end
 end
 
----The keys of the chat, those first that keep a key which two of them have: what allows least comes first.
+---The keys of the chat. If two have the same key, the earlier one keeps it; so those that allow less come first.
 local CHAT_ORDER = { 'deny', 'approve', 'approve_session', 'approve_always', 'edit', 'diff' }
 for _, name in ipairs(vim.fn.sort(vim.tbl_keys(M.defaults.keys))) do
   if not vim.startswith(name, 'prompt_') and not vim.list_contains(CHAT_ORDER, name) then
@@ -218,8 +218,9 @@ for _, name in ipairs(vim.fn.sort(vim.tbl_keys(M.defaults.keys))) do
   end
 end
 
----One key does one thing: a person who gave `a` to one action must not find another's default behind it.
-local function part_keys(config, given, problems)
+---Unmaps an action whose key another action has. If a user gives `a` to one action, `a` must not also trigger the
+---default action of that key.
+local function resolve_key_conflicts(config, given, problems)
   if not config.keys then
     return
   end
@@ -232,8 +233,8 @@ local function part_keys(config, given, problems)
         local code = vim.keycode(value)
         if owner[code] then
           config.keys[name] = false
-          local words = '`keys.%s` and `keys.%s` are both `%s`: `%s` has no key now'
-          table.insert(problems, words:format(owner[code], name, value, name))
+          local text = '`keys.%s` and `keys.%s` are both `%s`; `%s` is not mapped'
+          table.insert(problems, text:format(owner[code], name, value, name))
         else
           owner[code] = name
         end
@@ -242,33 +243,33 @@ local function part_keys(config, given, problems)
   end
 end
 
----The configuration that `given` asks for, and what is wrong in it; what is wrong keeps its default.
+---Merges `given` into the defaults. An invalid option keeps its default.
 ---@param given? table
 ---@return agentls.Config config
 ---@return string[] problems
-function M.resolve(given)
+function M.resolve_options(given)
   local config, problems = vim.deepcopy(M.defaults), {}
   if given ~= nil and type(given) ~= 'table' then
-    return config, { ('the options must be a table, they are %s'):format(shown(given)) }
+    return config, { ('the options must be a table, not %s'):format(format_value(given)) }
   end
-  take(config, given or {}, RULES, '', problems)
-  part_keys(config, given or {}, problems)
+  merge_options(config, given or {}, RULES, '', problems)
+  resolve_key_conflicts(config, given or {}, problems)
   return config, problems
 end
 
----What is in force.
+---The options in effect.
 ---@type agentls.Config
-M.current = M.resolve()
----What was wrong in the last `setup()`.
+M.current = M.resolve_options()
+---The problems of the last `setup()`.
 ---@type string[]
 M.problems = {}
 
 ---@param given? table
-function M.set(given)
-  M.current, M.problems = M.resolve(given)
+function M.set_options(given)
+  M.current, M.problems = M.resolve_options(given)
   if #M.problems > 0 then
     local lines = vim.list_extend({ 'setup():' }, M.problems)
-    notice.tell(table.concat(lines, '\n  '), vim.log.levels.WARN)
+    notifications.notify(table.concat(lines, '\n  '), vim.log.levels.WARN)
   end
 end
 

@@ -1,21 +1,21 @@
--- What a turn changed of files, side by side in Neovim's own diff mode, or as one text.
+-- Shows the file changes of a turn side by side in diff mode, or as one text. It must not change a file.
 
 local client = require('agentls.client')
 local editor = require('agentls.editor')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local patch = require('agentls.patch')
 local scratch = require('agentls.scratch')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
 
----A file of a list of changes, for people.
+---Formats a changed file on one line.
 ---@param file agentls.FileDiff
 ---@return string
-local function words_of(file)
-  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', text.visible(file.path)) }
+local function format_file(file)
+  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', format.display_text(file.path)) }
   if file.added > 0 then
     table.insert(parts, '+' .. file.added)
   end
@@ -25,52 +25,52 @@ local function words_of(file)
   return table.concat(parts, ' ')
 end
 
----Where a file is that the server names from the session's folder, or by another root's name.
+---Returns the absolute path of a file that the server names relative to the session's folder, or by workspace folder.
 ---@param session agentls.Session
 ---@param path string
 ---@return string
-function M.absolute(session, path)
+function M.resolve_path(session, path)
   if vim.startswith(path, '/') then
     return path
   end
-  local here = (session.state.cwd or client.folders()[1]) .. '/' .. path
-  if vim.uv.fs_stat(here) then
-    return here
+  local session_path = (session.state.cwd or client.get_workspace_folders()[1]) .. '/' .. path
+  if vim.uv.fs_stat(session_path) then
+    return session_path
   end
   local root, rest = path:match('^([^/]+)/(.+)$')
-  local lsp = client.lsp()
+  local lsp = client.get_lsp_client()
   for _, folder in ipairs(lsp and lsp.workspace_folders or {}) do
-    local there = vim.uri_to_fname(folder.uri)
-    if vim.fs.basename(there) == root and vim.uv.fs_stat(there .. '/' .. rest) then
-      return there .. '/' .. rest
+    local folder_path = vim.uri_to_fname(folder.uri)
+    if vim.fs.basename(folder_path) == root and vim.uv.fs_stat(folder_path .. '/' .. rest) then
+      return folder_path .. '/' .. rest
     end
   end
-  return here
+  return session_path
 end
 
----Shows the changes as one text.
+---Shows all changes as one text.
 ---@param changes agentls.Item.changes
-function M.text(changes)
+function M.show_as_text(changes)
   local lines = {}
-  for _, file in ipairs(text.by_path(changes.files)) do
+  for _, file in ipairs(format.sort_by_path(changes.files)) do
     if file.diff and file.diff ~= '' then
-      vim.list_extend(lines, text.lines(text.reveal(file.diff)))
+      vim.list_extend(lines, format.split_lines(format.reveal_hidden(file.diff)))
     else
-      table.insert(lines, words_of(file) .. ' (its lines are not told)')
+      table.insert(lines, format_file(file) .. ' (no diff available)')
     end
   end
   if (changes.unlisted or 0) > 0 then
     table.insert(lines, ('and %d more files'):format(changes.unlisted))
   end
-  scratch.show('diff/' .. changes.id, 'diff', lines)
+  scratch.show_lines('diff/' .. changes.id, 'diff', lines)
 end
 
----A buffer of lines that are on no disk.
-local function side(name, lines, filetype)
-  local full = 'agentls://' .. text.visible(name)
-  local left = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
-  if left ~= -1 then
-    vim.api.nvim_buf_delete(left, { force = true })
+---Creates a buffer for the side of a diff that is not on disk.
+local function create_side_buffer(name, lines, filetype)
+  local full = 'agentls://' .. format.display_text(name)
+  local stale = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
+  if stale ~= -1 then
+    vim.api.nvim_buf_delete(stale, { force = true })
   end
   local buffer = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_name(buffer, full)
@@ -82,14 +82,14 @@ local function side(name, lines, filetype)
   return buffer
 end
 
----Maps `q` in a file's buffer as long as one of the windows shows it beside its other text. A key of the person stays.
+---Maps `q` in a file's buffer while one of the windows shows it in the diff. Keeps a mapping of the user.
 ---@param buffer integer
 ---@param windows integer[]
-local function close_by_key(buffer, windows)
-  local own = vim.api.nvim_buf_call(buffer, function()
+local function map_close_key(buffer, windows)
+  local has_mapping = vim.api.nvim_buf_call(buffer, function()
     return vim.fn.maparg('q', 'n', false, true).buffer == 1
   end)
-  if own then
+  if has_mapping then
     return
   end
   local tab = vim.api.nvim_get_current_tabpage()
@@ -107,97 +107,97 @@ local function close_by_key(buffer, windows)
   end
 end
 
----Shows one file before and after, in a tab page of its own: the file itself on the side on which it is now.
+---Shows a file before and after a turn, in a new tab page. One side is the file itself.
 ---@param session agentls.Session
 ---@param changes agentls.Item.changes
 ---@param file agentls.FileDiff
-function M.file(session, changes, file)
+function M.show_file(session, changes, file)
   if not file.diff or file.diff == '' then
-    notice.tell(('the lines of %s are not told'):format(text.visible(file.path)))
+    notifications.notify(('no diff available for %s'):format(format.display_text(file.path)))
     return
   end
-  local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
-  local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
+  local path, is_reverted = M.resolve_path(session, file.path), changes.standing == 'reverted'
+  local exists = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
   local now, lines = nil, {}
-  if there then
-    now = editor.load(path)
+  if exists then
+    now = editor.load_buffer(path)
     lines = vim.api.nvim_buf_get_lines(now, 0, -1, false)
     lines = #lines == 1 and lines[1] == '' and {} or lines
   end
-  local other = patch.apply(lines, file.diff, not reverted)
+  local other = patch.apply_diff(lines, file.diff, not is_reverted)
   if not other then
-    notice.tell(
-      ('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
+    notifications.notify(
+      ('%s has changed since the turn; showing the diff as text'):format(format.display_text(file.path)),
       vim.log.levels.INFO
     )
-    return scratch.show(
+    return scratch.show_lines(
       ('diff/%s/%s'):format(changes.id, file.path),
       'diff',
-      text.lines(text.reveal(file.diff))
+      format.split_lines(format.reveal_hidden(file.diff))
     )
   end
   local filetype = now and vim.bo[now].filetype or vim.filetype.match({ filename = path }) or ''
-  local when = reverted and 'after' or 'before'
-  local beside = side(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
+  local when = is_reverted and 'after' or 'before'
+  local other_side = create_side_buffer(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
   if now then
     vim.bo[now].buflisted = true
   else
-    now = side(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
+    now = create_side_buffer(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
   end
-  -- A plain window, whatever the one is that this is asked in.
+  -- A new tab page has a plain window, whatever the current window is.
   vim.cmd('tabnew')
   local left = vim.api.nvim_get_current_win()
   local empty = vim.api.nvim_get_current_buf()
   vim.bo[empty].bufhidden = 'wipe'
-  vim.api.nvim_win_set_buf(0, reverted and now or beside)
+  vim.api.nvim_win_set_buf(0, is_reverted and now or other_side)
   vim.cmd('diffthis')
   vim.cmd('rightbelow vsplit')
-  vim.api.nvim_win_set_buf(0, reverted and beside or now)
+  vim.api.nvim_win_set_buf(0, is_reverted and other_side or now)
   vim.cmd('diffthis')
-  -- Who closes the file's side has seen enough: the other, which is no file, is not left behind.
+  -- When the user closes the file's window, close the other side, too.
   local right = vim.api.nvim_get_current_win()
   vim.api.nvim_create_autocmd('WinClosed', {
-    pattern = tostring(reverted and left or right),
+    pattern = tostring(is_reverted and left or right),
     once = true,
     callback = vim.schedule_wrap(function()
-      for _, window in ipairs(vim.fn.win_findbuf(beside)) do
+      for _, window in ipairs(vim.fn.win_findbuf(other_side)) do
         pcall(vim.api.nvim_win_close, window, true)
       end
     end),
   })
-  if there then
-    close_by_key(now, { left, right })
+  if exists then
+    map_close_key(now, { left, right })
   end
   vim.cmd('normal! gg')
   pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
 end
 
----Shows what a turn changed: its one file, or the one that is chosen.
+---Shows the only changed file of a turn, or the one that the user chooses.
 ---@param session agentls.Session
 ---@param changes agentls.Item.changes
----@param whole? boolean As one text, without a choice.
-function M.show(session, changes, whole)
-  if whole then
-    return M.text(changes)
+---@param as_text? boolean Shows all files as one text instead.
+function M.show_changes(session, changes, as_text)
+  if as_text then
+    return M.show_as_text(changes)
   elseif #changes.files == 1 and not changes.unlisted then
-    return M.file(session, changes, changes.files[1])
+    return M.show_file(session, changes, changes.files[1])
   elseif #changes.files == 0 then
-    notice.tell('what changed is not known')
+    notifications.notify('the changed files are not known')
     return
   end
-  local list = text.by_path(changes.files)
+  local list = format.sort_by_path(changes.files)
   table.insert(list, { whole = true })
   vim.ui.select(list, {
     prompt = 'Changes',
     kind = 'agentls.change',
     format_item = function(entry)
-      return entry.whole and '≡ all of them as one text' or words_of(entry)
+      return entry.whole and '≡ all files as one text' or format_file(entry)
     end,
   }, function(entry)
     if entry and entry.whole then
-      M.text(changes)
+      M.show_as_text(changes)
     elseif entry then
-      M.file(session, changes, entry)
+      M.show_file(session, changes, entry)
     end
   end)
 end

@@ -1,29 +1,30 @@
--- What the server asks of the editor: edits, saving, showing a document.
+-- Handles the server's requests to the editor: edits, saving, diagnostics, showing a document. It must not know
+-- sessions.
 --
--- An edit is applied whole or not at all, only to the version of the text that it was made for, and joined to
--- the agent's edit before it in one undo step, if nobody typed between. Stock Neovim would answer
--- `applied: true` to an edit for an older version without applying it.
+-- An edit is all or nothing, and applies only to the version of the text that it was made for. It joins the undo step
+-- of the agent's previous edit if the user typed nothing in between. Neovim's own handler would answer `applied: true`
+-- to an edit of an older version without applying it.
 
 local config = require('agentls.config')
-local notice = require('agentls.notice')
-local text = require('agentls.text')
+local notifications = require('agentls.notifications')
+local format = require('agentls.format')
 
 local M = {}
 
----The last edit of each buffer: the buffer's tick after it, and in which turn it was.
+---The agent's last edit of each buffer: the changedtick after it, and its turn.
 ---@type table<integer, { tick: integer, turn: integer }>
 local last_edit = {}
 local turn = 0
 
----A turn began: what the agent edits from now on is another undo step.
-function M.turn_began()
+---Starts a new undo step for the agent's edits.
+function M.begin_turn()
   turn = turn + 1
 end
 
----The buffer that shows `uri`, when one is loaded. None is made.
+---Returns the loaded buffer of `uri`, or nil. Creates none.
 ---@param uri string
 ---@return integer?
-local function loaded_buffer(uri)
+local function find_loaded_buffer(uri)
   local path = vim.uri_to_fname(uri)
   local real = vim.uv.fs_realpath(path)
   for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
@@ -36,24 +37,24 @@ local function loaded_buffer(uri)
   end
 end
 
----The version of a buffer's text as the server was last told.
+---Returns the version of a buffer's text that the server has.
 ---@param buffer integer
 ---@return integer
-local function version_of(buffer)
-  -- 0 until the first change after it was opened. With no debounce, nothing is untold.
+local function get_synced_version(buffer)
+  -- 0 until the first change after the buffer was opened. Without a debounce, the server has every change.
   return vim.lsp.util.buf_versions[buffer]
 end
 
----Why an edit of a document cannot be applied; nil when it can.
+---Returns why an edit of a document cannot be applied, or nil and its buffer.
 ---@return string? reason
 ---@return integer? buffer
-local function check(change)
+local function check_change(change)
   if change.kind then
     return ('`%s` of files is not supported'):format(change.kind)
   end
   local document = change.textDocument
   local name = vim.fn.fnamemodify(vim.uri_to_fname(document.uri), ':~:.')
-  local buffer = loaded_buffer(document.uri)
+  local buffer = find_loaded_buffer(document.uri)
   if not buffer then
     return name .. ' is not open in the editor'
   end
@@ -61,36 +62,40 @@ local function check(change)
     return name .. ' is not modifiable in the editor'
   end
   local lines = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
-  if not text.is_legible(lines) then
-    return name .. ' holds bytes that are no text'
+  if not format.is_valid_utf8(lines) then
+    return name .. ' contains bytes that are not valid UTF-8'
   end
-  if document.version ~= nil and document.version ~= vim.NIL and document.version ~= version_of(buffer) then
+  if
+    document.version ~= nil
+    and document.version ~= vim.NIL
+    and document.version ~= get_synced_version(buffer)
+  then
     return ('%s has changed: the edit is for version %s, the text is at %s'):format(
       name,
       tostring(document.version),
-      tostring(version_of(buffer))
+      tostring(get_synced_version(buffer))
     )
   end
   return nil, buffer
 end
 
 ---Ends the undo step in progress.
-local function break_undo(buffer)
+local function end_undo_step(buffer)
   vim.bo[buffer].undolevels = vim.bo[buffer].undolevels
 end
 
-local function apply(buffer, edits, encoding)
+local function apply_changes(buffer, edits, encoding)
   local before = last_edit[buffer]
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
   vim.api.nvim_buf_call(buffer, function()
-    local joins = before and before.turn == turn and before.tick == tick
-    break_undo(buffer)
-    if joins then
-      -- Fails after an undo, and then it is a step of its own.
+    local can_join = before and before.turn == turn and before.tick == tick
+    end_undo_step(buffer)
+    if can_join then
+      -- Fails after an undo. Then the edit is a separate step.
       pcall(vim.cmd --[[@as fun(c: string)]], 'undojoin')
     end
     vim.lsp.util.apply_text_edits(edits, buffer, encoding)
-    -- A file without a last line end got one: Neovim keeps that apart from the text.
+    -- The edit added a final line end. Neovim stores that in an option, not in the text.
     local count = vim.api.nvim_buf_line_count(buffer)
     if
       not vim.bo[buffer].endofline
@@ -100,13 +105,13 @@ local function apply(buffer, edits, encoding)
       vim.bo[buffer].endofline = true
       vim.api.nvim_buf_set_lines(buffer, -2, -1, true, {})
     end
-    -- What a person types next is their own step.
-    break_undo(buffer)
+    -- What the user types next is a separate step.
+    end_undo_step(buffer)
   end)
   last_edit[buffer] = { tick = vim.api.nvim_buf_get_changedtick(buffer), turn = turn }
 end
 
----Answers `workspace/applyEdit`.
+---Handles `workspace/applyEdit`.
 ---@param params lsp.ApplyWorkspaceEditParams
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
 ---@return { applied: boolean, failureReason?: string, failedChange?: integer }
@@ -121,16 +126,16 @@ function M.apply_edit(params, encoding)
   end
   local buffers = {}
   for i, change in ipairs(changes) do
-    local reason, buffer = check(change)
+    local reason, buffer = check_change(change)
     if reason then
       return { applied = false, failureReason = reason, failedChange = i - 1 }
     end
     buffers[i] = buffer
   end
   for i, change in ipairs(changes) do
-    local done, failed = pcall(apply, buffers[i], change.edits, encoding)
-    if not done then
-      return { applied = false, failureReason = tostring(failed), failedChange = i - 1 }
+    local is_ok, error_message = pcall(apply_changes, buffers[i], change.edits, encoding)
+    if not is_ok then
+      return { applied = false, failureReason = tostring(error_message), failedChange = i - 1 }
     end
     vim.api.nvim_exec_autocmds('User', {
       pattern = 'AgentEdit',
@@ -141,86 +146,85 @@ function M.apply_edit(params, encoding)
   return { applied = true }
 end
 
----Whether the file of a buffer is another than it was when it was read or written. Asks nothing.
-local function changed_on_disk(buffer)
-  local changed = false
+---Whether a buffer's file changed since it was read or written. Never prompts.
+local function is_changed_on_disk(buffer)
+  local is_changed = false
   local watch = vim.api.nvim_create_autocmd('FileChangedShell', {
     buffer = buffer,
     callback = function()
-      changed = true
+      is_changed = true
       vim.v.fcs_choice = ''
     end,
   })
   pcall(vim.cmd --[[@as fun(c: string)]], ('silent! checktime %d'):format(buffer))
   pcall(vim.api.nvim_del_autocmd, watch)
-  return changed
+  return is_changed
 end
 
----@return string? reason Why it is not saved.
-local function save(uri)
-  local buffer = loaded_buffer(uri)
+---@return string? reason Why the document was not saved.
+local function save_document(uri)
+  local buffer = find_loaded_buffer(uri)
   if not buffer then
     return 'it is not open in the editor'
   elseif not vim.bo[buffer].modified then
     return nil
   elseif vim.bo[buffer].readonly then
     return 'it is read-only in the editor'
-  elseif changed_on_disk(buffer) then
-    return 'it was changed on disk since it was read'
+  elseif is_changed_on_disk(buffer) then
+    return 'it has changed on disk since it was read'
   end
   local quiet = config.current.save_autocmds and '' or 'noautocmd '
-  -- A file without a last line end stays so.
-  local fixes = vim.bo[buffer].fixendofline
-  vim.bo[buffer].fixendofline = fixes and vim.bo[buffer].endofline
-  local done, failed = pcall(vim.api.nvim_buf_call, buffer, function()
+  -- Do not add a missing final line end.
+  local fixendofline = vim.bo[buffer].fixendofline
+  vim.bo[buffer].fixendofline = fixendofline and vim.bo[buffer].endofline
+  local is_ok, error_message = pcall(vim.api.nvim_buf_call, buffer, function()
     vim.cmd('silent lockmarks keepjumps ' .. quiet .. 'write')
   end)
-  vim.bo[buffer].fixendofline = fixes
-  if not done then
-    return (tostring(failed):gsub('^.-(E%d+:)', '%1'))
+  vim.bo[buffer].fixendofline = fixendofline
+  if not is_ok then
+    return (tostring(error_message):gsub('^.-(E%d+:)', '%1'))
   elseif vim.bo[buffer].modified then
-    return 'writing it did not save it'
+    return 'it is still modified after :write'
   end
-  -- Saving is not typing: edits that follow still join.
+  -- Saving does not end the undo step.
   local before = last_edit[buffer]
   if before and before.turn == turn then
     before.tick = vim.api.nvim_buf_get_changedtick(buffer)
   end
 end
 
----Answers `agent/saveDocuments`: what was saved (or needed no saving), and what could not be.
+---Handles `agent/saveDocuments`. A document without unsaved changes counts as saved.
 ---@param params { uris: string[] }
 ---@return { saved: string[], failed: { uri: string, reason: string }[] }
 function M.save_documents(params)
   local saved, failed = {}, {}
   for _, uri in ipairs(params.uris or {}) do
-    local reason = save(uri)
+    local reason = save_document(uri)
     if reason then
       table.insert(failed, { uri = uri, reason = reason })
     else
       table.insert(saved, uri)
     end
   end
-  -- Empty lists shall not become objects.
   return { saved = saved, failed = failed }
 end
 
 local SEVERITIES = { 'error', 'warning', 'information', 'hint' }
 
----Answers `agent/getDiagnostics`: what `vim.diagnostic` has of a file, or of all.
+---Handles `agent/getDiagnostics`: the diagnostics of one file, or of all.
 ---@param params { uri?: string }
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
 ---@return { diagnostics: agentls.Diagnostic[] }
-function M.diagnostics(params, encoding)
+function M.get_diagnostics(params, encoding)
   local buffer
   if params and type(params.uri) == 'string' then
-    buffer = loaded_buffer(params.uri)
+    buffer = find_loaded_buffer(params.uri)
     if not buffer then
       return { diagnostics = {} }
     end
   end
-  ---As the protocol counts: lines from 0, characters in the units of the encoding.
-  local function place(of, row, column)
+  ---Converts to a protocol position: lines from 0, characters in units of the encoding.
+  local function to_position(of, row, column)
     local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1]
       or ''
     local bytes = math.min(math.max(column, 0), #line)
@@ -234,28 +238,33 @@ function M.diagnostics(params, encoding)
     return { line = row, character = encoding == 'utf-16' and utf16 or utf32 }
   end
   local found = {}
-  for _, one in ipairs(vim.diagnostic.get(buffer)) do
-    local name = vim.api.nvim_buf_is_valid(one.bufnr) and vim.api.nvim_buf_get_name(one.bufnr) or ''
-    if name ~= '' and vim.bo[one.bufnr].buftype == '' then
+  for _, diagnostic in ipairs(vim.diagnostic.get(buffer)) do
+    local name = vim.api.nvim_buf_is_valid(diagnostic.bufnr) and vim.api.nvim_buf_get_name(diagnostic.bufnr)
+      or ''
+    if name ~= '' and vim.bo[diagnostic.bufnr].buftype == '' then
       table.insert(found, {
-        uri = vim.uri_from_bufnr(one.bufnr),
+        uri = vim.uri_from_bufnr(diagnostic.bufnr),
         range = {
-          start = place(one.bufnr, one.lnum, one.col),
-          ['end'] = place(one.bufnr, one.end_lnum or one.lnum, one.end_col or one.col),
+          start = to_position(diagnostic.bufnr, diagnostic.lnum, diagnostic.col),
+          ['end'] = to_position(
+            diagnostic.bufnr,
+            diagnostic.end_lnum or diagnostic.lnum,
+            diagnostic.end_col or diagnostic.col
+          ),
         },
-        severity = SEVERITIES[one.severity],
-        message = one.message,
-        source = one.source,
+        severity = SEVERITIES[diagnostic.severity],
+        message = diagnostic.message,
+        source = diagnostic.source,
       })
     end
   end
   return { diagnostics = found }
 end
 
----A window of this tab page in which files are shown; nil when there is none.
+---Returns a window in this tab page that shows files, or nil. Prefers the current and the previous window.
 ---@return integer?
-function M.file_window()
-  local function fits(window)
+function M.find_file_window()
+  local function is_file_window(window)
     local buffer = vim.api.nvim_win_get_buf(window)
     return vim.api.nvim_win_get_config(window).relative == ''
       and vim.bo[buffer].buftype == ''
@@ -265,33 +274,33 @@ function M.file_window()
   local candidates =
     vim.list_extend({ vim.api.nvim_get_current_win(), before }, vim.api.nvim_tabpage_list_wins(0))
   for _, window in ipairs(candidates) do
-    if window ~= 0 and vim.api.nvim_win_is_valid(window) and fits(window) then
+    if window ~= 0 and vim.api.nvim_win_is_valid(window) and is_file_window(window) then
       return window
     end
   end
 end
 
----The buffer of a file, loaded. Where another editor has it open, or one crashed with it, it is read-only here.
+---Loads a file into a buffer. If the file has a swap file, the buffer is read-only.
 ---@param path string
 ---@return integer
-function M.load(path)
+function M.load_buffer(path)
   local buffer = vim.fn.bufadd(path)
   if vim.api.nvim_buf_is_loaded(buffer) then
     return buffer
   end
-  -- `bufload` asks no SwapExists autocommand, and fails where it would ask the person.
+  -- `bufload` triggers no SwapExists autocommand, and fails where it would prompt.
   local before = vim.o.shortmess
   vim.opt.shortmess:append('A')
-  local loaded, why = pcall(vim.fn.bufload, buffer)
+  local is_loaded, why = pcall(vim.fn.bufload, buffer)
   vim.o.shortmess = before
-  if not loaded then
-    notice.say_start(tostring(why), vim.log.levels.ERROR)
+  if not is_loaded then
+    notifications.notify_truncated(tostring(why), vim.log.levels.ERROR)
   end
   local swap = vim.fn.swapname(buffer)
-  -- Each further swap file of a file has another ending.
+  -- `.swp` is the first swap file; another extension means that the file already has one.
   if swap ~= '' and not swap:find('%.swp$') then
     vim.bo[buffer].readonly = true
-    notice.say(
+    notifications.notify_line(
       '',
       vim.fn.fnamemodify(path, ':~:.'),
       ' has a swap file: it is read-only here',
@@ -301,23 +310,23 @@ function M.load(path)
   return buffer
 end
 
----Answers `window/showDocument`. Never in the chat's window; the cursor moves there only if it was asked.
+---Handles `window/showDocument`. Never uses a chat window. Moves the focus only if requested.
 ---@param params { uri: string, external?: boolean, takeFocus?: boolean, selection?: lsp.Range }
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
 ---@return { success: boolean }
 function M.show_document(params, encoding)
   if params.external or not vim.startswith(params.uri, 'file:') then
-    local _, failed = vim.ui.open(params.uri)
-    return { success = failed == nil }
+    local _, error_message = vim.ui.open(params.uri)
+    return { success = error_message == nil }
   end
-  local buffer = loaded_buffer(params.uri) or M.load(vim.uri_to_fname(params.uri))
+  local buffer = find_loaded_buffer(params.uri) or M.load_buffer(vim.uri_to_fname(params.uri))
   vim.bo[buffer].buflisted = true
-  local window = M.file_window()
+  local window = M.find_file_window()
   if not window then
     window = vim.api.nvim_open_win(buffer, false, { split = 'left', win = -1 })
   elseif vim.api.nvim_win_get_buf(window) ~= buffer then
-    local shown = pcall(vim.api.nvim_win_set_buf, window, buffer)
-    if not shown then
+    local is_shown = pcall(vim.api.nvim_win_set_buf, window, buffer)
+    if not is_shown then
       return { success = false }
     end
   end
@@ -342,33 +351,33 @@ function M.show_document(params, encoding)
   return { success = true }
 end
 
----Reads files again that were changed on disk, where no unsaved text is at stake. `buffers`: which; absent: all.
----@param buffers? integer[]
-function M.reread(buffers)
+---Reloads buffers whose files changed on disk. Skips buffers with unsaved changes.
+---@param buffers? integer[] Default: all.
+function M.reload_buffers(buffers)
   for _, buffer in ipairs(buffers or vim.api.nvim_list_bufs()) do
-    local file = vim.api.nvim_buf_is_loaded(buffer)
+    local is_clean_file = vim.api.nvim_buf_is_loaded(buffer)
       and vim.bo[buffer].buftype == ''
       and not vim.bo[buffer].modified
-    if file and vim.api.nvim_buf_get_name(buffer) ~= '' then
+    if is_clean_file and vim.api.nvim_buf_get_name(buffer) ~= '' then
       pcall(vim.cmd --[[@as fun(c: string)]], ('silent! checktime %d'):format(buffer))
     end
   end
 end
 
----Reads the files again that `locations` name.
+---Reloads the buffers of `locations`.
 ---@param locations agentls.Location[]
-function M.reread_locations(locations)
+function M.reload_locations(locations)
   local buffers = {}
   for _, location in ipairs(locations) do
-    -- One that is not loaded is none at all.
-    table.insert(buffers, (loaded_buffer(location.uri)))
+    -- The parentheses keep nil from adding an element.
+    table.insert(buffers, (find_loaded_buffer(location.uri)))
   end
-  M.reread(buffers)
+  M.reload_buffers(buffers)
 end
 
----The handlers for `vim.lsp`.
+---Builds the handlers for `vim.lsp`.
 ---@return table<string, function>
-function M.handlers()
+function M.build_handlers()
   ---@return 'utf-8'|'utf-16'|'utf-32'
   local function encoding(context)
     local client = vim.lsp.get_client_by_id(context.client_id)
@@ -382,7 +391,7 @@ function M.handlers()
       return M.save_documents(params)
     end,
     ['agent/getDiagnostics'] = function(_, params, context)
-      return M.diagnostics(params, encoding(context))
+      return M.get_diagnostics(params, encoding(context))
     end,
     ['window/showDocument'] = function(_, params, context)
       return M.show_document(params, encoding(context))

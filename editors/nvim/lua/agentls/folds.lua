@@ -1,8 +1,8 @@
--- Makes the folds of a chat: manual ones, since Neovim does not evaluate 'foldexpr' in Insert mode.
+-- Owns the folds of each chat window. They are manual, because Neovim does not evaluate 'foldexpr' in Insert mode.
 --
--- Owns the folds of each chat window. Knows nothing about items: a fold is what a block asks for, and lies within the
--- folds of the calls above it. Neovim moves the folds when lines change above them; only those of entries that were
--- drawn again are made again, and those that a person had opened stay open.
+-- It must not know items: a block lists its folds, and the fold of a call contains those of its sub-agents. Neovim
+-- moves folds when lines above them change. So only the folds of redrawn entries are rebuilt, and opened ones stay
+-- open.
 
 local api = vim.api
 local M = {}
@@ -11,38 +11,37 @@ local M = {}
 ---@field first integer From 0.
 ---@field last integer
 ---@field level integer
----@field key string The same for the same fold of the same entry, wherever it lies.
+---@field key string Identifies a fold of an entry, wherever it is in the buffer.
 
----What is known of the folds of a chat's windows.
 ---@class agentls.Folds
 ---@field buffer integer
----@field made table<integer, boolean> The windows that have folds for all rows.
+---@field initialized table<integer, boolean> The windows that have all folds.
 
 ---@param buffer integer
 ---@return agentls.Folds
 function M.new(buffer)
-  return { buffer = buffer, made = {} }
+  return { buffer = buffer, initialized = {} }
 end
 
----The windows that have folds and still show the chat.
+---Returns the windows that have folds and still show the chat.
 ---@param folds agentls.Folds
 ---@return integer[]
-local function windows_of(folds)
-  for window in pairs(folds.made) do
+local function find_valid_windows(folds)
+  for window in pairs(folds.initialized) do
     if not api.nvim_win_is_valid(window) or api.nvim_win_get_buf(window) ~= folds.buffer then
-      folds.made[window] = nil
+      folds.initialized[window] = nil
     end
   end
-  return vim.tbl_keys(folds.made)
+  return vim.tbl_keys(folds.initialized)
 end
 
----The folds of some entries. The first must not lie under a call.
----@param entries agentls.Entry[]
+---Collects the folds of a range of entries. The first entry must not belong to a sub-agent.
+---@param entries agentls.ChatEntry[]
 ---@param rows integer[]
 ---@param from integer
 ---@param to integer
 ---@return agentls.Fold[]
-local function folds_of(entries, rows, from, to)
+local function collect_folds(entries, rows, from, to)
   local found, open = {}, {} ---@type agentls.Fold[], table<integer, agentls.Fold>
   for i = from, to do
     local entry, row = entries[i], rows[i]
@@ -63,7 +62,7 @@ local function folds_of(entries, rows, from, to)
           level = own,
           key = ('%s %d'):format(entry.key, number),
         }
-        -- What its sub-agents did follows, and belongs to it.
+        -- The entries of its sub-agents follow, and belong to this fold.
         open[own] = fold.last == last and fold or nil
         table.insert(found, fold)
       end
@@ -72,13 +71,13 @@ local function folds_of(entries, rows, from, to)
   return found
 end
 
----Widens a range of entries until nothing in it belongs to a call outside.
----@param entries agentls.Entry[]
+---Widens a range of entries until it contains the call of each sub-agent entry in it.
+---@param entries agentls.ChatEntry[]
 ---@param from integer
 ---@param to integer
 ---@return integer from
 ---@return integer to
-function M.widened(entries, from, to)
+function M.widen_range(entries, from, to)
   while from > 1 and (not entries[from] or entries[from].block.level > 0) do
     from = from - 1
   end
@@ -88,19 +87,19 @@ function M.widened(entries, from, to)
   return from, to
 end
 
----Which of the folds a person opened, in each window that has them: to be asked before lines change.
+---Finds the folds that the user opened, by window. Call this before lines change.
 ---@param folds agentls.Folds
----@param entries agentls.Entry[]
+---@param entries agentls.ChatEntry[]
 ---@param rows integer[]
 ---@param from integer
 ---@param to integer
----@return table<integer, table<string, boolean>>? opened nil without any fold.
-function M.opened(folds, entries, rows, from, to)
-  local list, opened = folds_of(entries, rows, from, to), {}
+---@return table<integer, table<string, boolean>>? opened nil if the range has no folds.
+function M.find_opened(folds, entries, rows, from, to)
+  local list, opened = collect_folds(entries, rows, from, to), {}
   if #list == 0 then
     return nil
   end
-  for _, window in ipairs(windows_of(folds)) do
+  for _, window in ipairs(find_valid_windows(folds)) do
     local keys = {}
     api.nvim_win_call(window, function()
       for _, fold in ipairs(list) do
@@ -112,27 +111,27 @@ function M.opened(folds, entries, rows, from, to)
   return opened
 end
 
-local function run(command)
+local function run_quietly(command)
   pcall(vim.cmd --[[@as fun(command: string)]], 'keepjumps ' .. command)
 end
 
----Makes the folds of a window: those in `list`, in the place of all, or of those in some rows.
+---Replaces the folds of a window by those in `list`.
 ---@param window integer
----@param list agentls.Fold[] The outer ones before those in them.
+---@param list agentls.Fold[] Outer folds first.
 ---@param opened table<string, boolean>
----@param stale? [integer, integer] The rows; absent: all.
-local function make(window, list, opened, stale)
+---@param stale? [integer, integer] The rows whose folds to replace. Default: all.
+local function replace_folds(window, list, opened, stale)
   if vim.wo[window].foldmethod ~= 'manual' then
     return
   end
   api.nvim_win_call(window, function()
     local saved = vim.fn.winsaveview()
     if not stale then
-      run('normal! zE')
+      run_quietly('normal! zE')
     else
       for row = stale[1], stale[2] do
         for _ = 1, vim.fn.foldlevel(row + 1) do
-          run(('%dnormal! zD'):format(row + 1))
+          run_quietly(('%dnormal! zD'):format(row + 1))
         end
       end
     end
@@ -141,48 +140,48 @@ local function make(window, list, opened, stale)
       return a.level > b.level
     end)
     for _, fold in ipairs(inner_first) do
-      run(('%d,%dfold'):format(fold.first + 1, fold.last + 1))
+      run_quietly(('%d,%dfold'):format(fold.first + 1, fold.last + 1))
     end
     for _, fold in ipairs(list) do
       if opened[fold.key] then
-        run(('%dfoldopen'):format(fold.first + 1))
+        run_quietly(('%dfoldopen'):format(fold.first + 1))
       end
     end
     vim.fn.winrestview(saved)
   end)
 end
 
----Makes the folds of the entries that were drawn again, in the windows that had folds before.
+---Rebuilds the folds of redrawn entries in the windows that have folds.
 ---@param folds agentls.Folds
 ---@param opened? table<integer, table<string, boolean>>
----@param entries agentls.Entry[]
+---@param entries agentls.ChatEntry[]
 ---@param rows integer[]
 ---@param from integer
 ---@param to integer
-function M.renew(folds, opened, entries, rows, from, to)
-  local list = folds_of(entries, rows, from, to)
+function M.rebuild_range(folds, opened, entries, rows, from, to)
+  local list = collect_folds(entries, rows, from, to)
   if #list == 0 and not opened then
     return
   end
   local first = rows[from] or 0
   local last = entries[to] and rows[to] + #entries[to].block.lines - 1 or first
-  for _, window in ipairs(windows_of(folds)) do
-    make(window, list, opened and opened[window] or {}, { first, last })
+  for _, window in ipairs(find_valid_windows(folds)) do
+    replace_folds(window, list, opened and opened[window] or {}, { first, last })
   end
 end
 
----Makes all folds in the windows that have none yet.
+---Creates all folds in the windows that have none yet.
 ---@param folds agentls.Folds
 ---@param windows integer[]
----@param entries agentls.Entry[]
+---@param entries agentls.ChatEntry[]
 ---@param rows integer[]
-function M.complete(folds, windows, entries, rows)
+function M.initialize_windows(folds, windows, entries, rows)
   local list
   for _, window in ipairs(windows) do
-    if not folds.made[window] then
-      list = list or folds_of(entries, rows, 1, #entries)
-      folds.made[window] = true
-      make(window, list, {})
+    if not folds.initialized[window] then
+      list = list or collect_folds(entries, rows, 1, #entries)
+      folds.initialized[window] = true
+      replace_folds(window, list, {})
     end
   end
 end

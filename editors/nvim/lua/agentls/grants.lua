@@ -1,37 +1,40 @@
--- Lists what the person allowed beyond one call, and revokes the grant that is chosen.
+-- Lists the user's grants, which allow more than one call, and revokes the chosen one. The server owns the grants.
 
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 local SCOPES = { session = 'this session', workspace = 'every session here' }
 
----A grant on one line; the rule is whole.
+---Formats a grant on one line, with its full rule.
 ---@param grant agentls.Grant
 ---@return string
-local function words_of(grant)
-  local folder = text.visible(vim.fn.fnamemodify(grant.folder, ':~'))
+local function format_grant(grant)
+  local folder = format.display_text(vim.fn.fnamemodify(grant.folder, ':~'))
   local at = os.date('%Y-%m-%d %H:%M', math.floor(grant.grantedAt / 1000))
-  return table.concat({ text.visible(grant.rule), SCOPES[grant.scope] or grant.scope, folder, at }, ' · ')
+  return table.concat(
+    { format.display_text(grant.rule), SCOPES[grant.scope] or grant.scope, folder, at },
+    ' · '
+  )
 end
 
----Lists what was allowed, and revokes what is chosen.
-function M.choose()
-  local session = sessions.current()
-  sessions.ask('agent/listGrants', { sessionId = session and session.id }, function(result)
+---Lists the grants and revokes the chosen one.
+function M.choose_grant()
+  local session = sessions.get_current()
+  sessions.request('agent/listGrants', { sessionId = session and session.id }, function(result)
     if #result.grants == 0 then
-      return notice.say('nothing was allowed beyond one call')
+      return notifications.notify_line('no saved permissions; `session` and `always` save one')
     end
     vim.ui.select(result.grants, {
-      prompt = 'Allowed beyond one call; choose one to revoke it',
+      prompt = 'Choose a permission to revoke it',
       kind = 'agentls.grant',
-      format_item = words_of,
+      format_item = format_grant,
     }, function(grant)
       if grant then
-        sessions.ask('agent/revokeGrant', { grantId = grant.grantId }, function()
-          notice.say('revoked: ', grant.rule, '; it is asked about again')
+        sessions.request('agent/revokeGrant', { grantId = grant.grantId }, function()
+          notifications.notify_line('revoked: ', grant.rule, '; such calls need approval again')
         end)
       end
     end)

@@ -1,8 +1,8 @@
--- `:checkhealth agentls`.
+-- `:checkhealth agentls`: reports on Neovim, the options, the server, and the provider. It must not start a server.
 
 local M = {}
 
-local function version_of(cmd)
+local function read_version(cmd)
   local ok, result = pcall(function()
     return vim
       .system(vim.list_extend(vim.list_slice(cmd), { '--version' }), { text = true, timeout = 5000 })
@@ -17,22 +17,22 @@ end
 local function check_server()
   vim.health.start('server')
   local client = require('agentls.client')
-  local cmd, places = client.command()
+  local cmd, places = client.find_command()
   if not cmd then
     vim.health.error('the server was not found', {
-      'looked for: ' .. table.concat(places, ', '),
-      'install it: `cargo install --path .` in the repository of agentls',
-      'or name it: require("agentls").setup({ cmd = { "/path/to/agentls" } })',
+      'searched: ' .. table.concat(places, ', '),
+      'install it: run `cargo install --path .` in the repository of agentls',
+      'or set its path: require("agentls").setup({ cmd = { "/path/to/agentls" } })',
     })
     return
   end
-  local version, failed = version_of(cmd)
+  local version, failed = read_version(cmd)
   if not version then
-    vim.health.error(('`%s --version` fails: %s'):format(cmd[1], failed))
+    vim.health.error(('`%s --version` failed: %s'):format(cmd[1], failed))
     return
   end
   vim.health.ok(('%s: %s'):format(cmd[1], version))
-  local agent = client.agent()
+  local agent = client.get_agent_capability()
   local protocol = require('agentls.protocol').version
   if agent then
     vim.health.ok(
@@ -47,13 +47,13 @@ local function check_server()
   else
     vim.health.info('not running; the first command starts it')
   end
-  for _, folder in ipairs(client.folders()) do
+  for _, folder in ipairs(client.get_workspace_folders()) do
     vim.health.info('folder: ' .. folder)
   end
 end
 
 local function check_provider()
-  local cmd = require('agentls.client').command()
+  local cmd = require('agentls.client').find_command()
   if not cmd then
     return
   end
@@ -65,44 +65,44 @@ local function check_provider()
     vim.health.warn('`agentls doctor` could not be run: ' .. tostring(result))
     return
   end
-  -- What `doctor` marks a line with says how it is meant.
+  -- `doctor` starts each line with a mark for its severity.
   local reports =
     { ['✓'] = vim.health.ok, ['!'] = vim.health.warn, ['✗'] = vim.health.error, ['·'] = vim.health.info }
   for line in vim.gsplit(vim.trim(result.stdout .. result.stderr), '\n') do
-    -- Without the colours of a terminal.
+    -- Remove terminal colors.
     line = line:gsub('\27%[[%d;]*m', '')
-    local mark, words = line:match('^(%S+) (.*)$')
+    local mark, text = line:match('^(%S+) (.*)$')
     if reports[mark] then
-      reports[mark](words)
+      reports[mark](text)
     elseif line ~= '' then
       vim.health.info(line)
     end
   end
 end
 
----What the agent is given of files: instructions, skills, slash commands, named agents. Only while a server runs.
+---Reports the named agents, slash commands, and instructions. Only while a server runs.
 local function check_files()
   local client = require('agentls.client')
   if not client.is_ready() then
     return
   end
-  vim.health.start('what the agent is given')
-  local session = require('agentls.sessions').current()
+  vim.health.start('agents, commands, and instructions')
+  local session = require('agentls.sessions').get_current()
   local about = { sessionId = session and session.id }
-  local function list(method, field)
-    local result = client.offers(method) and client.request_sync(method, about, 5000)
+  local function fetch_list(method, field)
+    local result = client.supports_method(method) and client.request_sync(method, about, 5000)
     return result and result[field] or {}
   end
   local agents = vim.tbl_map(function(agent)
-    return agent.name .. (agent.current and session and ' (this session has it)' or '')
-  end, list('agent/listAgents', 'agents'))
+    return agent.name .. (agent.current and session and ' (in this session)' or '')
+  end, fetch_list('agent/listAgents', 'agents'))
   if #agents > 0 then
     vim.health.info('agents: ' .. table.concat(agents, ', '))
   end
   local usable = {}
-  for _, command in ipairs(list('agent/listCommands', 'commands')) do
+  for _, command in ipairs(fetch_list('agent/listCommands', 'commands')) do
     if command.problem then
-      vim.health.warn(('/%s cannot be used: %s: %s'):format(command.name, command.path, command.problem))
+      vim.health.warn(('/%s is not usable: %s: %s'):format(command.name, command.path, command.problem))
     else
       table.insert(usable, '/' .. command.name)
     end
@@ -114,9 +114,9 @@ local function check_files()
       vim.health.warn(('%s: %s'):format(file.path, file.problem))
     end
   end
-  local told = files and require('agentls.render.turn').instructions_of(files)
-    or 'told at the first turn of a session'
-  vim.health.info('instructions: ' .. told)
+  local summary = files and require('agentls.render.turn').summarize_instructions(files)
+    or 'known after the first turn of a session'
+  vim.health.info('instructions: ' .. summary)
 end
 
 function M.check()
@@ -128,9 +128,9 @@ function M.check()
     return
   end
   if pcall(vim.treesitter.language.inspect, 'markdown') then
-    vim.health.ok('the Markdown parser is there')
+    vim.health.ok('the Markdown parser is installed')
   else
-    vim.health.warn('no Markdown parser: the chat is highlighted by regular expressions')
+    vim.health.warn('no Markdown parser: regular expressions highlight the chat')
   end
   vim.health.start('options')
   local problems = require('agentls.config').problems
@@ -138,18 +138,18 @@ function M.check()
     vim.health.warn(problem)
   end
   if require('agentls.config').current.trusted then
-    vim.health.warn('`trusted = true` trusts every folder that you open, without a question', {
-      'remove it; :AgentTrust shows what a folder would activate, and asks',
+    vim.health.warn('`trusted = true` trusts every folder that you open, without asking', {
+      'remove it, and trust a folder with :AgentTrust instead',
     })
   end
   if #problems == 0 then
-    vim.health.ok('nothing is wrong with what setup() was given')
+    vim.health.ok('the options of setup() are valid')
   end
   check_server()
   check_files()
   check_provider()
   vim.health.start('log')
-  local log = require('agentls.commands').log_file()
+  local log = require('agentls.commands').find_log_file()
   if vim.fn.filereadable(log) == 1 then
     vim.health.ok(log)
   else
@@ -157,7 +157,7 @@ function M.check()
   end
   local view = package.loaded['agentls.view']
   if view and view.longest_ms > 0 then
-    vim.health.info(('the longest drawing of the chat took %.1f ms'):format(view.longest_ms))
+    vim.health.info(('the slowest drawing of the chat took %.1f ms'):format(view.longest_ms))
   end
 end
 

@@ -1,47 +1,47 @@
 ---@meta
 
--- What `setup()` takes: `agentls.Config` of config.lua, where everything may be left out. A test keeps the two alike.
+-- The types of the options of `setup()`: `agentls.Config` with every field optional. A test keeps the two in sync.
 
 ---@class (exact) agentls.Options
----Absent: `agentls`, looked for in PATH, in this repository's `target/`, and in `~/.cargo/bin`.
+---Default: `agentls` from PATH, from this repository's `target/`, or from `~/.cargo/bin`.
 ---@field cmd? string[] The command that starts the server.
----@field env? table<string, string> Variables that the server gets beside Neovim's own.
----@field settings? table Settings of the server, by the names of its configuration file; they lie over the files.
----@field trusted? boolean Whether the settings that workspace folders bring may loosen approvals or start anything.
----Absent: the root of the current directory's repository, or that directory.
+---@field env? table<string, string> Environment variables for the server, in addition to Neovim's own.
+---@field settings? table Server settings, named as in its configuration file. They override the files.
+---@field trusted? boolean Whether settings in workspace folders may loosen approvals or start commands.
+---Default: the root of the current directory's repository, else the current directory.
 ---@field workspace_folders? string[]|fun(): string[] The folders that the agent may work in.
 ---@field window? agentls.Options.window
 ---@field prompt? agentls.Options.prompt
----@field keys? agentls.Options.keys|false Keys in the plugin's own buffers; false: none.
----@field output_lines? integer How many lines of a tool's output are put into the chat; the rest is opened by a key.
----@field save_autocmds? boolean Whether autocommands (formatters, linters) run when the server has a buffer saved.
----@field log_file? string The server's log. Absent: where it is by default.
----@field notify_approvals? boolean Whether a question is notified while its chat is not seen.
----@field notify_turn_ms? integer A turn that took longer is notified at its end while its chat is not seen.
+---@field keys? agentls.Options.keys|false Keys in the plugin's own buffers. false: map none.
+---@field output_lines? integer How many lines of a tool's output the chat contains. A key opens the rest.
+---@field save_autocmds? boolean Whether autocommands (formatters, linters) run when the server saves a buffer.
+---@field log_file? string The server's log, if it is not at the default path.
+---@field notify_approvals? boolean Whether to show a notification for a question while its chat is not visible.
+---@field notify_turn_ms? integer A longer turn shows a notification at its end if its chat is not visible.
 
 ---@class (exact) agentls.Options.window
 ---@field position? 'right'|'left'|'bottom'|'top'|'tab'|'current' Where the chat opens.
----@field size? number Columns (or lines, for top and bottom); under 1: a share of the editor.
+---@field size? number Columns (lines for top and bottom). Below 1: a share of the editor.
 
 ---@class (exact) agentls.Options.prompt
----@field height? integer Lines of the window that prompts are written in.
+---@field height? integer Lines of the prompt window.
 
----Normal mode, in the chat; `prompt_…` in the prompt's window. false: not mapped.
+---Normal mode in the chat; `prompt_…` in the prompt window. false: not mapped.
 ---@class (exact) agentls.Options.keys
 ---@field approve? string|false
 ---@field approve_session? string|false
 ---@field approve_always? string|false
 ---@field deny? string|false
----@field edit? string|false Edits the arguments of what is asked, then allows it.
+---@field edit? string|false Edits the arguments, then allows the call.
 ---@field diff? string|false
----@field open? string|false The whole output of the tool call under the cursor.
+---@field open? string|false Opens the full output of the tool call under the cursor.
 ---@field cancel? string|false
 ---@field resume? string|false
----@field answer? string|false Answers a limit or a question of the agent.
----@field revert? string|false Takes back what the turn under the cursor and all later ones changed.
----@field redo? string|false Makes again what was taken back.
----@field fork? string|false Makes a session of what there is up to the turn under the cursor.
----@field queue? string|false The prompts that wait.
+---@field answer? string|false Answers a limit or a question from the agent.
+---@field revert? string|false Undoes the file changes of the turn under the cursor and of all later turns.
+---@field redo? string|false Reapplies reverted changes.
+---@field fork? string|false Forks the session at the turn under the cursor.
+---@field queue? string|false Lists the queued prompts.
 ---@field prompt? string|false
 ---@field earlier? string|false
 ---@field next? string|false
@@ -50,4 +50,4 @@
 ---@field help? string|false
 ---@field prompt_send? string|false Normal mode.
 ---@field prompt_send_insert? string|false Insert mode.
----@field prompt_queue? string|false Both modes: it waits for the end of the turn.
+---@field prompt_queue? string|false Both modes: queues the prompt until the turn ends.

@@ -1,43 +1,41 @@
--- Lists to choose from, by `vim.ui.select`: sessions, models, modes.
+-- Lists to choose from, with `vim.ui.select`: sessions, models, modes, named agents, circuit breakers. It must not know
+-- how a choice takes effect; sessions.lua does.
 
 local client = require('agentls.client')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 local view = require('agentls.view')
 
 local M = {}
 
-local function open(session)
-  view.open(session, { focus = 'prompt' })
+local function open_session(session)
+  view.open_chat(session, { focus = 'prompt' })
 end
 
 local MODES = {
-  { mode = 'plan', words = 'plan — read only' },
-  { mode = 'ask', words = 'ask — reads need no approval; edits, commands and the network do' },
-  { mode = 'autoEdit', words = 'autoEdit — edits in the workspace are free too' },
-  { mode = 'full', words = 'full — all is free' },
+  { mode = 'plan', text = 'plan — read only' },
+  { mode = 'ask', text = 'ask — edits, commands, and the network need approval' },
+  { mode = 'autoEdit', text = 'autoEdit — edits in the workspace need no approval either' },
+  { mode = 'full', text = 'full — nothing needs approval' },
 }
 
----The names of the modes.
-function M.mode_names()
+---Lists the names of the modes.
+function M.list_mode_names()
   return vim.tbl_map(function(entry)
     return entry.mode
   end, MODES)
 end
 
 ---@param mode? agentls.Mode|string
-function M.mode(mode)
-  if mode and not vim.list_contains(M.mode_names(), mode) then
-    local near = text.nearest(mode, M.mode_names())
-    local words = ('agentls: there is no mode `%s`%s'):format(
-      mode,
-      near and (': is `%s` meant?'):format(near) or ''
-    )
-    notice.tell(words, vim.log.levels.ERROR)
+function M.pick_mode(mode)
+  if mode and not vim.list_contains(M.list_mode_names(), mode) then
+    local near = format.find_nearest(mode, M.list_mode_names())
+    local text = ('unknown mode `%s`%s'):format(mode, near and ('; did you mean `%s`?'):format(near) or '')
+    notifications.notify(text, vim.log.levels.ERROR)
     return
   end
-  sessions.ensure(function(session)
+  sessions.ensure_session(function(session)
     if mode then
       return sessions.set_mode(session, mode --[[@as agentls.Mode]])
     end
@@ -45,7 +43,7 @@ function M.mode(mode)
       prompt = 'Mode',
       kind = 'agentls.mode',
       format_item = function(entry)
-        return (entry.mode == session.state.mode and '● ' or '  ') .. entry.words
+        return (entry.mode == session.state.mode and '● ' or '  ') .. entry.text
       end,
     }, function(entry)
       if entry then
@@ -55,33 +53,33 @@ function M.mode(mode)
   end)
 end
 
----The models that the server told last.
+---The latest models from the server.
 ---@type string[]
 local models = {}
 
-local function learn(result)
+local function remember_models(result)
   models = vim.tbl_map(function(entry)
     return entry.model
   end, result.models)
 end
 
----The names of the models, for completion; none as long as no server runs.
+---Lists the names of the models for completion. Empty while no server runs.
 ---@return string[]
-function M.model_names()
+function M.list_model_names()
   if #models == 0 then
-    local session = sessions.current()
+    local session = sessions.get_current()
     local result = client.request_sync('agent/listModels', { sessionId = session and session.id }, 500)
     if result then
-      learn(result)
+      remember_models(result)
     end
   end
   return models
 end
 
-local function model_words(model)
-  local parts = { (model.current and '● ' or '  ') .. text.visible(model.model) }
+local function format_model(model)
+  local parts = { (model.current and '● ' or '  ') .. format.display_text(model.model) }
   if model.contextWindow then
-    table.insert(parts, text.tokens(model.contextWindow) .. ' context')
+    table.insert(parts, format.token_count(model.contextWindow) .. ' context')
   end
   if model.price then
     table.insert(parts, ('$%g in, $%g out'):format(model.price.input, model.price.output))
@@ -92,78 +90,78 @@ local function model_words(model)
   return table.concat(parts, ' · ')
 end
 
----How long the providers have for their lists before a notice says what is going on, in ms.
-local PATIENCE_MS = 400
----How long the providers' lists count, in ms.
-local FRESH_MS = 60000
+---After how long a notification reports that the providers have not answered yet, in ms.
+local NOTICE_DELAY_MS = 400
+---How long the providers' lists are cached, in ms.
+local CACHE_MS = 60000
 
----@class agentls.KnownModels
+---@class agentls.ModelCache
 ---@field session string
----@field result table Of `agent/listModels`.
+---@field result table The result of `agent/listModels`.
 ---@field at number
 
----@type agentls.KnownModels?
-local offered
+---@type agentls.ModelCache?
+local cached_models
 
----Asks the providers for their models; nothing waits meanwhile.
+---Asks the providers for their models, without blocking.
 ---@param session agentls.Session
 ---@param callback fun(result: table)
-local function list_models(session, callback)
-  if offered and offered.session == session.id and vim.uv.now() - offered.at < FRESH_MS then
-    return callback(offered.result)
+local function fetch_models(session, callback)
+  if cached_models and cached_models.session == session.id and vim.uv.now() - cached_models.at < CACHE_MS then
+    return callback(cached_models.result)
   end
-  local answered = false
+  local has_answered = false
   vim.defer_fn(function()
-    if not answered and client.is_ready() then
-      notice.tell('asking the providers for their models…')
+    if not has_answered and client.is_ready() then
+      notifications.notify('asking the providers for their models…')
     end
-  end, PATIENCE_MS)
-  local begun = vim.uv.now()
+  end, NOTICE_DELAY_MS)
+  local started_at = vim.uv.now()
   client.request('agent/listModels', { sessionId = session.id, live = true }, function(err, result)
-    answered = true
+    has_answered = true
     if err then
-      return sessions.complain(err)
+      return sessions.report_error(err)
     end
-    offered = { session = session.id, result = result, at = vim.uv.now() }
-    if vim.uv.now() - begun > PATIENCE_MS and vim.api.nvim_get_mode().mode ~= 'n' then
-      -- A list that pops up would take the keys that are being typed.
-      return notice.tell('the models are there now; :AgentModel lists them')
+    cached_models = { session = session.id, result = result, at = vim.uv.now() }
+    if vim.uv.now() - started_at > NOTICE_DELAY_MS and vim.api.nvim_get_mode().mode ~= 'n' then
+      -- A list that pops up now would receive the keys that the user is typing.
+      return notifications.notify('the list of models is ready; open it with :AgentModel')
     end
     callback(result)
   end)
 end
 
----Lets the providers be asked again.
-function M.forget_models()
-  offered = nil
+---Clears the cached lists of the providers.
+function M.clear_model_cache()
+  cached_models = nil
 end
 
----Asks for the name of a model that no list has.
+---Prompts for the name of a model that is not in the list.
 ---@param session agentls.Session
 ---@param effort? agentls.Effort
-local function enter_model(session, effort)
-  vim.ui.input({ prompt = 'Model (provider/model): ' }, function(words)
-    words = vim.trim(words or '')
-    if words ~= '' then
-      sessions.set_model(session, words, effort)
+local function ask_model_name(session, effort)
+  vim.ui.input({ prompt = 'Model (provider/model): ' }, function(text)
+    text = vim.trim(text or '')
+    if text ~= '' then
+      sessions.set_model(session, text, effort)
     end
   end)
 end
 
 ---@param model? string
 ---@param effort? agentls.Effort
-function M.model(model, effort)
-  sessions.ensure(function(session)
+function M.pick_model(model, effort)
+  sessions.ensure_session(function(session)
     if model then
       return sessions.set_model(session, model, effort)
     end
-    list_models(session, function(result)
-      learn(result)
-      local ill = {}
+    fetch_models(session, function(result)
+      remember_models(result)
+      local problems = {}
       for _, provider in ipairs(result.providers) do
         if provider.health == 'failing' or provider.health == 'notConfigured' then
-          local words = ('%s: %s'):format(provider.provider, provider.message or provider.health)
-          table.insert(ill, text.visible(words))
+          local text = ('%s: %s'):format(provider.provider, provider.message or provider.health)
+          table.insert(problems, format.display_text(text))
         end
       end
       local list = vim.tbl_map(function(entry)
@@ -171,14 +169,14 @@ function M.model(model, effort)
       end, result.models)
       table.insert(list, { other = true })
       vim.ui.select(list, {
-        prompt = 'Model' .. (#ill > 0 and ' (' .. table.concat(ill, '; ') .. ')' or ''),
+        prompt = 'Model' .. (#problems > 0 and ' (' .. table.concat(problems, '; ') .. ')' or ''),
         kind = 'agentls.model',
         format_item = function(entry)
-          return entry.other and '… another one, by its name' or model_words(entry)
+          return entry.other and '… enter a name' or format_model(entry)
         end,
       }, function(choice)
         if choice and choice.other then
-          enter_model(session, effort)
+          ask_model_name(session, effort)
         elseif choice then
           sessions.set_model(session, choice.model, effort)
         end
@@ -187,157 +185,160 @@ function M.model(model, effort)
   end)
 end
 
-local function agent_words(agent)
-  local parts = { (agent.current and '● ' or '  ') .. text.visible(agent.name), agent.mode }
+local function format_agent(agent)
+  local parts = { (agent.current and '● ' or '  ') .. format.display_text(agent.name), agent.mode }
   local model = agent.model and (agent.provider and agent.provider .. '/' or '') .. agent.model
     or agent.provider
-  table.insert(parts, model and text.visible(model))
+  table.insert(parts, model and format.display_text(model))
   if agent.description then
-    table.insert(parts, text.one_line(agent.description, 60))
+    table.insert(parts, format.single_line(agent.description, 60))
   end
   return table.concat(parts, ' · ')
 end
 
----The named agents, for completion; none as long as no server runs.
+---Lists the named agents for completion. Empty while no server runs.
 ---@return string[]
-function M.agent_names()
-  local session = sessions.current()
+function M.list_agent_names()
+  local session = sessions.get_current()
   local result = client.request_sync('agent/listAgents', { sessionId = session and session.id }, 500)
   return vim.tbl_map(function(agent)
     return agent.name
   end, result and result.agents or {})
 end
 
----Starts a session with a named agent, or with the one that is chosen.
+---Starts a session with a named agent, or with the one that the user chooses.
 ---@param name? string
-function M.agent(name)
-  local function begin(agent)
-    sessions.create({ agent = agent }, open)
+function M.pick_agent(name)
+  local function start_session(agent)
+    sessions.create_session({ agent = agent }, open_session)
   end
   if name then
-    return begin(name)
+    return start_session(name)
   end
-  client.ensure(function(failed)
+  client.ensure_ready(function(failed)
     if failed then
-      return sessions.complain({ code = 0, message = failed })
+      return sessions.report_error({ code = 0, message = failed })
     end
-    local session = sessions.current()
-    sessions.ask('agent/listAgents', { sessionId = session and session.id }, function(result)
+    local session = sessions.get_current()
+    sessions.request('agent/listAgents', { sessionId = session and session.id }, function(result)
       vim.ui.select(result.agents, {
-        prompt = 'Agent of a new session',
+        prompt = 'Agent for a new session',
         kind = 'agentls.agent',
-        format_item = agent_words,
+        format_item = format_agent,
       }, function(agent)
         if agent then
-          begin(agent.name)
+          start_session(agent.name)
         end
       end)
     end)
   end)
 end
 
----Chooses a circuit that is open, and closes it.
-function M.circuit()
+---Lists the open circuit breakers and closes the chosen one.
+function M.pick_circuit()
   local list, known = {}, {}
-  local function add(subject, name)
+  local function add_circuit(subject, name)
     if not known[subject .. ' ' .. name] then
       known[subject .. ' ' .. name] = true
       table.insert(list, { subject = subject, name = name })
     end
   end
   for _, circuit in ipairs(sessions.status and sessions.status.circuits or {}) do
-    add(circuit.subject, circuit.name)
+    add_circuit(circuit.subject, circuit.name)
   end
-  local session = sessions.current()
+  local session = sessions.get_current()
   for _, passing in ipairs(session and session.state.notices or {}) do
     if passing.kind == 'circuit' then
-      add(passing.subject, passing.name)
+      add_circuit(passing.subject, passing.name)
     end
   end
   if #list == 0 then
-    notice.tell('nothing is left alone at the moment')
+    notifications.notify('no circuit breaker is open')
     return
   end
   vim.ui.select(list, {
-    prompt = 'Ask again',
+    prompt = 'Reset circuit breaker',
     format_item = function(circuit)
-      return ('%s %s'):format(circuit.subject, text.visible(circuit.name))
+      return ('%s %s'):format(circuit.subject, format.display_text(circuit.name))
     end,
   }, function(circuit)
     if circuit then
-      sessions.ask('agent/resetCircuit', { subject = circuit.subject, name = circuit.name })
+      sessions.request('agent/resetCircuit', { subject = circuit.subject, name = circuit.name })
     end
   end)
 end
 
-local function now_ms()
+local function get_now_ms()
   return os.time() * 1000
 end
 
-local function session_words(entry)
+local function format_session(entry)
   if entry.action then
-    return entry.words
+    return entry.text
   end
-  local parts = { text.one_line(entry.title or '(no prompt yet)', 70), text.ago(entry.updatedAt, now_ms()) }
+  local parts = {
+    format.single_line(entry.title or '(no prompt yet)', 70),
+    format.relative_time(entry.updatedAt, get_now_ms()),
+  }
   local known = sessions.all[entry.sessionId]
   if known and #known.state.approvals + #known.state.asked > 0 then
-    table.insert(parts, '? waits for your answer')
+    table.insert(parts, '? needs your answer')
   elseif entry.running then
     table.insert(parts, 'running')
   end
   if entry.snippet then
-    table.insert(parts, text.one_line(entry.snippet, 80))
+    table.insert(parts, format.single_line(entry.snippet, 80))
   end
   return table.concat(parts, ' · ')
 end
 
----Lists sessions, or those in which `query` is found, and opens the one that is chosen.
+---Lists sessions, or those that contain `query`, and opens the chosen one.
 ---@param query? string
----@param everywhere? boolean Of all folders, not of this one only.
+---@param everywhere? boolean Lists sessions of all folders.
 ---@param cursor? string
-function M.sessions(query, everywhere, cursor)
-  client.ensure(function(failed)
+function M.pick_session(query, everywhere, cursor)
+  client.ensure_ready(function(failed)
     if failed then
-      return sessions.complain({ code = 0, message = failed })
+      return sessions.report_error({ code = 0, message = failed })
     end
-    local cwd = not everywhere and client.folders()[1] or nil
+    local cwd = not everywhere and client.get_workspace_folders()[1] or nil
     local params = { query = query, cwd = cwd, cursor = cursor, limit = 50 }
-    sessions.ask('agent/listSessions', params, function(result)
+    sessions.request('agent/listSessions', params, function(result)
       local list = {}
       if not query and not cursor then
-        table.insert(list, { action = 'new', words = '+ new session' })
+        table.insert(list, { action = 'new', text = '+ new session' })
       end
       vim.list_extend(list, result.sessions)
       if result.nextCursor then
-        table.insert(list, { action = 'more', words = '… older ones' })
+        table.insert(list, { action = 'more', text = '… older sessions' })
       end
-      table.insert(list, { action = 'search', words = '/ search for words' })
+      table.insert(list, { action = 'search', text = '/ search' })
       if not everywhere then
-        table.insert(list, { action = 'everywhere', words = '~ sessions of all folders' })
+        table.insert(list, { action = 'everywhere', text = '~ sessions in all folders' })
       end
       local prompt = query
           and ('Sessions with "%s"%s'):format(query, #result.sessions == 0 and ': none' or '')
         or 'Sessions'
       vim.ui.select(
         list,
-        { prompt = prompt, kind = 'agentls.session', format_item = session_words },
+        { prompt = prompt, kind = 'agentls.session', format_item = format_session },
         function(entry)
           if not entry then
             return
           elseif entry.action == 'new' then
-            sessions.create({}, open)
+            sessions.create_session({}, open_session)
           elseif entry.action == 'more' then
-            M.sessions(query, everywhere, result.nextCursor)
+            M.pick_session(query, everywhere, result.nextCursor)
           elseif entry.action == 'everywhere' then
-            M.sessions(query, true)
+            M.pick_session(query, true)
           elseif entry.action == 'search' then
-            vim.ui.input({ prompt = 'Search sessions for: ' }, function(words)
-              if words and words ~= '' then
-                M.sessions(words, everywhere)
+            vim.ui.input({ prompt = 'Search sessions for: ' }, function(text)
+              if text and text ~= '' then
+                M.pick_session(text, everywhere)
               end
             end)
           else
-            sessions.load(entry.sessionId, open)
+            sessions.load_session(entry.sessionId, open_session)
           end
         end
       )

@@ -1,22 +1,23 @@
--- The window that prompts are written in: its buffer, its bar, and the slash commands that it completes.
+-- The prompt buffer: its bar, its content, and the completion and the check of slash commands. It must not send a
+-- prompt; sessions.lua does.
 
 local buffers = require('agentls.buffers')
 local client = require('agentls.client')
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
-local layout = require('agentls.layout')
-local notice = require('agentls.notice')
+local chat_window = require('agentls.window')
+local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local api = vim.api
 local M = {}
 
----The slash commands of each session, as they were told last.
+---The latest slash commands, by session.
 ---@type table<string, agentls.CommandInfo[]>
 local commands = {}
 
----Options of the completion: nothing is put in before it is chosen.
+---'completeopt' of the prompt: insert nothing before the user chooses.
 local COMPLETION = 'menuone,noinsert'
 
 ---Prompt buffers by session.
@@ -24,7 +25,7 @@ local COMPLETION = 'menuone,noinsert'
 local prompts = {}
 
 ---@return string
-function M.bar()
+function M.render_winbar()
   local window = vim.g.statusline_winid or 0
   local id = vim.b[api.nvim_win_get_buf(window)].agentls_session
   local session = id and sessions.all[id]
@@ -38,30 +39,30 @@ function M.bar()
       return key ~= false
     end, { keys.prompt_send, keys.prompt_send_insert })
   end
-  local words = session.state.running and 'says it to the running turn' or 'sends'
+  local text = session.state.running and 'sends to the running turn' or 'sends'
   if session.state.running and keys and keys.prompt_queue then
-    words = ('says it now, %s after the turn'):format(keys.prompt_queue)
+    text = ('sends now, %s after the turn'):format(keys.prompt_queue)
   end
-  words = text.visible(('%s %s'):format(table.concat(send, ' or '), words))
+  text = format.display_text(('%s %s'):format(table.concat(send, ' or '), text))
   local room = math.max(1, api.nvim_win_get_width(window) - 4)
-  return (' › %%#AgentlsDim#%s'):format(buffers.escaped(draw.fitting(words, room)))
+  return (' › %%#AgentlsDim#%s'):format(buffers.escape_statusline(draw.fit_columns(text, room)))
 end
 
----What a slash command is, in a few words.
+---Describes a slash command in a few words.
 ---@param command agentls.CommandInfo
-local function told(command)
+local function describe_command(command)
   if command.problem then
-    return 'cannot be used: ' .. command.problem
+    return 'not usable: ' .. command.problem
   end
-  local words = { command.argumentHint, command.description }
-  return table.concat(vim.tbl_values(words), '  ')
+  local text = { command.argumentHint, command.description }
+  return table.concat(vim.tbl_values(text), '  ')
 end
 
----The slash commands that begin with `lead`, for a command line.
+---Completes slash commands on the command line.
 ---@param lead string
 ---@return string[]
-function M.complete(lead)
-  local session = sessions.current()
+function M.complete_command(lead)
+  local session = sessions.get_current()
   if not session or lead:sub(1, 1) ~= '/' then
     return {}
   end
@@ -75,62 +76,65 @@ function M.complete(lead)
   return names
 end
 
----The slash command that a prompt names; nil for other words, among them paths.
----@param words string
+---Returns the slash command that a prompt starts with, or nil. A path is not a slash command.
+---@param text string
 ---@return string?
-local function command_in(words)
-  local name = words:match('^/([^%s/]+)%s') or words:match('^/([^%s/]+)$')
+local function find_command_name(text)
+  local name = text:match('^/([^%s/]+)%s') or text:match('^/([^%s/]+)$')
   return name and not vim.uv.fs_stat('/' .. name) and name or nil
 end
 
----How long a prompt waits until the slash commands are known, in ms.
+---How long a prompt waits for the list of slash commands, in ms.
 local CHECK_MS = 1000
 
----Words that a person was asked about: sent again, they go as they are.
+---By session: a prompt with an unknown slash command. If the user sends it again, it goes out unchanged.
 ---@type table<string, string>
-local doubted = {}
+local questioned = {}
 
----Calls `send`, unless the words name a slash command that does not exist: then they go back to the person.
+---Calls `send`, unless the prompt starts with an unknown slash command. Then the prompt goes back to the user.
 ---@param session agentls.Session
----@param words string
+---@param text string
 ---@param send fun()
-function M.check(session, words, send)
-  local name = command_in(words)
-  if not name or doubted[session.id] == words or not client.offers('agent/listCommands') then
-    doubted[session.id] = nil
+function M.check_command(session, text, send)
+  local name = find_command_name(text)
+  if not name or questioned[session.id] == text or not client.supports_method('agent/listCommands') then
+    questioned[session.id] = nil
     return send()
   end
-  local settled = false
-  local function settle(result)
-    if settled then
+  local is_finished = false
+  local function finish_check(result)
+    if is_finished then
       return
     end
-    settled = true
+    is_finished = true
     local names = vim.tbl_map(function(command)
       return command.name
     end, result and result.commands or {})
     if not result or vim.list_contains(names, name) then
       return send()
     end
-    doubted[session.id] = words
-    local near = text.nearest(name, names)
-    local hint = near and ('; did you mean /%s?'):format(text.visible(near)) or '.'
-    notice.tell(
-      ('unknown slash command /%s%s Send it again to send it unchanged.'):format(text.visible(name), hint),
+    questioned[session.id] = text
+    local near = format.find_nearest(name, names)
+    local hint = near and ('; did you mean /%s?'):format(format.display_text(near)) or '.'
+    notifications.notify(
+      ('unknown slash command /%s%s Send it again to send it unchanged.'):format(
+        format.display_text(name),
+        hint
+      ),
       vim.log.levels.WARN
     )
-    M.give_back(session, words)
+    M.restore_text(session, text)
   end
   client.request('agent/listCommands', { sessionId = session.id }, function(_, result)
-    settle(result)
+    finish_check(result)
   end)
-  -- A server that does not answer must not swallow the words.
-  vim.defer_fn(settle, CHECK_MS)
+  -- A server that does not answer must not swallow the prompt.
+  vim.defer_fn(finish_check, CHECK_MS)
 end
 
----Offers the slash commands, where one is being written: it is the first word.
+---Offers slash commands if the cursor is in the first word of the prompt and that word starts with `/`.
 ---@param id string The session.
-local function offer(id)
+local function offer_commands(id)
   local row, column = unpack(api.nvim_win_get_cursor(0))
   local before = api.nvim_get_current_line():sub(1, column)
   local space, lead = before:match('^(%s*)/([^%s/]*)$')
@@ -142,9 +146,9 @@ local function offer(id)
     if vim.startswith(command.name, lead) and command.name ~= lead then
       table.insert(items, {
         word = command.name,
-        abbr = '/' .. text.visible(command.name),
-        menu = text.one_line(told(command), 60),
-        info = text.visible(command.path),
+        abbr = '/' .. format.display_text(command.name),
+        menu = format.single_line(describe_command(command), 60),
+        info = format.display_text(command.path),
       })
     end
   end
@@ -153,44 +157,45 @@ local function offer(id)
   end
 end
 
----Asks for the slash commands, and offers them as soon as they are known.
+---Fetches the slash commands, then offers them.
 ---@param buffer integer
 ---@param id string
-local function learn(buffer, id)
-  if not client.is_ready() or not client.offers('agent/listCommands') then
+local function fetch_commands(buffer, id)
+  if not client.is_ready() or not client.supports_method('agent/listCommands') then
     return
   end
   client.request('agent/listCommands', { sessionId = id }, function(_, result)
     commands[id] = result and result.commands or commands[id]
     if api.nvim_get_current_buf() == buffer then
-      offer(id)
+      offer_commands(id)
     end
   end)
 end
 
----Makes a prompt's buffer complete slash commands as they are written.
+---Completes slash commands in a prompt buffer while the user types.
 ---@param buffer integer
 ---@param id string
-local function completes(buffer, id)
-  local own, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
-  own = own and api.nvim_get_option_info2('completeopt', {}).global_local
-  if own then
+local function enable_completion(buffer, id)
+  -- Before Neovim 0.11, 'completeopt' is global only.
+  local is_local, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
+  is_local = is_local and api.nvim_get_option_info2('completeopt', {}).global_local
+  if is_local then
     vim.bo[buffer].completeopt = COMPLETION
   end
   api.nvim_create_autocmd('InsertEnter', {
     buffer = buffer,
     callback = function()
-      if not own then
+      if not is_local then
         before = vim.o.completeopt
         vim.o.completeopt = COMPLETION
       end
-      learn(buffer, id)
+      fetch_commands(buffer, id)
     end,
   })
   api.nvim_create_autocmd('InsertLeave', {
     buffer = buffer,
     callback = function()
-      if not own then
+      if not is_local then
         vim.o.completeopt = before
       end
     end,
@@ -198,55 +203,59 @@ local function completes(buffer, id)
   api.nvim_create_autocmd('TextChangedI', {
     buffer = buffer,
     callback = function()
-      offer(id)
+      offer_commands(id)
     end,
   })
 end
 
----The prompt's buffer of a session.
+---Returns the prompt buffer of a session. Creates it if needed.
 ---@param session agentls.Session
 ---@return integer
-function M.buffer(session)
+function M.get_buffer(session)
   local buffer = prompts[session.id]
-  if buffer and buffers.is_whole(buffer) then
+  if buffer and buffers.is_intact(buffer) then
     return buffer
   end
-  buffers.highlights()
-  buffer = buffers.scratch(('agentls://%s/prompt'):format(session.id), 'agentls_prompt', session.id)
+  buffers.define_highlights()
+  buffer =
+    buffers.create_session_buffer(('agentls://%s/prompt'):format(session.id), 'agentls_prompt', session.id)
   prompts[session.id] = buffer
   api.nvim_create_autocmd('BufWinEnter', {
     buffer = buffer,
     callback = function()
-      for _, window in ipairs(buffers.windows_of(buffer)) do
-        layout.dress(window, {
-          winbar = "%{%v:lua.require'agentls.prompt'.bar()%}",
+      for _, window in ipairs(buffers.find_windows(buffer)) do
+        chat_window.apply_options(window, {
+          winbar = "%{%v:lua.require'agentls.prompt'.render_winbar()%}",
           winfixheight = true,
         })
       end
     end,
   })
-  require('agentls.keys').prompt(buffer)
-  completes(buffer, session.id)
+  require('agentls.keymaps').map_prompt_keys(buffer)
+  enable_completion(buffer, session.id)
   return buffer
 end
 
----Puts words that were not used back where prompts are written.
+---Puts an unused prompt back into the prompt window.
 ---@param session agentls.Session
----@param words string
-function M.give_back(session, words)
-  if words == '' then
+---@param text string
+function M.restore_text(session, text)
+  if text == '' then
     return
   end
-  local buffer = M.buffer(session)
+  local buffer = M.get_buffer(session)
   local lines = api.nvim_buf_get_lines(buffer, 0, -1, false)
-  local had = #lines > 1 or lines[1] ~= ''
-  local new = text.lines(words)
-  if had then
+  local has_text = #lines > 1 or lines[1] ~= ''
+  local new = format.split_lines(text)
+  if has_text then
     table.insert(new, 1, '')
   end
-  api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
-  if not sessions.watcher.seen(session) then
-    notice.tell('what you said was not used; it stands in the prompt again (:Agent)', vim.log.levels.WARN)
+  api.nvim_buf_set_lines(buffer, has_text and -1 or 0, -1, false, new)
+  if not sessions.observer.is_visible(session) then
+    notifications.notify(
+      'your prompt was not used; it is back in the prompt window (:Agent)',
+      vim.log.levels.WARN
+    )
   end
 end
 

@@ -1,56 +1,58 @@
 -- Finds the open question that a key or a command may answer: the one under the cursor of the session's chat.
 --
--- Owns which question is under the cursor of each chat window, and since when. Knows nothing about how a question is
--- answered (approval.lua). Two rules hold: a question is answered only after it was under the cursor for SETTLE_MS
--- without a key meant for it, and a chat never leads to a question of another session.
+-- Owns which question is under the cursor of each chat window, and since when. It must not know how a question is
+-- answered (approval.lua). It keeps two invariants. Before a question can be answered, it must be under the cursor for
+-- SETTLE_MS without an answer key. A chat never answers a question of another session.
 
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
 local view = require('agentls.view')
 
 local M = {}
 
----A key that comes sooner after a question appeared under the cursor was meant for something else.
+---How long a question must be under the cursor before it can be answered, in ms. An earlier key was meant for something
+---else.
 M.SETTLE_MS = 400
 
----The clock, in ms.
-function M.now()
+---Returns a monotonic time. Tests replace it.
+---@return number ms
+function M.now_ms()
   return vim.uv.hrtime() / 1e6
 end
 
 ---@class agentls.Question
 ---@field kind 'approval'|'limit'|'question'
----@field asked table The notification that asked; asked again, it is another one.
+---@field asked table The params of the request. A repeated request has other params.
 ---@field item agentls.Item
 ---@field session agentls.Session
 
----What a key or a command wants to answer, and how the person can press again.
----@class agentls.Wish
----@field inquiry? boolean A limit or a question of the agent, not an approval.
----@field again string
+---What a key or a command answers.
+---@class agentls.AnswerRequest
+---@field is_inquiry? boolean Whether it answers limits and questions from the agent, not approvals.
+---@field repeat_hint string How to repeat the answer.
 
----What lies under the cursor of a window.
----@class agentls.Focus
+---The question under the cursor of a window.
+---@class agentls.QuestionFocus
 ---@field asked? table
----@field since number
----@field announced? boolean The person was told what it asks.
----@field gone? boolean It was there, and was settled elsewhere.
----@field followed? boolean The end was followed before the cursor was put on it.
+---@field focused_at number
+---@field is_announced? boolean Whether a notification told what it asks.
+---@field is_gone? boolean Whether it was resolved elsewhere.
+---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
 
----@type table<integer, agentls.Focus>
+---@type table<integer, agentls.QuestionFocus>
 local focused = {}
 
----Requests that were answered here, and are not settled by the server yet.
+---Requests with an answer that the server has not confirmed yet.
 ---@type table<table, boolean>
 local answering = setmetatable({}, { __mode = 'k' })
 
----The question of another session that the keys named last: it is named once.
-local named_elsewhere = nil
+---The question of another session that an answer key last reported. Keys report it only once.
+local last_reported = nil
 
 ---@param item agentls.Item?
 ---@param session agentls.Session
 ---@return agentls.Question?
-local function question_of(item, session)
+local function get_open_question(item, session)
   if not item then
     return nil
   end
@@ -65,14 +67,14 @@ local function question_of(item, session)
   end
 end
 
----The open questions of a session in the chat's order: the oldest call first. In which order the calls of one
----message ask is chance.
+---Lists the open questions of a session in the order of the chat, oldest first. The calls of one message ask in random
+---order, but their cards do not.
 ---@param session agentls.Session
 ---@return agentls.Question[]
-function M.open(session)
+function M.list_open(session)
   local found = {}
   for _, item in ipairs(session.state.items) do
-    local question = question_of(item, session)
+    local question = get_open_question(item, session)
     if question then
       table.insert(found, question)
     end
@@ -80,11 +82,11 @@ function M.open(session)
   return found
 end
 
----Whether a question still waits for this answer.
+---Whether a question is still open.
 ---@param question { asked: table, session: agentls.Session }
 ---@return boolean
 function M.is_open(question)
-  for _, open in ipairs(M.open(question.session)) do
+  for _, open in ipairs(M.list_open(question.session)) do
     if open.asked == question.asked then
       return true
     end
@@ -92,10 +94,10 @@ function M.is_open(question)
   return false
 end
 
----What a question asks, in words for one line.
+---Returns what a question asks, as text for one line.
 ---@param question agentls.Question
 ---@return string
-function M.subject(question)
+function M.summarize_question(question)
   local asked = question.asked
   if question.kind == 'approval' then
     return asked.shown or asked.title
@@ -107,58 +109,60 @@ end
 
 ---@param window integer
 ---@return agentls.Question?
-local function under_cursor(window)
-  local session = view.session_of(window)
-  return session and question_of(view.card_at(window), session)
+local function get_question_at_cursor(window)
+  local session = view.get_session_in(window)
+  return session and get_open_question(view.find_card_at_cursor(window), session)
 end
 
----Notes what lies under the cursor of a window now.
+---Updates which question is under the cursor of a window.
 ---@param window integer
-local function look(window)
-  local question, was = under_cursor(window), focused[window]
+local function update_focus(window)
+  local question, was = get_question_at_cursor(window), focused[window]
   if question then
     if not was or was.asked ~= question.asked then
-      focused[window] = { asked = question.asked, since = M.now() }
+      focused[window] = { asked = question.asked, focused_at = M.now_ms() }
     end
   elseif was and was.asked and not answering[was.asked] then
-    local session = view.session_of(window)
-    local gone = session and not M.is_open({ asked = was.asked, session = session })
-    focused[window] = gone and { since = M.now(), gone = true } or nil
+    local session = view.get_session_in(window)
+    local is_gone = session and not M.is_open({ asked = was.asked, session = session })
+    focused[window] = is_gone and { focused_at = M.now_ms(), is_gone = true } or nil
   end
 end
 
----Begins to note what lies under the cursor of the chats.
-function M.attach()
-  view.on_look = look
+---Starts to track the question under the cursor of each chat.
+function M.track_cursor()
+  view.on_cursor_change = update_focus
 end
 
----Puts the cursor of a window on a question; it can be answered from then on.
+---Moves the cursor of a window to a question, which can then be answered.
 ---@param window integer
 ---@param question agentls.Question
-local function show(window, question)
+local function focus_question(window, question)
   local was = focused[window]
-  local followed = view.follows(window) or (was and was.followed)
-  if view.show_card(window, question.item) then
-    focused[window] = { asked = question.asked, since = M.now(), announced = true, followed = followed }
+  local was_following = view.is_following(window) or (was and was.was_following)
+  if view.scroll_to_card(window, question.item) then
+    focused[window] =
+      { asked = question.asked, focused_at = M.now_ms(), is_announced = true, was_following = was_following }
     vim.cmd('redraw')
   end
 end
 
----The chat that is meant: that of the current window, else that of this tab page, else that of the current session.
+---Returns the session that the user means: of the current window, else of this tab page, else the current session.
 ---@return agentls.Session?
-local function shown_session()
-  local here = view.session_of(vim.api.nvim_get_current_win()) or sessions.all[vim.b.agentls_session or '']
-  local chat = not here and view.windows()
-  return here or (chat and view.session_of(chat)) or sessions.current()
+local function find_target_session()
+  local here = view.get_session_in(vim.api.nvim_get_current_win())
+    or sessions.all[vim.b.agentls_session or '']
+  local chat = not here and view.find_windows()
+  return here or (chat and view.get_session_in(chat)) or sessions.get_current()
 end
 
----The oldest open question of the sessions but this one.
+---Returns the oldest open question of all other sessions.
 ---@param session? agentls.Session
 ---@return agentls.Question?
-local function question_elsewhere(session)
+local function find_other_question(session)
   local oldest
   for _, other in pairs(sessions.all) do
-    local question = other ~= session and M.open(other)[1]
+    local question = other ~= session and M.list_open(other)[1]
     if question and (not oldest or (question.asked.at or 0) < (oldest.asked.at or 0)) then
       oldest = question
     end
@@ -166,130 +170,133 @@ local function question_elsewhere(session)
   return oldest
 end
 
----Says that this session asks nothing, and which other one does.
+---Reports that this session has no open question, and what another session asks.
 ---@param session? agentls.Session
----@param nothing string
-local function say_nothing_open(session, nothing)
-  local other = question_elsewhere(session)
+---@param message string
+local function notify_none_open(session, message)
+  local other = find_other_question(session)
   if not other then
-    return notice.say(nothing)
+    return notifications.notify_line(message)
   end
-  named_elsewhere = other.asked
-  notice.say('another session asks: ', M.subject(other), ' · :AgentSessions shows it')
+  last_reported = other.asked
+  notifications.notify_line(
+    'another session asks: ',
+    M.summarize_question(other),
+    ' · :AgentSessions shows it'
+  )
 end
 
 ---@param question agentls.Question
----@param wish agentls.Wish
-local function announce(question, wish)
-  local fits = (question.kind ~= 'approval') == (wish.inquiry or false)
-  local how = fits and wish.again
+---@param request agentls.AnswerRequest
+local function notify_question(question, request)
+  local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
+  local hint = is_match and request.repeat_hint
     or (question.kind == 'approval' and ':AgentApprove or :AgentDeny answers' or ':AgentAnswer answers')
   local lead = question.kind == 'approval' and ('asks (%s risk): '):format(question.asked.risk) or 'asks: '
-  notice.say(lead, M.subject(question), ' · ' .. how)
+  notifications.notify_line(lead, M.summarize_question(question), ' · ' .. hint)
 end
 
----The question that may be answered now: the one under the cursor of the chat, when the person has had time to see it.
----Else the oldest open one of the session is shown, what it asks is said, and nil is returned.
----@param wish agentls.Wish
+---Returns the question under the cursor of the chat if the user has had time to see it. Otherwise shows the oldest open
+---question of the session, reports what it asks, and returns nil.
+---@param request agentls.AnswerRequest
 ---@return agentls.Question?
-function M.take(wish)
-  view.flush()
-  local session = shown_session()
-  local open = session and M.open(session) or {}
+function M.take_question(request)
+  view.flush_drawing()
+  local session = find_target_session()
+  local open = session and M.list_open(session) or {}
   if not session or #open == 0 then
     local gone = focused[vim.api.nvim_get_current_win()]
-    if gone and gone.gone and M.now() - gone.since < M.SETTLE_MS then
-      return notice.say('this question was settled meanwhile; nothing was answered')
+    if gone and gone.is_gone and M.now_ms() - gone.focused_at < M.SETTLE_MS then
+      return notifications.notify_line('this question has already been answered')
     end
-    return say_nothing_open(
-      session,
-      wish.inquiry and 'nothing waits for an answer' or 'nothing waits for an approval'
-    )
+    return notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
   end
-  local window = view.window_of(session)
+  local window = view.find_window(session)
   if not window then
-    view.open(session)
-    view.flush()
-    window = assert(view.window_of(session))
+    view.open_chat(session)
+    view.flush_drawing()
+    window = assert(view.find_window(session))
   end
-  look(window)
-  local question, focus = under_cursor(window), focused[window]
+  update_focus(window)
+  local question, focus = get_question_at_cursor(window), focused[window]
   if question and focus then
     local here = window == vim.api.nvim_get_current_win()
-    local settled = M.now() - focus.since >= M.SETTLE_MS and (here or focus.announced)
-    local fits = (question.kind ~= 'approval') == (wish.inquiry or false)
-    if settled and fits then
+    local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS and (here or focus.is_announced)
+    local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
+    if is_settled and is_match then
       return question
     end
-    -- A key that is held down answers nothing either.
-    focus.since, focus.announced = M.now(), true
-    return announce(question, wish)
+    -- A key that is held down must not answer.
+    focus.focused_at, focus.is_announced = M.now_ms(), true
+    return notify_question(question, request)
   end
   local target = open[1]
   for _, candidate in ipairs(open) do
-    if (candidate.kind ~= 'approval') == (wish.inquiry or false) then
+    if (candidate.kind ~= 'approval') == (request.is_inquiry or false) then
       target = candidate
       break
     end
   end
-  show(window, target)
-  announce(target, wish)
+  focus_question(window, target)
+  notify_question(target, request)
 end
 
----Whether a key of the chat is meant for a question: one is open here, or one must be named first.
+---Whether an answer key concerns a question: of this session, or one of another session that was not reported yet.
 ---@return boolean
-function M.concern_keys()
+function M.has_question_for_keys()
   local window = vim.api.nvim_get_current_win()
-  local session, focus = view.session_of(window), focused[window]
+  local session, focus = view.get_session_in(window), focused[window]
   if not session then
     return false
-  elseif #M.open(session) > 0 or (focus and focus.gone and M.now() - focus.since < M.SETTLE_MS) then
+  elseif
+    #M.list_open(session) > 0 or (focus and focus.is_gone and M.now_ms() - focus.focused_at < M.SETTLE_MS)
+  then
     return true
   end
-  local other = question_elsewhere(session)
-  return other ~= nil and other.asked ~= named_elsewhere
+  local other = find_other_question(session)
+  return other ~= nil and other.asked ~= last_reported
 end
 
----Whether the question under the cursor of the session's chat can be answered; for tests.
+---Whether the question under the cursor of the session's chat can be answered. For tests.
 ---@return boolean
-function M.is_settled()
-  local session = shown_session()
-  local window = session and view.window_of(session)
+function M.is_answerable()
+  local session = find_target_session()
+  local window = session and view.find_window(session)
   local focus = window and focused[window]
-  return focus ~= nil and focus.asked ~= nil and M.now() - focus.since >= M.SETTLE_MS
+  return focus ~= nil and focus.asked ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
 end
 
----Notes that an answer is on its way: nothing answers this question a second time.
+---Marks a question as answered, so that it cannot be answered twice.
 ---@param question agentls.Question
 function M.begin_answer(question)
   answering[question.asked] = true
 end
 
----Notes that the answer did not arrive.
+---Reopens a question whose answer did not arrive.
 ---@param question agentls.Question
 function M.fail_answer(question)
   answering[question.asked] = nil
 end
 
----Goes on to the next open question of the session, if the cursor is still on the one that was answered; after the last
----one, back to where the end is followed.
+---Moves to the next open question of the session, if the cursor is still on the answered one. After the last question,
+---returns to the end if the window followed it before.
 ---@param question agentls.Question
 ---@return agentls.Question? next
-function M.go_on(question)
-  view.flush()
-  local window = view.window_of(question.session)
-  local item = window and view.card_at(window)
+function M.focus_next(question)
+  view.flush_drawing()
+  local window = view.find_window(question.session)
+  local item = window and view.find_card_at_cursor(window)
   if not window or not item or item.kind ~= question.item.kind or item.id ~= question.item.id then
     return nil
   end
-  local next = M.open(question.session)[1]
+  local next = M.list_open(question.session)[1]
   if next then
-    show(window, next)
+    focus_question(window, next)
     return next
   end
   local focus = focused[window]
-  if focus and focus.followed then
-    view.follow(window)
+  if focus and focus.was_following then
+    view.scroll_to_end(window)
   end
   focused[window] = nil
 end

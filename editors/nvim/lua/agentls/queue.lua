@@ -1,41 +1,41 @@
--- The prompts that wait for the turn's end: one is added, and those that wait are edited, taken out, sent now.
+-- Queued prompts: adds one, lists them, and edits, removes, or sends one. The server owns the queue.
 
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
-local function say(words, level)
-  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
+local function notify(text, level)
+  notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
 ---@param session agentls.Session
 ---@param action agentls.QueueAction
 ---@param more? table
 ---@param callback? fun(result: agentls.QueueResult)
-local function act(session, action, more, callback)
+local function send_action(session, action, more, callback)
   local params = vim.tbl_extend('force', { sessionId = session.id, action = action }, more or {})
-  sessions.ask('agent/queue', params, callback)
+  sessions.request('agent/queue', params, callback)
 end
 
----Lets a prompt wait for the turn's end. Where nothing runs and nothing is held, it starts a turn at once.
+---Queues a prompt until the turn ends. If no turn runs and the queue is not paused, it starts a turn immediately.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
 function M.add(session, prompt)
-  if not sessions.is_ours(session) then
-    return sessions.watcher.give_back(session, sessions.words_of(prompt))
+  if not sessions.ensure_writable(session) then
+    return sessions.observer.restore_prompt(session, sessions.get_prompt_text(prompt))
   end
-  sessions.use(session)
-  sessions.queue(session, { action = 'add', prompt = prompt })
+  sessions.set_current(session)
+  sessions.update_queue(session, { action = 'add', prompt = prompt })
 end
 
----What is a reference of a stored prompt, as one that is sent.
+---Converts a reference of a stored prompt to a block that can be sent.
 ---@param session agentls.Session
 ---@param block table
 ---@return agentls.PromptBlock
-local function reference(session, block)
+local function build_reference(session, block)
   local path = vim.startswith(block.path, '/') and block.path
     or (session.state.cwd or '') .. '/' .. block.path
   if not vim.uv.fs_stat(path) then
@@ -51,81 +51,82 @@ local function reference(session, block)
   return sent
 end
 
----A stored prompt with other words, as it is sent.
+---Builds a prompt with new text and the attachments of a stored prompt.
 ---@param session agentls.Session
 ---@param content agentls.MessageBlock[]
----@param words string
+---@param text string
 ---@return agentls.PromptContent
-function M.edited(session, content, words)
-  local blocks = { { type = 'text', text = words } }
+function M.build_edited_prompt(session, content, text)
+  local blocks = { { type = 'text', text = text } }
   for _, block in ipairs(content) do
     if block.type == 'reference' then
-      table.insert(blocks, reference(session, block))
+      table.insert(blocks, build_reference(session, block))
     elseif block.type == 'image' and block.data then
       table.insert(blocks, { type = 'image', mediaType = block.mediaType, data = block.data })
     end
   end
-  return #blocks == 1 and words or blocks
+  return #blocks == 1 and text or blocks
 end
 
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
-local function edit(session, prompt)
-  local told = ' a prompt that waits · :w changes it · :q leaves it as it is'
-  local words = sessions.words_of(prompt.content)
-  local lines = vim.split(words, '\n')
-  scratch.write('queued/' .. prompt.promptId, 'markdown', lines, told, function(new)
+local function edit_prompt(session, prompt)
+  local bar = ' queued prompt · :w saves · :q discards the edit'
+  local text = sessions.get_prompt_text(prompt.content)
+  local lines = vim.split(text, '\n')
+  scratch.open_editor('queued/' .. prompt.promptId, 'markdown', lines, bar, function(new)
     if vim.trim(new) == '' then
-      say('an empty prompt cannot wait; :AgentQueue takes it out', vim.log.levels.WARN)
+      notify('the prompt is empty; remove it with :AgentQueue', vim.log.levels.WARN)
       return false
     end
-    local content = M.edited(session, prompt.content, new)
-    sessions.queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
+    local content = M.build_edited_prompt(session, prompt.content, new)
+    sessions.update_queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
     return true
   end)
 end
 
 ---@param session agentls.Session
 ---@param prompt agentls.QueuedContent
-local function choose(session, prompt)
-  local now = session.state.running and 'Say it now, to the running turn' or 'Send it now'
-  local choices = { now, 'Edit it', 'Take it out' }
-  local title = text.one_line(sessions.words_of(prompt.content), 60)
+local function choose_action(session, prompt)
+  local now = session.state.running and 'Send to the running turn' or 'Send now'
+  local choices = { now, 'Edit', 'Remove' }
+  local title = format.single_line(sessions.get_prompt_text(prompt.content), 60)
   vim.ui.select(choices, { prompt = title, kind = 'agentls.queue' }, function(choice)
     if choice == choices[1] then
-      act(session, 'sendNow', { promptId = prompt.promptId })
+      send_action(session, 'sendNow', { promptId = prompt.promptId })
     elseif choice == choices[2] then
-      edit(session, prompt)
+      edit_prompt(session, prompt)
     elseif choice == choices[3] then
-      act(session, 'remove', { promptId = prompt.promptId })
+      send_action(session, 'remove', { promptId = prompt.promptId })
     end
   end)
 end
 
----Lists what waits, and asks what to do with the one that is chosen.
+---Lists the queued prompts, and asks what to do with the chosen one.
 ---@param session agentls.Session
-function M.list(session)
-  act(session, 'list', nil, function(result)
+function M.list_prompts(session)
+  send_action(session, 'list', nil, function(result)
     if #result.prompts == 0 then
-      return say('no prompt waits; :AgentQueue {words} lets one wait for the end of the turn')
+      return notify('the queue is empty; add a prompt with :AgentQueue {text}')
     end
     local list = vim.list_slice(result.prompts)
     if result.paused then
       table.insert(list, 1, { all = true })
     end
     vim.ui.select(list, {
-      prompt = result.paused and 'Prompts that wait (held)' or 'Prompts that wait',
+      prompt = result.paused and 'Queued prompts (paused)' or 'Queued prompts',
       kind = 'agentls.queue',
       format_item = function(prompt)
-        return prompt.all and '▶ go on with them' or text.one_line(sessions.words_of(prompt.content), 80)
+        return prompt.all and '▶ resume the queue'
+          or format.single_line(sessions.get_prompt_text(prompt.content), 80)
       end,
     }, function(prompt)
-      if not prompt or not sessions.is_ours(session) then
+      if not prompt or not sessions.ensure_writable(session) then
         return
       elseif prompt.all then
-        return act(session, 'sendNow')
+        return send_action(session, 'sendNow')
       end
-      choose(session, prompt)
+      choose_action(session, prompt)
     end)
   end)
 end

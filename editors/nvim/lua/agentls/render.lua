@@ -1,75 +1,77 @@
--- What each item of a session looks like as lines of Markdown, with highlights and folds. Touches no buffer.
+-- Renders each item of a session as lines of Markdown with highlights and folds. It must not touch a buffer; view.lua
+-- does. Tool calls are in render/tool.lua, the ends of turns in render/turn.lua.
 
 local draw = require('agentls.render.block')
-local text = require('agentls.text')
+local format = require('agentls.format')
 local tool = require('agentls.render.tool')
 local turn = require('agentls.render.turn')
 
-local add, add_plain, open_fence, folded = draw.add, draw.add_plain, draw.open_fence, draw.folded
-local key_chunks = draw.key_chunks
+local add_line, add_escaped, find_open_fence, format_fold_count =
+  draw.add_line, draw.add_escaped, draw.find_open_fence, draw.format_fold_count
+local append_key_hint = draw.append_key_hint
 
 local M = {}
 
 local renderers = {
-  tool = tool.tool,
-  turnEnd = turn.turnEnd,
-  changes = turn.changes,
-  note = turn.note,
-  instructions = turn.instructions,
+  tool = tool.render_tool_call,
+  turnEnd = turn.render_turn_end,
+  changes = turn.render_changes,
+  note = turn.render_note,
+  instructions = turn.render_instructions,
 }
 
 ---@param item agentls.Item.user
 function renderers.user(block, item, options)
-  local lines = text.lines(item.text)
+  local lines = format.split_lines(item.text)
   for i, line in ipairs(lines) do
     local lead = item.steer and i == 1 and '> ↪ ' or '> '
-    add(block, (lead .. line):gsub('%s+$', ''), 'AgentlsUser')
+    add_line(block, (lead .. line):gsub('%s+$', ''), 'AgentlsUser')
   end
   local root = options.cwd and options.cwd .. '/'
   for _, reference in ipairs(item.references) do
     if root and reference:sub(1, #root) == root then
       reference = reference:sub(#root + 1)
     end
-    add_plain(block, '> @', text.visible(reference), 'AgentlsUser')
+    add_escaped(block, '> @', format.display_text(reference), 'AgentlsUser')
   end
   if item.images > 0 then
-    add(block, ('> [%d image%s]'):format(item.images, item.images > 1 and 's' or ''), 'AgentlsUser')
+    add_line(block, ('> [%d image%s]'):format(item.images, item.images > 1 and 's' or ''), 'AgentlsUser')
   end
 end
 
 ---@param item agentls.Item.assistant
 function renderers.assistant(block, item)
   if item.reasoning:match('%S') then
-    local lines = text.lines(item.reasoning)
-    add(block, '✻ thoughts', 'AgentlsDim')
+    local lines = format.split_lines(item.reasoning)
+    add_line(block, '✻ thoughts', 'AgentlsDim')
     local first = #block.lines - 1
     for _, line in ipairs(lines) do
-      add(block, line, 'AgentlsDim')
+      add_line(block, line, 'AgentlsDim')
     end
-    local open = open_fence(lines)
+    local open = find_open_fence(lines)
     if open then
-      add(block, open)
+      add_line(block, open)
     end
     block.folds[#block.folds + 1] = { first, #block.lines - 1 }
-    -- While it is written the number would change with each line.
+    -- During streaming the number would change with each line.
     if not item.open then
-      block.lines[first + 1] = block.lines[first + 1] .. folded(#block.lines - 1 - first)
+      block.lines[first + 1] = block.lines[first + 1] .. format_fold_count(#block.lines - 1 - first)
     end
     if item.text ~= '' then
-      add(block, '')
+      add_line(block, '')
     end
   end
-  local lines = text.lines(item.text)
+  local lines = format.split_lines(item.text)
   for _, line in ipairs(lines) do
-    add(block, line)
+    add_line(block, line)
   end
   if not item.open then
-    local open = open_fence(lines)
+    local open = find_open_fence(lines)
     if open then
-      add(block, open)
+      add_line(block, open)
     end
     if item.incomplete then
-      add(block, '— the answer was cut off here', 'AgentlsDim')
+      add_line(block, '— the answer was cut off here', 'AgentlsDim')
     end
   end
 end
@@ -78,24 +80,24 @@ local BOXES = { completed = '- [x] ', inProgress = '- [ ] ▸ ', pending = '- [ 
 
 ---@param item agentls.Item.plan
 function renderers.plan(block, item)
-  add(block, '**Plan**')
+  add_line(block, '**Plan**')
   for _, line in ipairs(item.items) do
     local group = line.status == 'completed' and 'AgentlsDim' or nil
-    add_plain(block, BOXES[line.status] or '- ', text.one_line(line.text, 400), group)
+    add_escaped(block, BOXES[line.status] or '- ', format.single_line(line.text, 400), group)
   end
 end
 
 ---@param item agentls.Item.warning
 function renderers.warning(block, item)
-  for i, line in ipairs(text.lines(text.reveal(item.message))) do
-    add_plain(block, i == 1 and '! ' or '  ', line, 'AgentlsWarn')
+  for i, line in ipairs(format.split_lines(format.reveal_hidden(item.message))) do
+    add_escaped(block, i == 1 and '! ' or '  ', line, 'AgentlsWarn')
   end
 end
 
----What a limit or a question says, for people.
+---Returns the text of a limit or a question.
 ---@param item agentls.Item.limit
 ---@return string
-function M.asked(item)
+function M.get_inquiry_text(item)
   return item.asked.message
     or item.asked.text
     or (item.kind == 'limit' and 'a limit is reached' or 'the agent asks')
@@ -103,48 +105,48 @@ end
 
 local OUTCOMES = { raised = 'raised', accepted = 'accepted', stopped = 'stopped' }
 
----What became of it.
-local function outcome(item)
-  local done = item.resolved
+---Formats how a limit or a question was resolved.
+local function format_outcome(item)
+  local resolution = item.resolved
   if item.kind == 'limit' then
-    local by = done.raisedBy and (' by %g'):format(done.raisedBy) or ''
-    return (OUTCOMES[done.outcome] or tostring(done.outcome)) .. by
-  elseif not done.answers then
+    local by = resolution.raisedBy and (' by %g'):format(resolution.raisedBy) or ''
+    return (OUTCOMES[resolution.outcome] or tostring(resolution.outcome)) .. by
+  elseif not resolution.answers then
     return 'not answered'
   end
-  local words = {}
+  local text = {}
   for _, field in ipairs(item.asked.fields or {}) do
-    words[#words + 1] = table.concat(done.answers[field.name] or {}, ', ')
+    text[#text + 1] = table.concat(resolution.answers[field.name] or {}, ', ')
   end
-  return table.concat(words, ' · ')
+  return table.concat(text, ' · ')
 end
 
 ---@param item agentls.Item.limit
-local function ask(block, item, options)
-  local done = item.resolved
-  local words = text.lines(text.reveal(M.asked(item)))
+local function render_inquiry(block, item, options)
+  local resolution = item.resolved
+  local text = format.split_lines(format.reveal_hidden(M.get_inquiry_text(item)))
   if item.asked.detail then
-    vim.list_extend(words, text.lines(text.reveal(item.asked.detail)))
+    vim.list_extend(text, format.split_lines(format.reveal_hidden(item.asked.detail)))
   end
-  for i, line in ipairs(words) do
-    local lead = i == 1 and (done and '✓ ' or '? ') or '  '
-    add_plain(block, lead, line, not done and 'AgentlsAsk' or 'AgentlsDim')
+  for i, line in ipairs(text) do
+    local lead = i == 1 and (resolution and '✓ ' or '? ') or '  '
+    add_escaped(block, lead, line, not resolution and 'AgentlsAsk' or 'AgentlsDim')
   end
-  if done then
-    add_plain(block, '  → ', text.one_line(outcome(item), 400), 'AgentlsDim')
+  if resolution then
+    add_escaped(block, '  → ', format.single_line(format_outcome(item), 400), 'AgentlsDim')
   else
     local chunks = {}
-    key_chunks(chunks, options.keys and options.keys.answer or ':AgentAnswer', 'answer')
-    add(block, '')
-    block.hint = { chunks }
+    append_key_hint(chunks, options.keys and options.keys.answer or ':AgentAnswer', 'answer')
+    add_line(block, '')
+    block.footer = { chunks }
   end
 end
-renderers.limit, renderers.question = ask, ask
+renderers.limit, renderers.question = render_inquiry, render_inquiry
 
----Whether an item stands close to the one above it, without room between.
-local function close(before, item)
+---Whether an item needs no empty line between itself and the item above it.
+local function is_adjacent(before, item)
   if item.parentToolCallId then
-    -- What is of a sub-agent belongs to its call.
+    -- Items of a sub-agent belong to its call.
     return not before.approval
   end
   local call = before.kind == 'tool' or before.parentToolCallId ~= nil
@@ -152,28 +154,28 @@ local function close(before, item)
     or (before.kind == 'changes' and item.kind == 'turnEnd')
 end
 
----The block of an item. `before` is the item above it.
+---Renders an item. `before` is the item above it.
 ---@param item agentls.Item
 ---@param before agentls.Item?
 ---@param options agentls.RenderOptions
----@param nest? agentls.Nest How it lies under calls, if it does or has some under it.
----@param latest? boolean It is the last of its kind.
+---@param placement? agentls.SubagentPlacement Set if the item belongs to a sub-agent or has one.
+---@param latest? boolean Whether these are the latest changes.
 ---@return agentls.Block
-function M.block(item, before, options, nest, latest)
+function M.render_item(item, before, options, placement, latest)
   local block = draw.new()
-  if nest then
-    block.depth, block.level = nest.depth, nest.level
+  if placement then
+    block.depth, block.level = placement.depth, placement.level
   end
-  if before and not close(before, item) then
-    add(block, '')
+  if before and not is_adjacent(before, item) then
+    add_line(block, '')
   end
-  local room = #block.lines
-  block.room = room
+  local margin = #block.lines
+  block.top_margin = margin
   local renderer = renderers[item.kind]
   if renderer then
-    renderer(block, item, options, nest, latest)
+    renderer(block, item, options, placement, latest)
   end
-  if #block.lines == room then
+  if #block.lines == margin then
     block.lines = {}
   end
   return block

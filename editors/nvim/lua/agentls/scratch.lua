@@ -1,18 +1,19 @@
--- Buffers for a while: lines to look at, and lines to write that mean something when they are written.
+-- Temporary buffers: lines to read, text to edit and submit with `:w`, and floating previews. It must not know what a
+-- text means.
 
-local notice = require('agentls.notice')
-local text = require('agentls.text')
+local notifications = require('agentls.notifications')
+local format = require('agentls.format')
 
 local M = {}
 
----Shows lines in a buffer of their own.
+---Shows lines in a read-only buffer.
 ---@param name string
 ---@param filetype string
 ---@param lines string[]
----@param on_top? boolean At the top of the screen, where a question does not cover them.
-function M.show(name, filetype, lines, on_top)
-  notice.dismiss()
-  local full = 'agentls://' .. text.visible(name)
+---@param on_top? boolean At the top of the screen, where a prompt does not cover them.
+function M.show_lines(name, filetype, lines, on_top)
+  notifications.dismiss_all()
+  local full = 'agentls://' .. format.display_text(name)
   local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if buffer == -1 then
     buffer = vim.api.nvim_create_buf(false, true)
@@ -29,7 +30,7 @@ function M.show(name, filetype, lines, on_top)
   if window ~= -1 then
     return vim.api.nvim_set_current_win(window)
   end
-  local target = not on_top and require('agentls.editor').file_window()
+  local target = not on_top and require('agentls.editor').find_file_window()
   if target then
     vim.api.nvim_set_current_win(target)
     vim.cmd('belowright split')
@@ -39,13 +40,13 @@ function M.show(name, filetype, lines, on_top)
   vim.api.nvim_win_set_buf(0, buffer)
 end
 
----Opens a buffer below, to be written in: `:w` hands its words on, and closes it unless they were not right.
+---Opens a buffer to edit. `:w` submits its text, and closes it if the text is accepted.
 ---@param name string
 ---@param filetype string
 ---@param lines string[]
----@param bar string What the bar above it says.
----@param written fun(words: string): boolean Whether they were right.
-function M.write(name, filetype, lines, bar, written)
+---@param bar string The text of its winbar.
+---@param on_submit fun(text: string): boolean Whether the text is accepted.
+function M.open_editor(name, filetype, lines, bar, on_submit)
   local buffer = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_name(buffer, ('agentls://%s/%d'):format(name, buffer))
   vim.bo[buffer].buftype = 'acwrite'
@@ -56,7 +57,7 @@ function M.write(name, filetype, lines, bar, written)
   vim.api.nvim_create_autocmd('BufWriteCmd', {
     buffer = buffer,
     callback = function()
-      if written(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')) then
+      if on_submit(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')) then
         vim.bo[buffer].modified = false
         vim.schedule(function()
           pcall(vim.api.nvim_buf_delete, buffer, { force = true })
@@ -69,20 +70,20 @@ function M.write(name, filetype, lines, bar, written)
   vim.wo.winbar = bar
 end
 
----Lines that float above all else, and take no key; until they are closed by what is given back.
+---Shows lines in a floating window that takes no key. The returned function closes it.
 ---@param title string
 ---@param lines string[]
 ---@return fun() close
-function M.float(title, lines)
-  notice.dismiss()
-  -- Room for a question below.
-  local most = math.max(3, vim.o.lines - 12)
-  if #lines > most then
-    local left = #lines - most + 1
-    lines = vim.list_slice(lines, 1, most - 1)
-    table.insert(lines, ('  … and %d more'):format(left))
+function M.open_float(title, lines)
+  notifications.dismiss_all()
+  -- Leave room for a prompt below.
+  local max = math.max(3, vim.o.lines - 12)
+  if #lines > max then
+    local rest = #lines - max + 1
+    lines = vim.list_slice(lines, 1, max - 1)
+    table.insert(lines, ('  … and %d more'):format(rest))
   end
-  title, lines = text.visible(title), vim.tbl_map(text.visible, lines)
+  title, lines = format.display_text(title), vim.tbl_map(format.display_text, lines)
   local width = vim.fn.strdisplaywidth(title) + 2
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line) + 1)
@@ -101,7 +102,7 @@ function M.float(title, lines)
     title = (' %s '):format(title),
     focusable = false,
   })
-  -- A question that follows may keep the screen as it is.
+  -- A prompt that follows may not redraw the screen.
   vim.cmd('redraw')
   return function()
     pcall(vim.api.nvim_win_close, window, true)

@@ -1,85 +1,85 @@
--- The sessions that are open here: what is known of each, and the requests that act on one.
+-- Owns the open sessions and their states, and sends the requests that act on a session.
 --
--- Each event of the server passes `dispatch` once. Whether a turn runs follows `turnStarted` and `turnEnded`
--- only, never the answer of a request.
+-- Each event from the server passes `handle_notification` once. Whether a turn runs follows only from `turnStarted` and
+-- `turnEnded`, never from the response to a request. This module must not know how a session is drawn (view.lua).
 
 local client = require('agentls.client')
 local config = require('agentls.config')
 local editor = require('agentls.editor')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local states = require('agentls.state')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 ---@class agentls.Session
 ---@field id string
 ---@field state agentls.State
----@field unsent { prompt: agentls.PromptContent, queued?: boolean }[] What was sent and is not known to be accepted.
----@field said? agentls.SentWords[] What was sent and is not in the chat yet, oldest first.
----@field readOnly? boolean
----@field agent? string The named agent that it has, as far as it is known.
----@field byQueue? boolean The running turn took a prompt that had waited.
----@field loading? boolean
----@field loading_earlier? boolean
+---@field unsent { prompt: agentls.PromptContent, is_queued?: boolean }[] Prompts that the server has not accepted yet.
+---@field unconfirmed? agentls.UnconfirmedPrompt[] Sent prompts that are not in the chat yet, oldest first.
+---@field is_read_only? boolean
+---@field agent? string The named agent, if known.
+---@field is_from_queue? boolean Whether a queued prompt started the running turn.
+---@field is_loading? boolean
+---@field is_loading_earlier? boolean
 
----Words that were sent, until the model takes them.
----@class agentls.SentWords
----@field words string
----@field steer boolean
+---A sent prompt that the model has not received yet.
+---@class agentls.UnconfirmedPrompt
+---@field text string
+---@field is_steer boolean
 
 ---@type table<string, agentls.Session>
 M.all = {}
 
----The session that commands act on, when none is in view.
+---The session that a command uses if the current buffer belongs to none.
 ---@type string?
 M.current_id = nil
 
----The server as a whole, as `agent/status` told last.
+---The latest `agent/status` of the server.
 ---@type agentls.StatusNotification?
 M.status = nil
 
----@class agentls.Watcher What is told of sessions; the view sets it.
-M.watcher = {
+---@class agentls.SessionObserver Callbacks that view.lua sets.
+M.observer = {
   ---@param _session agentls.Session
-  changed = function(_session) end,
-  ---Whether a person sees the session now.
+  on_change = function(_session) end,
+  ---Whether the user sees the session.
   ---@param _session agentls.Session
   ---@return boolean
-  seen = function(_session)
+  is_visible = function(_session)
     return false
   end,
-  ---The person sent something.
+  ---The user sent a prompt.
   ---@param _session agentls.Session
-  sent = function(_session) end,
-  ---Words that were not used go back to the person.
+  on_send = function(_session) end,
+  ---Puts an unused prompt back into the prompt window.
   ---@param _session agentls.Session
   ---@param _words string
-  give_back = function(_session, _words) end,
+  restore_prompt = function(_session, _words) end,
 }
 
 ---@param level? integer
-local function say(words, level)
-  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
+local function notify(text, level)
+  notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
----Tells an error of a request.
+---Shows the error of a request.
 ---@param err lsp.ResponseError
-function M.complain(err)
+function M.report_error(err)
   local data = type(err.data) == 'table' and err.data or {}
-  local words = data.message or err.message or 'the request failed'
+  local text = data.message or err.message or 'the request failed'
   if data.cause then
-    words = words .. ': ' .. data.cause
+    text = text .. ': ' .. data.cause
   end
   if data.userAction then
-    words = words .. '\n' .. data.userAction
+    text = text .. '\n' .. data.userAction
   end
-  say((words:gsub('^agentls: ', '')), vim.log.levels.ERROR)
+  notify((text:gsub('^agentls: ', '')), vim.log.levels.ERROR)
 end
 
 ---@param session? agentls.Session
 ---@param params? table
-local function announce(name, session, params)
+local function emit_event(name, session, params)
   vim.api.nvim_exec_autocmds('User', {
     pattern = name,
     modeline = false,
@@ -89,160 +89,160 @@ end
 
 ---@param session agentls.Session
 ---@param state agentls.State
-local function set(session, state)
+local function set_state(session, state)
   if state ~= session.state then
     session.state = state
-    M.watcher.changed(session)
+    M.observer.on_change(session)
   end
 end
 
 ---@param id string
 ---@param state agentls.State
 ---@return agentls.Session
-local function keep(id, state)
+local function upsert_session(id, state)
   local session = M.all[id]
   if session then
-    set(session, state)
+    set_state(session, state)
   else
     session = { id = id, state = state, unsent = {} }
     M.all[id] = session
-    M.watcher.changed(session)
+    M.observer.on_change(session)
   end
   return session
 end
 
----Shows what was sent and is not in the chat yet.
+---Sets the sent prompts that are not in the chat yet.
 ---@param session agentls.Session
----@param said agentls.SentWords[]
-local function show_said(session, said)
-  session.said = said
-  local words = vim.tbl_map(function(sent)
-    return sent.words
-  end, said)
-  set(session, states.reduce(session.state, { method = 'client/said', params = { words = words } }))
+---@param unconfirmed agentls.UnconfirmedPrompt[]
+local function set_unconfirmed(session, unconfirmed)
+  session.unconfirmed = unconfirmed
+  local text = vim.tbl_map(function(sent)
+    return sent.text
+  end, unconfirmed)
+  set_state(session, states.reduce(session.state, { method = 'client/said', params = { text = text } }))
 end
 
----Notes that sent words are in the chat, or went back to the person.
+---Removes prompts that reached the chat or went back to the user.
 ---@param session agentls.Session
----@param is fun(sent: agentls.SentWords): boolean Which; only the first of them with `one`.
----@param one? boolean
-local function take_said(session, is, one)
-  local taken = false
-  local left = vim.tbl_filter(function(sent)
-    local this = not (one and taken) and is(sent)
-    taken = taken or this
-    return not this
-  end, session.said or {})
-  if taken then
-    show_said(session, left)
+---@param matches fun(sent: agentls.UnconfirmedPrompt): boolean
+---@param only_first? boolean
+local function remove_unconfirmed(session, matches, only_first)
+  local has_removed = false
+  local rest = vim.tbl_filter(function(sent)
+    local is_match = not (only_first and has_removed) and matches(sent)
+    has_removed = has_removed or is_match
+    return not is_match
+  end, session.unconfirmed or {})
+  if has_removed then
+    set_unconfirmed(session, rest)
   end
 end
 
----The words in a prompt.
+---Returns the text of a prompt.
 ---@param prompt agentls.PromptContent|agentls.MessageBlock[]
 ---@return string
-function M.words_of(prompt)
+function M.get_prompt_text(prompt)
   if type(prompt) == 'string' then
     return prompt
   end
-  local words = {}
+  local text = {}
   for _, block in ipairs(prompt) do
     if block.type == 'text' then
-      table.insert(words, block.text)
+      table.insert(text, block.text)
     end
   end
-  return table.concat(words, '\n')
+  return table.concat(text, '\n')
 end
 
----Loads what was missed.
+---Loads the events that this client missed.
 ---@param session agentls.Session
-local function catch_up(session)
-  if session.loading then
+local function load_missed(session)
+  if session.is_loading then
     return
   end
-  session.loading = true
-  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.readOnly }
+  session.is_loading = true
+  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
-    session.loading = false
+    session.is_loading = false
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    set(session, states.load(session.state, result))
+    set_state(session, states.load_page(session.state, result))
     if session.state.missed then
-      catch_up(session)
+      load_missed(session)
     end
   end)
 end
 
----Whether words are among the prompts that wait: these are known by how they begin.
-local function waits(state, words)
-  words = text.one_line(words, #words)
+---Whether a text is among the queued prompts. The state contains only the start of each.
+local function is_queued(state, text)
+  text = format.single_line(text, #text)
   for _, prompt in ipairs(state.queue and state.queue.prompts or {}) do
-    if vim.startswith(words, (prompt.text:gsub('…$', ''))) then
+    if vim.startswith(text, (prompt.text:gsub('…$', ''))) then
       return true
     end
   end
   return false
 end
 
----Words of prompts that never arrived go back to the person.
+---Gives prompts that never reached the server back to the user.
 ---@param session agentls.Session
-local function return_unsent(session)
+local function restore_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
-  show_said(session, {})
+  set_unconfirmed(session, {})
   for _, sent in ipairs(unsent) do
-    local words = M.words_of(sent.prompt)
-    local arrived = sent.queued and waits(session.state, words)
+    local text = M.get_prompt_text(sent.prompt)
+    local has_arrived = sent.is_queued and is_queued(session.state, text)
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
-      arrived = arrived or (item.kind == 'user' and item.text == words)
+      has_arrived = has_arrived or (item.kind == 'user' and item.text == text)
     end
-    if not arrived then
-      M.watcher.give_back(session, words)
+    if not has_arrived then
+      M.observer.restore_prompt(session, text)
     end
   end
 end
 
----What a live event means for the editor, beyond what is drawn.
+---What a live event does in the editor besides a redraw.
 local effects = {}
 
 effects['agent/turnStarted'] = function(session, params)
-  editor.turn_began()
-  session.byQueue = params.by == 'queue'
-  announce('AgentTurnStarted', session, params)
+  editor.begin_turn()
+  session.is_from_queue = params.by == 'queue'
+  emit_event('AgentTurnStarted', session, params)
 end
 
 effects['agent/turnEnded'] = function(session, params, before)
   for _, steer in ipairs(params.unusedSteers or {}) do
-    M.watcher.give_back(session, M.words_of(steer))
+    M.observer.restore_prompt(session, M.get_prompt_text(steer))
   end
-  take_said(session, function(sent)
-    return sent.steer
+  remove_unconfirmed(session, function(sent)
+    return sent.is_steer
   end)
-  editor.reread()
+  editor.reload_buffers()
   local took = before.startedAt and params.at and params.at - before.startedAt or 0
-  if took >= config.current.notify_turn_ms and not M.watcher.seen(session) then
-    say(('%s: %s'):format(session.state.title or 'the turn', params.state))
+  if took >= config.current.notify_turn_ms and not M.observer.is_visible(session) then
+    notify(('%s: %s'):format(session.state.title or 'the turn', params.state))
   end
-  announce('AgentTurnEnded', session, params)
+  emit_event('AgentTurnEnded', session, params)
 end
 
 effects['agent/message'] = function(session, params)
   if params.role ~= 'user' or params.hidden then
     return
   end
-  local words = M.words_of(params.content or {})
-  take_said(session, function(sent)
-    -- The server writes out a slash command.
-    return sent.words == words or sent.words:match('^%s*/') ~= nil
+  local text = M.get_prompt_text(params.content or {})
+  remove_unconfirmed(session, function(sent)
+    -- The server expands a slash command.
+    return sent.text == text or sent.text:match('^%s*/') ~= nil
   end, true)
-  if session.byQueue then
-    -- The prompt of this turn had arrived long before; what follows was said into it.
-    session.byQueue = false
+  if session.is_from_queue then
+    -- The server accepted the prompt of this turn earlier. Any later user message is a steer.
+    session.is_from_queue = false
   else
     for i, sent in ipairs(session.unsent) do
-      if not sent.queued then
+      if not sent.is_queued then
         return table.remove(session.unsent, i)
       end
     end
@@ -251,59 +251,59 @@ end
 
 effects['agent/toolCall'] = function(_, params)
   if params.status == 'completed' and params.locations and params.diff then
-    editor.reread_locations(params.locations)
+    editor.reload_locations(params.locations)
   end
 end
 
 effects['agent/turnDiff'] = function(_, params)
-  -- Also where it was another view of the session that put them back.
+  -- Another client may have reverted the files.
   if params.standing ~= 'made' then
-    editor.reread()
+    editor.reload_buffers()
   end
 end
 
-local function asks(name, what)
+local function make_question_effect(name, describe)
   return function(session, params)
-    if config.current.notify_approvals and not M.watcher.seen(session) then
-      local here = M.current() == session
-      local subject, how = what(params)
-      notice.say(
+    if config.current.notify_approvals and not M.observer.is_visible(session) then
+      local here = M.get_current() == session
+      local subject, hint = describe(params)
+      notifications.notify_line(
         'asks: ',
         subject,
-        ' · ' .. (here and how or ':AgentSessions shows it'),
+        ' · ' .. (here and hint or ':AgentSessions shows it'),
         vim.log.levels.WARN
       )
     end
-    announce(name, session, params)
+    emit_event(name, session, params)
   end
 end
 
-effects['agent/approvalRequested'] = asks('AgentApprovalRequested', function(params)
+effects['agent/approvalRequested'] = make_question_effect('AgentApprovalRequested', function(params)
   return params.shown or params.title, ':AgentApprove shows it'
 end)
-effects['agent/limitRequested'] = asks('AgentLimitRequested', function(params)
+effects['agent/limitRequested'] = make_question_effect('AgentLimitRequested', function(params)
   return params.message, ':AgentAnswer raises it or stops'
 end)
-effects['agent/questionRequested'] = asks('AgentQuestionRequested', function(params)
+effects['agent/questionRequested'] = make_question_effect('AgentQuestionRequested', function(params)
   return params.text, ':AgentAnswer'
 end)
 effects['agent/approvalResolved'] = function(session, params)
-  announce('AgentApprovalResolved', session, params)
+  emit_event('AgentApprovalResolved', session, params)
 end
 
----Takes a notification of the server.
+---Handles a notification from the server.
 ---@param method string
 ---@param params table
-function M.dispatch(method, params)
+function M.handle_notification(method, params)
   if method == 'agent/status' then
     M.status = params
-    announce('AgentStatus', nil, params)
+    emit_event('AgentStatus', nil, params)
     return
   end
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
     if method == 'agent/warning' and not params.sessionId then
-      notice.say_start(params.message, vim.log.levels.WARN)
+      notifications.notify_truncated(params.message, vim.log.levels.WARN)
     end
     return
   end
@@ -312,9 +312,9 @@ function M.dispatch(method, params)
   if state == before then
     return
   end
-  set(session, state)
+  set_state(session, state)
   if state.missed then
-    return catch_up(session)
+    return load_missed(session)
   end
   local effect = effects[method]
   if effect then
@@ -322,126 +322,129 @@ function M.dispatch(method, params)
   end
 end
 
-client.on_notification = M.dispatch
+client.on_notification = M.handle_notification
 
 client.on_ready = function()
-  require('agentls.commands').adapt()
-  announce('AgentServerReady')
+  require('agentls.commands').update_optional_commands()
+  emit_event('AgentServerReady')
 end
 
----Says in each session why there is no server; nil: there is one.
+---Shows in each session why the server is not available; nil: it is.
 ---@param why? string
 local function set_offline(why)
   for _, session in pairs(M.all) do
-    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
+    set_state(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
   end
 end
 
 client.on_hang = function(hangs)
-  set_offline(hangs and 'the server does not answer · :AgentRestart ends it and starts it again' or nil)
+  set_offline(hangs and 'the server does not answer · run :AgentRestart' or nil)
   if hangs then
-    notice.tell('the server does not answer; :AgentRestart ends it and starts it again', vim.log.levels.WARN)
+    notifications.notify(
+      'the server does not answer; :AgentRestart ends it and starts it again',
+      vim.log.levels.WARN
+    )
   else
-    notice.tell('the server answers again')
+    notifications.notify('the server answers again')
   end
 end
 
-client.on_crash = function(why, again)
+client.on_crash = function(why, will_restart)
   M.status = nil
-  set_offline(('the server ended (%s)%s'):format(why, again and '; it is started again' or ''))
-  announce('AgentServerCrashed', nil, { why = why, again = again })
+  set_offline(('the server ended (%s)%s'):format(why, will_restart and '; restarting it' or ''))
+  emit_event('AgentServerCrashed', nil, { why = why, again = will_restart })
 end
 
----Loads what happened in a session that a server before this one had.
+---Reloads a session from a new server.
 ---@param session agentls.Session
----@param after? fun() Called when it is loaded.
-local function reload(session, after)
-  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.readOnly }
+---@param on_loaded? fun()
+local function reload_session(session, on_loaded)
+  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
     if err then
       if vim.tbl_get(err, 'data', 'refusal') == 'unknownSession' then
-        -- One without a prompt may not have been stored.
+        -- The server may not have stored a session without a prompt.
         M.all[session.id] = nil
         M.current_id = M.current_id ~= session.id and M.current_id or nil
       end
-      return M.complain(err)
+      return M.report_error(err)
     end
-    session.loading = false
-    set(session, states.load(session.state, result))
-    return_unsent(session)
-    announce('AgentSessionChanged', session)
-    if after then
-      after()
+    session.is_loading = false
+    set_state(session, states.load_page(session.state, result))
+    restore_unsent(session)
+    emit_event('AgentSessionChanged', session)
+    if on_loaded then
+      on_loaded()
     end
   end)
 end
 
 client.on_restart = function()
   for _, session in pairs(M.all) do
-    reload(session)
+    reload_session(session)
   end
 end
 
----The session that a command means: that of the buffer it is given in, else the one used last.
+---Returns the session that a command uses: the session of the current buffer, else the last one used.
 ---@return agentls.Session?
-function M.current()
+function M.get_current()
   local here = vim.b.agentls_session
   return M.all[here or ''] or M.all[M.current_id or '']
 end
 
 ---@param session agentls.Session
-function M.use(session)
+function M.set_current(session)
   if M.current_id ~= session.id then
     M.current_id = session.id
-    announce('AgentSessionChanged', session)
+    emit_event('AgentSessionChanged', session)
   end
 end
 
 ---Starts a session.
 ---@param options { agent?: string, model?: string, mode?: agentls.Mode, cwd?: string }
 ---@param callback fun(session: agentls.Session)
-function M.create(options, callback)
-  client.ensure(function(failed)
+function M.create_session(options, callback)
+  client.ensure_ready(function(failed)
     if failed then
-      return M.complain({ code = 0, message = failed })
+      return M.report_error({ code = 0, message = failed })
     end
-    local cwd = options.cwd or client.folders()[1]
-    client.add_folder(cwd)
-    -- What is absent is as the person chose it last in this workspace.
+    local cwd = options.cwd or client.get_workspace_folders()[1]
+    client.ensure_folder(cwd)
+    -- With `remembered`, each absent option is what the user last chose in this workspace.
     local params =
       { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
     client.request('agent/newSession', params, function(err, result)
       if err then
-        return M.complain(err)
+        return M.report_error(err)
       end
       local state = states.new(result.sessionId)
       state.seq, state.cwd = result.seq, cwd
       state.mode, state.model, state.effort = result.mode, result.model, result.effort
-      local session = keep(result.sessionId, state)
+      local session = upsert_session(result.sessionId, state)
       session.agent = options.agent
-      M.use(session)
+      M.set_current(session)
       callback(session)
-      require('agentls.trust').mention(cwd)
+      require('agentls.trust').notify_untrusted(cwd)
     end)
   end)
 end
 
----Calls back with the current session, or with a new one.
+---Calls back with the current session, or with a new one. Starts the server if needed.
 ---@param callback fun(session: agentls.Session)
-function M.ensure(callback)
-  local session = M.current()
+function M.ensure_session(callback)
+  local session = M.get_current()
   if not session then
-    return M.create({}, callback)
+    return M.create_session({}, callback)
   end
   if client.is_ready() then
     return callback(session)
   end
-  client.ensure(function(failed)
+  client.ensure_ready(function(failed)
     if failed then
-      return M.complain({ code = 0, message = failed })
+      return M.report_error({ code = 0, message = failed })
     end
     if session.state.offline then
-      return reload(session, function()
+      return reload_session(session, function()
         callback(session)
       end)
     end
@@ -449,76 +452,76 @@ function M.ensure(callback)
   end)
 end
 
----Asks which named agent a session has.
+---Fetches the named agent of a session.
 ---@param session agentls.Session
-local function learn_agent(session)
-  if not client.offers('agent/listAgents') then
+local function fetch_agent_name(session)
+  if not client.supports_method('agent/listAgents') then
     return
   end
   client.request('agent/listAgents', { sessionId = session.id }, function(_, result)
     for _, agent in ipairs(result and result.agents or {}) do
       if agent.current then
         session.agent = agent.name
-        M.watcher.changed(session)
+        M.observer.on_change(session)
       end
     end
   end)
 end
 
----Opens a session that is in the store.
+---Loads a stored session.
 ---@param id string
 ---@param callback fun(session: agentls.Session)
 ---@param read_only? boolean
-function M.load(id, callback, read_only)
+function M.load_session(id, callback, read_only)
   local known = M.all[id]
-  if known and client.is_ready() and not known.state.offline and not known.readOnly then
-    M.use(known)
+  if known and client.is_ready() and not known.state.offline and not known.is_read_only then
+    M.set_current(known)
     return callback(known)
   end
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
     if refusal == 'sessionLocked' and not read_only then
-      return require('agentls.lock').ask(err.data.holder, function(choice)
+      return require('agentls.session_lock').ask_action(err.data.holder, function(choice)
         if choice == 'look' then
-          M.load(id, callback, true)
+          M.load_session(id, callback, true)
         elseif choice == 'take' then
-          M.load(id, callback)
+          M.load_session(id, callback)
         end
       end)
     elseif err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    local session = keep(id, states.load(states.new(id), result))
-    session.readOnly = read_only
-    learn_agent(session)
-    M.use(session)
+    local session = upsert_session(id, states.load_page(states.new(id), result))
+    session.is_read_only = read_only
+    fetch_agent_name(session)
+    M.set_current(session)
     callback(session)
   end)
 end
 
----Puts an earlier page of the session's events before what is shown.
+---Loads the page of events before the first loaded one.
 ---@param session agentls.Session
-function M.load_earlier(session)
+function M.load_earlier_page(session)
   local first = session.state.firstSeq
-  if not session.state.hasEarlier or not first or session.loading_earlier then
+  if not session.state.hasEarlier or not first or session.is_loading_earlier then
     return
   end
-  session.loading_earlier = true
-  local params = { sessionId = session.id, beforeSeq = first, readOnly = session.readOnly }
+  session.is_loading_earlier = true
+  local params = { sessionId = session.id, beforeSeq = first, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
-    session.loading_earlier = false
+    session.is_loading_earlier = false
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     end
-    set(session, states.prepend(session.state, result))
+    set_state(session, states.prepend_page(session.state, result))
   end)
 end
 
----Keeps what is sent until it is known to be accepted: then `forget` is called, which says whether it was kept still.
+---Tracks a prompt until the server accepts it.
 ---@param session agentls.Session
----@param sent { prompt: agentls.PromptContent, queued?: boolean }
----@return fun(): boolean forget
-local function remember(session, sent)
+---@param sent { prompt: agentls.PromptContent, is_queued?: boolean }
+---@return fun(): boolean forget Stops the tracking. Returns false if it had stopped before.
+local function track_unsent(session, sent)
   table.insert(session.unsent, sent)
   return function()
     for i, other in ipairs(session.unsent) do
@@ -531,99 +534,99 @@ local function remember(session, sent)
   end
 end
 
----Hands words in for the queue; where they are not taken they go back to the person.
+---Adds or edits a queued prompt. If the server refuses, the prompt goes back to the user.
 ---@param session agentls.Session
----@param params table Those of `agent/queue`, with a prompt.
-function M.queue(session, params)
-  local forget = remember(session, { prompt = params.prompt, queued = true })
-  M.watcher.sent(session)
+---@param params table The params of `agent/queue`, with a prompt.
+function M.update_queue(session, params)
+  local forget = track_unsent(session, { prompt = params.prompt, is_queued = true })
+  M.observer.on_send(session)
   params.sessionId = session.id
   client.request('agent/queue', params, function(err)
     if forget() and err then
-      M.complain(err)
-      M.watcher.give_back(session, M.words_of(params.prompt))
+      M.report_error(err)
+      M.observer.restore_prompt(session, M.get_prompt_text(params.prompt))
     end
   end)
 end
 
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
----@param how 'prompt'|'steer'
----@param tries integer
-local function send(session, prompt, how, tries)
-  local forget = remember(session, { prompt = prompt })
+---@param method 'prompt'|'steer'
+---@param retries integer How often to try the other method if the turn has ended or started meanwhile.
+local function post_prompt(session, prompt, method, retries)
+  local forget = track_unsent(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
-  local said = { words = M.words_of(prompt), steer = how == 'steer' }
-  show_said(session, vim.list_extend(vim.list_slice(session.said or {}), { said }))
-  client.request('agent/' .. how, params, function(err)
-    if err or how == 'prompt' then
-      take_said(session, function(sent)
-        return sent == said
+  local unconfirmed = { text = M.get_prompt_text(prompt), is_steer = method == 'steer' }
+  set_unconfirmed(session, vim.list_extend(vim.list_slice(session.unconfirmed or {}), { unconfirmed }))
+  client.request('agent/' .. method, params, function(err)
+    if err or method == 'prompt' then
+      remove_unconfirmed(session, function(sent)
+        return sent == unconfirmed
       end)
     end
     if not err then
-      if how == 'steer' then
-        -- It comes back in `unusedSteers` if it is not used.
+      if method == 'steer' then
+        -- `unusedSteers` returns it if the turn does not use it.
         forget()
       end
       return
     end
     if not forget() then
-      -- It was accepted; its turn's end tells the rest.
+      -- The server accepted the prompt. The end of the turn reports the error.
       return
     end
     local refusal = type(err.data) == 'table' and err.data.refusal
-    if tries > 0 and refusal == 'turnRunning' then
-      return send(session, prompt, 'steer', tries - 1)
-    elseif tries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
-      return send(session, prompt, 'prompt', tries - 1)
+    if retries > 0 and refusal == 'turnRunning' then
+      return post_prompt(session, prompt, 'steer', retries - 1)
+    elseif retries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
+      return post_prompt(session, prompt, 'prompt', retries - 1)
     end
-    M.complain(err)
-    M.watcher.give_back(session, M.words_of(prompt))
+    M.report_error(err)
+    M.observer.restore_prompt(session, M.get_prompt_text(prompt))
   end)
 end
 
----Whether a person can act on a session; says so when not.
+---Whether a session is writable. If it is not, shows a warning.
 ---@param session agentls.Session
 ---@return boolean
-function M.is_ours(session)
-  if session.readOnly then
-    say(
-      'this session is only looked at: another server had it open; :AgentSessions tries again',
+function M.ensure_writable(session)
+  if session.is_read_only then
+    notify(
+      'this session is read-only here, because another server had it open; load it again with :AgentSessions',
       vim.log.levels.WARN
     )
   end
-  return not session.readOnly
+  return not session.is_read_only
 end
 
----Says something to the agent: a new turn, or into the one that runs.
+---Sends a prompt. It starts a turn, or steers the running one.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
-function M.prompt(session, prompt)
-  if not M.is_ours(session) then
-    return M.watcher.give_back(session, M.words_of(prompt))
+function M.send_prompt(session, prompt)
+  if not M.ensure_writable(session) then
+    return M.observer.restore_prompt(session, M.get_prompt_text(prompt))
   end
-  M.use(session)
-  M.watcher.sent(session)
-  send(session, prompt, session.state.running and 'steer' or 'prompt', 2)
+  M.set_current(session)
+  M.observer.on_send(session)
+  post_prompt(session, prompt, session.state.running and 'steer' or 'prompt', 2)
 end
 
 ---@param session agentls.Session
-function M.cancel(session)
-  if M.is_ours(session) then
+function M.cancel_turn(session)
+  if M.ensure_writable(session) then
     client.notify('agent/cancel', { sessionId = session.id })
-    client.must_answer('it did not answer when the turn was to stop')
+    client.kill_if_unresponsive('it did not answer a cancel request')
   end
 end
 
 ---@param session agentls.Session
-function M.resume(session)
-  if not M.is_ours(session) then
+function M.resume_turn(session)
+  if not M.ensure_writable(session) then
     return
   end
   client.request('agent/resumeTurn', { sessionId = session.id }, function(err)
     if err and err.code ~= -32800 then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
@@ -631,12 +634,12 @@ end
 ---@param session agentls.Session
 ---@param mode agentls.Mode
 function M.set_mode(session, mode)
-  if not M.is_ours(session) then
+  if not M.ensure_writable(session) then
     return
   end
   client.request('agent/setMode', { sessionId = session.id, mode = mode }, function(err)
     if err then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
@@ -645,49 +648,49 @@ end
 ---@param model string
 ---@param effort? agentls.Effort
 function M.set_model(session, model, effort)
-  if not M.is_ours(session) then
+  if not M.ensure_writable(session) then
     return
   end
   local params = { sessionId = session.id, model = model, effort = effort }
   client.request('agent/setModel', params, function(err)
     if err then
-      M.complain(err)
+      M.report_error(err)
     end
   end)
 end
 
----Sends a request about a session, and tells its error.
+---Sends a request and shows its error.
 ---@param method string
 ---@param params table
 ---@param callback? fun(result: any)
-function M.ask(method, params, callback)
+function M.request(method, params, callback)
   client.request(method, params, function(err, result)
     if err then
-      return M.complain(err)
+      return M.report_error(err)
     elseif callback then
       callback(result)
     end
   end)
 end
 
----The whole of a cut field.
+---Reads the full content of a truncated field.
 ---@param session agentls.Session
 ---@param ref string
 ---@param callback fun(text: string)
 function M.read_content(session, ref, callback)
   local pieces = {}
-  local function read(offset)
+  local function read_page(offset)
     local params = { sessionId = session.id, ref = ref, offset = offset, limit = 1048576 }
-    M.ask('agent/readContent', params, function(result)
+    M.request('agent/readContent', params, function(result)
       table.insert(pieces, result.text)
       if result.nextOffset then
-        read(result.nextOffset)
+        read_page(result.nextOffset)
       else
         callback(table.concat(pieces))
       end
     end)
   end
-  read(0)
+  read_page(0)
 end
 
 return M

@@ -1,9 +1,8 @@
--- A session as its events tell it: `reduce(state, event)` gives the next state.
+-- The state of a session as a function of its events: `reduce(state, event)` returns the next state.
 --
--- Pure: no editor (not even `vim`), no clock, no randomness. A state is never changed: what an event touches is
--- copied, all else is shared, so a view finds what to draw again by comparing identities. Events that are not
--- known are ignored (but counted), and what came as deltas is replaced by the durable event that completes it.
--- What the parts of a state are is said in state/model.lua.
+-- Pure: it must not use the editor (not even `vim`), a clock, or randomness. It never changes a state: it copies what
+-- an event affects and shares the rest. So a view compares identities to find what to redraw. It ignores unknown events
+-- but counts them. A durable event replaces the deltas that it completes. state/model.lua declares the types.
 
 local changes = require('agentls.state.changes')
 local list = require('agentls.state.items')
@@ -13,11 +12,11 @@ local pages = require('agentls.state.pages')
 local tools = require('agentls.state.tools')
 local turns = require('agentls.state.turns')
 
-local NONE, with, put = list.NONE, list.with, list.put
+local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 
 local M = {}
 
----How many bytes of live output are kept.
+---How many bytes of live output a tool call keeps.
 M.LIVE_BYTES = tools.LIVE_BYTES
 
 ---@param sessionId string
@@ -35,15 +34,15 @@ end
 
 on['agent/plan'] = function(state, p)
   local id = p.turnId or 'plan'
-  return put(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
+  return upsert_item(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
 end
 
 on['agent/usage'] = function(state, p)
   if p.parentToolCallId then
-    -- A sub-agent costs the session, but fills a context of its own.
-    return with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
+    -- A sub-agent adds to the session's cost, but has its own context.
+    return copy_with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
   end
-  return with(state, {
+  return copy_with(state, {
     costUsd = p.session and p.session.costUsd or NONE,
     contextUsed = p.contextUsed,
     contextWindow = p.contextWindow,
@@ -54,7 +53,7 @@ on['agent/warning'] = function(state, p)
   if not p.seq then
     return state
   end
-  return put(state, 'warning', tostring(p.seq), {
+  return upsert_item(state, 'warning', tostring(p.seq), {
     code = p.code,
     message = p.message,
     turnId = p.turnId,
@@ -63,34 +62,38 @@ on['agent/warning'] = function(state, p)
 end
 
 on['agent/sessionUpdated'] = function(state, p)
-  local updated = list.pick(p, { 'title', 'mode', 'model', 'effort' })
+  local updated = list.pick_fields(p, { 'title', 'mode', 'model', 'effort' })
   if p.model then
     updated.switchedFrom = NONE
   end
   if p.queue then
     updated.queue = #p.queue.prompts > 0 and p.queue or NONE
   end
-  return with(state, updated)
+  return copy_with(state, updated)
 end
 
 on['agent/instructions'] = function(state, p)
-  state =
-    put(state, 'instructions', tostring(p.seq), { files = p.files, leftOut = p.leftOut, turnId = p.turnId })
-  return with(state, { instructions = p.files })
+  state = upsert_item(
+    state,
+    'instructions',
+    tostring(p.seq),
+    { files = p.files, leftOut = p.leftOut, turnId = p.turnId }
+  )
+  return copy_with(state, { instructions = p.files })
 end
 
----The client's own: the server is gone, or does not answer, `why`; absent: it is there.
+---A client event: the server is down or does not answer, for the reason `why`. Without `why`, it answers again.
 on['client/offline'] = function(state, p)
-  return with(state, { offline = p.why or NONE })
+  return copy_with(state, { offline = p.why or NONE })
 end
 
----The client's own: what was sent and is not in the chat yet.
+---A client event: the prompts that were sent but are not in the chat yet.
 on['client/said'] = function(state, p)
-  return with(state, { said = #p.words > 0 and p.words or NONE })
+  return copy_with(state, { said = #p.text > 0 and p.text or NONE })
 end
 
----The state after `event`. One that was seen before changes nothing; one after a gap is left out, and
----`missed` says that the session must be loaded from `seq` on.
+---Returns the state after `event`. An event that was already applied changes nothing. An event after a gap is skipped,
+---and sets `missed`: the session must be loaded from `seq`.
 ---@param state agentls.State
 ---@param event agentls.Event
 ---@return agentls.State
@@ -101,29 +104,29 @@ function M.reduce(state, event)
     if seq <= state.seq then
       return state
     elseif seq > state.seq + 1 then
-      return state.missed == 'events' and state or with(state, { missed = 'events' })
+      return state.missed == 'events' and state or copy_with(state, { missed = 'events' })
     end
   end
   local handler = on[event.method]
   local next_state = handler and handler(state, params) or state
-  return seq and with(next_state, { seq = seq }) or next_state
+  return seq and copy_with(next_state, { seq = seq }) or next_state
 end
 
----Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or
----a new one. When the page does not join on, it is begun anew with it.
+---Applies the result of `agent/loadSession` to `state`, which is new or the source of `afterSeq`. If the page does not
+---continue `state`, the result starts from an empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
-function M.load(state, result)
-  return pages.load(M.reduce, M.new(state.sessionId), state, result)
+function M.load_page(state, result)
+  return pages.load_page(M.reduce, M.new(state.sessionId), state, result)
 end
 
----Puts the items of an earlier page before those of `state`.
+---Inserts the items of an earlier page before those of `state`.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
-function M.prepend(state, result)
-  return pages.prepend(M.reduce, M.new(state.sessionId), state, result)
+function M.prepend_page(state, result)
+  return pages.prepend_page(M.reduce, M.new(state.sessionId), state, result)
 end
 
 return M

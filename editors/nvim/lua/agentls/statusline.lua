@@ -1,12 +1,12 @@
--- The statusline's words. Cheap: it is asked for at every redraw.
+-- Formats a session for a statusline. Neovim calls it at every redraw, so it must be cheap and send no request.
 
-local status = require('agentls.status')
+local chat_status = require('agentls.chat_status')
 
 local M = {}
 
 ---@param session agentls.Session
 ---@return string
-function M.of(session)
+function M.format_session(session)
   local state, parts = session.state, {}
   local questions = #state.approvals + #state.asked
   if state.offline then
@@ -24,9 +24,9 @@ function M.of(session)
     table.insert(parts, 'idle')
   end
   if state.queue then
-    table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'held' or 'queued'))
+    table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'paused' or 'queued'))
   end
-  local meter = status.meter(state)
+  local meter = chat_status.format_usage(state)
   if meter ~= '' then
     table.insert(parts, meter)
   end

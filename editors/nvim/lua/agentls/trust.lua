@@ -1,14 +1,14 @@
--- Trust in workspace folders: shows what trusting one would activate, and asks.
+-- Trust in workspace folders: shows what trusting a folder would activate, and asks.
 --
--- Nothing is trusted without the answer to a question whose first choice is no. Each redirect of the person's keys is a
--- question of its own.
+-- Trust always needs an explicit yes; the first choice of each question is no. Each redirect of the user's requests is
+-- a separate question. The server decides what trust means.
 
 local client = require('agentls.client')
-local notice = require('agentls.notice')
+local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
@@ -20,14 +20,14 @@ local HEADINGS = {
 local ORDER = { 'hook', 'tool', 'setting' }
 
 ---@param folder string
-local function name_of(folder)
-  return text.visible(vim.fn.fnamemodify(folder, ':~'))
+local function format_folder(folder)
+  return format.display_text(vim.fn.fnamemodify(folder, ':~'))
 end
 
----Adds `words` line by line, set in; each revealed and whole.
-local function add_lines(lines, lead, words)
-  for _, line in ipairs(text.lines(words)) do
-    table.insert(lines, lead .. text.reveal(line))
+---Adds each line of `text` after `lead`, with hidden characters revealed.
+local function add_indented(lines, lead, text)
+  for _, line in ipairs(format.split_lines(text)) do
+    table.insert(lines, lead .. format.reveal_hidden(line))
   end
 end
 
@@ -39,29 +39,29 @@ local function add_items(lines, heading, items)
   end
   vim.list_extend(lines, { '', '## ' .. heading, '' })
   for _, item in ipairs(items) do
-    table.insert(lines, ('- %s: %s'):format(text.visible(item.name), text.visible(item.detail)))
+    table.insert(lines, ('- %s: %s'):format(format.display_text(item.name), format.display_text(item.detail)))
     if item.command then
-      add_lines(lines, '      $ ', item.command)
+      add_indented(lines, '      $ ', item.command)
     end
   end
 end
 
 ---@param redirect agentls.ProviderRedirect
 ---@return string
-local function redirect_words(redirect)
-  local provider = redirect.provider == '*' and 'all providers' or text.visible(redirect.provider)
-  local from = redirect.from and (' instead of to %s'):format(text.visible(redirect.from)) or ''
-  return ('%s: requests go to %s%s'):format(provider, text.visible(redirect.to), from)
+local function format_redirect(redirect)
+  local provider = redirect.provider == '*' and 'all providers' or format.display_text(redirect.provider)
+  local from = redirect.from and (' instead of to %s'):format(format.display_text(redirect.from)) or ''
+  return ('%s: requests go to %s%s'):format(provider, format.display_text(redirect.to), from)
 end
 
----What the folder's own files would do, as lines.
+---Formats what the files of a folder would activate.
 ---@param described agentls.DescribeTrustResult
 ---@return string[]
-function M.lines(described)
-  local lines = { '# ' .. name_of(described.folder), '' }
-  local words = described.trusted and 'This folder is trusted: what follows is active.'
-    or 'This folder is not trusted: what follows is off. Trusting the folder activates it.'
-  table.insert(lines, words)
+function M.format_trust(described)
+  local lines = { '# ' .. format_folder(described.folder), '' }
+  local text = described.trusted and 'This folder is trusted. The items below are active.'
+    or 'This folder is not trusted. Trust it to activate the items below.'
+  table.insert(lines, text)
   local known = {}
   for _, kind in ipairs(ORDER) do
     known[kind] = true
@@ -73,7 +73,7 @@ function M.lines(described)
       end, described.activates)
     )
   end
-  -- A newer server may tell of more.
+  -- A newer server may send other kinds.
   add_items(
     lines,
     'More',
@@ -82,153 +82,166 @@ function M.lines(described)
     end, described.activates)
   )
   if #described.redirects > 0 then
-    vim.list_extend(lines, { '', '## Redirects: each needs an answer of its own', '' })
+    vim.list_extend(lines, { '', '## Redirects: each one needs your consent', '' })
   end
   for _, redirect in ipairs(described.redirects) do
     local state = redirect.accepted and 'accepted' or 'not accepted'
-    table.insert(lines, ('- %s (%s)'):format(redirect_words(redirect), state))
+    table.insert(lines, ('- %s (%s)'):format(format_redirect(redirect), state))
     for _, sent in ipairs(redirect.sends or {}) do
-      table.insert(lines, '      sends ' .. text.visible(sent))
+      table.insert(lines, '      sends ' .. format.display_text(sent))
     end
   end
   if #described.activates == 0 and #described.redirects == 0 then
-    vim.list_extend(lines, { '', 'It has nothing that trust would activate.' })
+    vim.list_extend(lines, { '', 'Trust would activate nothing in this folder.' })
   end
   return lines
 end
 
----Asks a question whose first choice is no; leaving it is a no too.
+---Asks a question whose first choice is no. Leaving it means no.
 ---@param prompt string
 ---@param no string
 ---@param yes string
----@param answered fun(yes: boolean)
-local function ask(prompt, no, yes, answered)
+---@param on_answer fun(yes: boolean)
+local function ask_yes_no(prompt, no, yes, on_answer)
   vim.ui.select({ no, yes }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
-    answered(choice == yes)
+    on_answer(choice == yes)
   end)
 end
 
 ---@param described agentls.DescribeTrustResult
 ---@param trusted boolean
 ---@param accepted? agentls.AcceptedRedirect[]
-local function set(described, trusted, accepted)
+local function set_trust(described, trusted, accepted)
   local params =
     { folder = vim.uri_from_fname(described.folder), trusted = trusted, acceptRedirects = accepted }
-  sessions.ask('agent/setTrust', params, function()
+  sessions.request('agent/setTrust', params, function()
     local count = #(accepted or {})
     local redirects = count > 0 and ('; redirects accepted: %d'):format(count) or ''
-    notice.say(trusted and 'trusted: ' or 'not trusted: ', name_of(described.folder), redirects)
+    notifications.notify_line(
+      trusted and 'trusted: ' or 'not trusted: ',
+      format_folder(described.folder),
+      redirects
+    )
   end)
 end
 
----Asks about each redirect that is not accepted yet, one after the other.
+---Asks about each redirect that is not accepted yet.
 ---@param described agentls.DescribeTrustResult
 ---@param done fun(accepted: agentls.AcceptedRedirect[])
 local function ask_redirects(described, done)
   local accepted = {}
-  local function ask_from(i)
+  local function ask_next(i)
     local redirect = described.redirects[i]
     if not redirect then
       return done(accepted)
     elseif redirect.accepted then
-      return ask_from(i + 1)
+      return ask_next(i + 1)
     end
     local sends = #(redirect.sends or {}) > 0 and (', with ' .. table.concat(redirect.sends, ', ')) or ''
-    local prompt = ('Redirect %s%s?'):format(redirect_words(redirect), text.visible(sends))
-    ask(prompt, 'No: leave it off', 'Yes: accept this redirect', function(yes)
+    local prompt = ('Redirect %s%s?'):format(format_redirect(redirect), format.display_text(sends))
+    ask_yes_no(prompt, 'No, leave it off', 'Yes, accept this redirect', function(yes)
       if yes then
         table.insert(accepted, { provider = redirect.provider, to = redirect.to })
       end
-      ask_from(i + 1)
+      ask_next(i + 1)
     end)
   end
-  ask_from(1)
+  ask_next(1)
 end
 
 ---@param described agentls.DescribeTrustResult
-local function decide(described)
-  local name = name_of(described.folder)
+local function ask_decision(described)
+  local name = format_folder(described.folder)
   if described.trusted then
-    return ask(
+    return ask_yes_no(
       ('%s is trusted.'):format(name),
-      'Leave it so; ask about redirects that are not accepted',
-      'Trust it no longer',
+      'Keep trusting it; ask about redirects that are not accepted',
+      'Stop trusting it',
       function(withdraw)
         if withdraw then
-          return set(described, false)
+          return set_trust(described, false)
         end
         ask_redirects(described, function(accepted)
           if #accepted > 0 then
-            set(described, true, accepted)
+            set_trust(described, true, accepted)
           end
         end)
       end
     )
   end
-  ask(('Trust %s?'):format(name), 'No: leave it untrusted', 'Yes: activate all that is listed', function(yes)
-    if yes then
-      ask_redirects(described, function(accepted)
-        set(described, true, #accepted > 0 and accepted or nil)
-      end)
-    end
-  end)
-end
-
----Room for the question below.
-local QUESTION_LINES = 8
-
----Shows the list; whether all of it is visible, or was shown before as it is.
----@param described agentls.DescribeTrustResult
----@return boolean
-local function is_read(described)
-  local lines = M.lines(described)
-  local list = table.concat(lines, '\n')
-  local here = vim.b.agentls_trust_list
-  scratch.show('trust' .. described.folder, 'agentls_trust', lines, true)
-  vim.b.agentls_trust_list = list
-  vim.wo.wrap = true
-  local tall = vim.api.nvim_win_text_height(0, {}).all
-  pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
-  vim.cmd('redraw')
-  return tall <= vim.api.nvim_win_get_height(0) or here == list
-end
-
----@param folder string
-local function show(folder)
-  sessions.ask(protocol.requests.describeTrust, { folder = vim.uri_from_fname(folder) }, function(described)
-    if not is_read(described) then
-      return notice.say('the list is longer than the window; read it, then :AgentTrust here asks')
-    end
-    decide(described)
-  end)
-end
-
----Shows what becomes active when a folder is trusted, and asks; of several folders one is chosen first.
-function M.review()
-  local session = sessions.current()
-  local folders = client.folders()
-  local cwd = session and session.state.cwd
-  if cwd and not vim.list_contains(folders, cwd) then
-    table.insert(folders, 1, cwd)
-  end
-  if #folders == 1 then
-    return show(folders[1])
-  end
-  vim.ui.select(
-    folders,
-    { prompt = 'Trust in which folder?', kind = 'agentls.folder', format_item = name_of },
-    function(folder)
-      if folder then
-        show(folder)
+  ask_yes_no(
+    ('Trust %s?'):format(name),
+    'No, leave it untrusted',
+    'Yes, activate everything listed',
+    function(yes)
+      if yes then
+        ask_redirects(described, function(accepted)
+          set_trust(described, true, #accepted > 0 and accepted or nil)
+        end)
       end
     end
   )
 end
 
----Says in one line that a folder has something that is off because the folder is not trusted.
+---Lines to leave free for the question below the list.
+local QUESTION_LINES = 8
+
+---Shows the list. Returns whether all of it is visible, or the same list was shown before.
+---@param described agentls.DescribeTrustResult
+---@return boolean
+local function show_list(described)
+  local lines = M.format_trust(described)
+  local list = table.concat(lines, '\n')
+  local shown_list = vim.b.agentls_trust_list
+  scratch.show_lines('trust' .. described.folder, 'agentls_trust', lines, true)
+  vim.b.agentls_trust_list = list
+  vim.wo.wrap = true
+  local tall = vim.api.nvim_win_text_height(0, {}).all
+  pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
+  vim.cmd('redraw')
+  return tall <= vim.api.nvim_win_get_height(0) or shown_list == list
+end
+
 ---@param folder string
-function M.mention(folder)
-  if not client.offers(protocol.requests.describeTrust) then
+local function review_folder(folder)
+  sessions.request(
+    protocol.requests.describeTrust,
+    { folder = vim.uri_from_fname(folder) },
+    function(described)
+      if not show_list(described) then
+        return notifications.notify_line('read the whole list, then repeat :AgentTrust here')
+      end
+      ask_decision(described)
+    end
+  )
+end
+
+---Shows what trusting a folder would activate, then asks. With several folders, the user chooses one first.
+function M.review_trust()
+  local session = sessions.get_current()
+  local folders = client.get_workspace_folders()
+  local cwd = session and session.state.cwd
+  if cwd and not vim.list_contains(folders, cwd) then
+    table.insert(folders, 1, cwd)
+  end
+  if #folders == 1 then
+    return review_folder(folders[1])
+  end
+  vim.ui.select(
+    folders,
+    { prompt = 'Review trust for which folder?', kind = 'agentls.folder', format_item = format_folder },
+    function(folder)
+      if folder then
+        review_folder(folder)
+      end
+    end
+  )
+end
+
+---Reports that some settings of a folder are off because the folder is not trusted.
+---@param folder string
+function M.notify_untrusted(folder)
+  if not client.supports_method(protocol.requests.describeTrust) then
     return
   end
   client.request(
@@ -236,10 +249,10 @@ function M.mention(folder)
     { folder = vim.uri_from_fname(folder) },
     function(err, described)
       if not err and not described.trusted and #described.activates + #described.redirects > 0 then
-        notice.say(
+        notifications.notify_line(
           '',
-          name_of(folder),
-          ' is not trusted, some of its settings are off · :AgentTrust shows them'
+          format_folder(folder),
+          ' is not trusted, so some of its settings are off · review them with :AgentTrust'
         )
       end
     end

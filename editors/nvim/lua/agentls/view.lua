@@ -1,62 +1,64 @@
--- Draws sessions into chat buffers: changes only the lines that differ, at most once a frame, and never moves a
--- cursor but the one that stands at the end.
+-- Draws sessions into chat buffers. Owns the buffers and which window shows which chat.
+--
+-- It changes only lines that differ, draws at most once per frame, and moves a cursor only if it is at the end. It must
+-- not know what an item looks like (render.lua), nor how a question is answered (questions.lua).
 
-local bars = require('agentls.bars')
+local winbar = require('agentls.winbar')
 local buffers = require('agentls.buffers')
-local changes_of = require('agentls.state.changes')
-local code = require('agentls.code')
+local changes_state = require('agentls.state.changes')
+local code_highlight = require('agentls.code_highlight')
 local config = require('agentls.config')
 local folds = require('agentls.folds')
-local layout = require('agentls.layout')
-local nesting = require('agentls.nesting')
+local chat_window = require('agentls.window')
+local subagents = require('agentls.subagents')
 local prompts = require('agentls.prompt')
 local render = require('agentls.render')
 local sessions = require('agentls.sessions')
-local status = require('agentls.status')
+local chat_status = require('agentls.chat_status')
 
 local api = vim.api
 local M = {}
 
-M.prompt_buffer = prompts.buffer
+M.get_prompt_buffer = prompts.get_buffer
 
----@class agentls.View
+---@class agentls.ChatView
 ---@field session agentls.Session
 ---@field buffer integer
----@field entries agentls.Entry[]
----@field rows integer[] The first row of each entry.
----@field dirty boolean
----@field width? integer The columns that it was drawn for.
+---@field entries agentls.ChatEntry[]
+---@field rows integer[] The first row of each entry, from 0.
+---@field is_dirty boolean
+---@field width? integer The columns of the last drawing.
 ---@field folds agentls.Folds
----@field nested table How its items lay under calls, for `nesting.again`.
----@field status_key? string What stands beside the lines, to see whether it changed.
+---@field subagent_cache agentls.SubagentCache For `subagents.update_placements`.
+---@field status_key? string Identifies the drawn status, to skip a redraw without changes.
 
----@class agentls.Entry
+---@class agentls.ChatEntry
 ---@field key string
 ---@field item agentls.Item
----@field before string What the block depends on of other items.
+---@field context_key string Identifies what the block depends on besides its item.
 ---@field block agentls.Block
 
----@type table<string, agentls.View>
+---@type table<string, agentls.ChatView>
 local views = {}
 
----Called when what lies under the cursor of a chat's window may have changed.
+---Called when another card may be under the cursor of a chat window.
 ---@type fun(window: integer)
-M.on_look = function() end
+M.on_cursor_change = function() end
 
 local blocks_ns = api.nvim_create_namespace('agentls.blocks')
 local status_ns = api.nvim_create_namespace('agentls.status')
 
----Empty lines at the end: room, and the line that the status is drawn on.
-local TAIL = 2
+---Empty lines at the end: a margin, and the line of the status.
+local TAIL_LINES = 2
 local FRAME_MS = 16
 
----The longest time that one drawing took, in ms; for tests and `:checkhealth`.
+---The duration of the slowest drawing, in ms. For tests and `:checkhealth`.
 ---@type number
-M.longest_ms = 0
+M.max_draw_ms = 0
 
----@param view agentls.View
+---@param view agentls.ChatView
 ---@return agentls.RenderOptions
-local function options(view)
+local function build_render_options(view)
   local current = config.current
   return {
     output_lines = current.output_lines,
@@ -68,15 +70,15 @@ end
 
 -- Blocks into lines -----------------------------------------------------------------------------------------
 
-local function before_key(before)
+local function build_context_key(before)
   return before and before.kind .. (before.kind == 'tool' and before.approval and '?' or '') or ''
 end
 
----The entries of a view's state, those that it had used again where nothing changed.
----@param view agentls.View
-local function entries_of(view)
+---Builds the entries of a view's state. Reuses each entry that has not changed.
+---@param view agentls.ChatView
+local function build_entries(view)
   local state, known, width = view.session.state, {}, nil
-  for _, window in ipairs(buffers.windows_of(view.buffer)) do
+  for _, window in ipairs(buffers.find_windows(view.buffer)) do
     width = math.min(width or math.huge, api.nvim_win_get_width(window))
   end
   if width and width ~= view.width then
@@ -86,20 +88,23 @@ local function entries_of(view)
       known[entry.key] = entry
     end
   end
-  local entries, how, nests = {}, options(view), nesting.again(view.nested, state.items, state.notices)
-  local latest = changes_of.of(state)
+  local entries, options, placements =
+    {},
+    build_render_options(view),
+    subagents.update_placements(view.subagent_cache, state.items, state.notices)
+  local latest = changes_state.find_changes(state)
   for i, item in ipairs(state.items) do
-    local key, nest = item.kind .. ' ' .. item.id, nests[i]
-    local before = before_key(state.items[i - 1])
-    if nest then
-      before = before .. nest.key
+    local key, placement = item.kind .. ' ' .. item.id, placements[i]
+    local context_key = build_context_key(state.items[i - 1])
+    if placement then
+      context_key = context_key .. placement.key
     elseif item == latest then
-      before = before .. ' latest'
+      context_key = context_key .. ' latest'
     end
     local entry = known[key]
-    if not entry or entry.item ~= item or entry.before ~= before then
-      local block = render.block(item, state.items[i - 1], how, nest, item == latest)
-      entry = { key = key, item = item, before = before, block = block }
+    if not entry or entry.item ~= item or entry.context_key ~= context_key then
+      local block = render.render_item(item, state.items[i - 1], options, placement, item == latest)
+      entry = { key = key, item = item, context_key = context_key, block = block }
     end
     entries[i] = entry
   end
@@ -108,7 +113,7 @@ end
 
 local function set_marks(buffer, row, block)
   for _, mark in ipairs(block.marks) do
-    if mark.goes_on then
+    if mark.is_continuation then
       api.nvim_buf_set_extmark(buffer, blocks_ns, row + mark.row, mark.from, {
         virt_text = { { '↳ ', mark.group } },
         virt_text_pos = 'inline',
@@ -131,7 +136,7 @@ local function set_marks(buffer, row, block)
       })
     else
       api.nvim_buf_set_extmark(buffer, blocks_ns, row + mark.row, 0, {
-        -- Within its line: marks that end in the next one would go with that one's.
+        -- End on the same line. Otherwise clearing the next line's marks would remove this one.
         end_col = #block.lines[mark.row + 1],
         hl_group = mark.group,
         line_hl_group = mark.group,
@@ -147,19 +152,19 @@ local function set_marks(buffer, row, block)
       right_gravity = false,
     })
   end
-  if block.tail then
-    -- Inline: other words at a line's end are not seen where it is folded.
-    local column = #block.lines[block.tail.row + 1]
-    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.tail.row, column, {
-      virt_text = block.tail.chunks,
+  if block.suffix then
+    -- A closed fold shows inline text only.
+    local column = #block.lines[block.suffix.row + 1]
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.suffix.row, column, {
+      virt_text = block.suffix.chunks,
       virt_text_pos = 'inline',
       right_gravity = false,
     })
   end
-  if block.hint then
+  if block.footer then
     local lines = {}
-    for i, chunks in ipairs(block.hint) do
-      -- The first stands on a line that is set in itself.
+    for i, chunks in ipairs(block.footer) do
+      -- The first one overlays a line that already has the indent.
       local lead = i > 1 and ('│ '):rep(block.depth) or ''
       lines[i] = vim.list_extend({ { lead .. '  ', 'AgentlsDim' } }, chunks)
     end
@@ -172,14 +177,14 @@ local function set_marks(buffer, row, block)
   end
 end
 
----Makes the `old` lines that begin at `row` the `new` ones, and changes no more than differs.
-local function patch(buffer, row, old, new)
+---Replaces the `old` lines at `row` by the `new` ones. Changes only the lines that differ.
+local function replace_lines(buffer, row, old, new)
   local same = 0
   while same < #old and same < #new and old[same + 1] == new[same + 1] do
     same = same + 1
   end
   if same == #old - 1 and #new > same and vim.startswith(new[same + 1], old[same + 1]) then
-    -- The usual case: words that join the last line, and lines after it.
+    -- The usual case: a stream extends the last line and adds others.
     local rest = vim.list_slice(new, same + 1)
     local column = #old[same + 1]
     rest[1] = rest[1]:sub(column + 1)
@@ -202,7 +207,7 @@ local function patch(buffer, row, old, new)
   )
 end
 
-local function all_lines(entries, from, to)
+local function collect_lines(entries, from, to)
   local lines = {}
   for i = from, to do
     vim.list_extend(lines, entries[i].block.lines)
@@ -210,9 +215,9 @@ local function all_lines(entries, from, to)
   return lines
 end
 
----@param view agentls.View
+---@param view agentls.ChatView
 local function draw_entries(view)
-  local old, new = view.entries, entries_of(view)
+  local old, new = view.entries, build_entries(view)
   local first = 1
   while old[first] and old[first] == new[first] do
     first = first + 1
@@ -236,8 +241,8 @@ local function draw_entries(view)
   end
   local old_rows = view.rows
   view.entries, view.rows = new, rows
-  local old_from, old_to = folds.widened(old, first, old_last)
-  local opened = folds.opened(view.folds, old, old_rows, old_from, math.min(old_to, #old))
+  local old_from, old_to = folds.widen_range(old, first, old_last)
+  local opened = folds.find_opened(view.folds, old, old_rows, old_from, math.min(old_to, #old))
   local pairwise = old_last == new_last
   for i = first, pairwise and old_last or 0 do
     pairwise = pairwise and old[i].key == new[i].key
@@ -247,39 +252,39 @@ local function draw_entries(view)
     for i = first, new_last do
       if old[i] ~= new[i] then
         local lines = old[i].block.lines
-        -- Marks of lines that go would stay behind.
+        -- Deleting a line would leave its marks behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        patch(buffer, rows[i], lines, new[i].block.lines)
+        replace_lines(buffer, rows[i], lines, new[i].block.lines)
       end
     end
   else
-    local lines = all_lines(old, first, old_last)
+    local lines = collect_lines(old, first, old_last)
     api.nvim_buf_clear_namespace(buffer, blocks_ns, begin, begin + #lines)
-    patch(buffer, begin, lines, all_lines(new, first, new_last))
+    replace_lines(buffer, begin, lines, collect_lines(new, first, new_last))
   end
   for i = first, new_last do
     if not pairwise or old[i] ~= new[i] then
       set_marks(buffer, rows[i], new[i].block)
       if new[i].item.kind == 'assistant' or new[i].item.kind == 'tool' then
-        code.learn(buffer, new[i].block.lines)
+        code_highlight.add_languages(buffer, new[i].block.lines)
       end
     end
   end
-  local from, to = folds.widened(new, first, new_last)
-  folds.renew(view.folds, opened, new, rows, from, math.min(to, #new))
+  local from, to = folds.widen_range(new, first, new_last)
+  folds.rebuild_range(view.folds, opened, new, rows, from, math.min(to, #new))
 end
 
 -- The status ------------------------------------------------------------------------------------------------
 
----@param view agentls.View
----@return boolean moving
+---@param view agentls.ChatView
+---@return boolean is_animated
 local function draw_status(view)
-  local lines, moving = status.lines(view.session.state, view.width or 80)
+  local lines, is_animated = chat_status.format_lines(view.session.state, view.width or 80)
   local last = api.nvim_buf_line_count(view.buffer) - 1
   local main = table.remove(lines)
   local key = vim.inspect({ lines, main, last })
   if key == view.status_key then
-    return moving
+    return is_animated
   end
   view.status_key = key
   api.nvim_buf_clear_namespace(view.buffer, status_ns, 0, -1)
@@ -288,61 +293,63 @@ local function draw_status(view)
       virt_text = main,
       virt_text_pos = 'overlay',
       virt_lines = #lines > 0 and lines or nil,
-      -- Below the last line they would be out of the window.
+      -- Below the last line, the window would not show them.
       virt_lines_above = true,
     })
   end
-  return moving
+  return is_animated
 end
 
 -- Frames ----------------------------------------------------------------------------------------------------
 
----@param view agentls.View
----@return boolean moving
-local function draw(view)
+---@param view agentls.ChatView
+---@return boolean is_animated
+local function draw_view(view)
   local buffer = view.buffer
   if not api.nvim_buf_is_loaded(buffer) then
     views[view.session.id] = nil
     return false
   end
-  local begun = vim.uv.hrtime()
-  view.dirty = false
-  local follow = vim.tbl_filter(M.follows, buffers.windows_of(buffer))
+  local started_at = vim.uv.hrtime()
+  view.is_dirty = false
+  local follow = vim.tbl_filter(M.is_following, buffers.find_windows(buffer))
   vim.bo[buffer].modifiable = true
   draw_entries(view)
   vim.bo[buffer].modifiable = false
   vim.bo[buffer].modified = false
-  local moving = draw_status(view)
-  folds.complete(view.folds, buffers.windows_of(buffer), view.entries, view.rows)
-  vim.iter(follow):each(M.follow)
-  for _, window in ipairs(buffers.windows_of(buffer)) do
-    M.on_look(window)
+  local is_animated = draw_status(view)
+  folds.initialize_windows(view.folds, buffers.find_windows(buffer), view.entries, view.rows)
+  vim.iter(follow):each(M.scroll_to_end)
+  for _, window in ipairs(buffers.find_windows(buffer)) do
+    M.on_cursor_change(window)
   end
-  M.longest_ms = math.max(M.longest_ms, (vim.uv.hrtime() - begun) / 1e6)
-  return moving
+  M.max_draw_ms = math.max(M.max_draw_ms, (vim.uv.hrtime() - started_at) / 1e6)
+  return is_animated
 end
 
-local frame_timer, spin_timer = nil, nil
-local spin
+local frame_timer, animation_timer = nil, nil
+local animate_status
 
-local function redraw_bars()
+local function redraw_statuslines()
   vim.cmd('redrawstatus!')
 end
 
-local function frame()
+local function draw_frame()
   frame_timer = nil
-  local moving, drawn = false, false
+  local is_animated, drawn = false, false
   for _, view in pairs(views) do
-    if view.dirty and (not api.nvim_buf_is_loaded(view.buffer) or #buffers.windows_of(view.buffer) > 0) then
-      moving = draw(view) or moving
+    if
+      view.is_dirty and (not api.nvim_buf_is_loaded(view.buffer) or #buffers.find_windows(view.buffer) > 0)
+    then
+      is_animated = draw_view(view) or is_animated
       drawn = true
     end
   end
   if drawn then
-    redraw_bars()
+    redraw_statuslines()
   end
-  if moving then
-    spin()
+  if is_animated then
+    animate_status()
   end
 end
 
@@ -350,49 +357,49 @@ local function request_frame()
   if frame_timer then
     return
   end
-  frame_timer = vim.defer_fn(frame, FRAME_MS)
+  frame_timer = vim.defer_fn(draw_frame, FRAME_MS)
 end
 
----Keeps what moves by itself moving, as long as it does.
-spin = function()
-  if spin_timer then
+---Redraws the status at intervals while it has a spinner or a countdown.
+animate_status = function()
+  if animation_timer then
     return
   end
-  spin_timer = vim.defer_fn(function()
-    spin_timer = nil
-    local moving = false
+  animation_timer = vim.defer_fn(function()
+    animation_timer = nil
+    local is_animated = false
     for _, view in pairs(views) do
-      if api.nvim_buf_is_loaded(view.buffer) and #buffers.windows_of(view.buffer) > 0 then
-        moving = draw_status(view) or moving
+      if api.nvim_buf_is_loaded(view.buffer) and #buffers.find_windows(view.buffer) > 0 then
+        is_animated = draw_status(view) or is_animated
       end
     end
-    if moving then
-      spin()
+    if is_animated then
+      animate_status()
     end
-  end, status.SPIN_MS)
+  end, chat_status.SPIN_MS)
 end
 
----Draws what waits to be drawn, now.
-function M.flush()
+---Draws all changed views immediately.
+function M.flush_drawing()
   for _, view in pairs(views) do
-    if view.dirty then
-      draw(view)
+    if view.is_dirty then
+      draw_view(view)
     end
   end
 end
 
--- Places and bars -------------------------------------------------------------------------------------------
+-- Entries and bars ------------------------------------------------------------------------------------------
 
-local function view_of(buffer)
+local function find_view(buffer)
   local id = vim.b[buffer].agentls_session
   local view = id and views[id]
   return view and view.buffer == buffer and view or nil
 end
 
----The entry that stands at a row, and its first row.
----@return agentls.Entry?
+---Returns the entry at a row, and the entry's first row.
+---@return agentls.ChatEntry?
 ---@return integer row
-local function entry_at(view, row)
+local function find_entry(view, row)
   local low, high = 1, #view.rows
   while low < high do
     local middle = math.ceil((low + high) / 2)
@@ -410,24 +417,24 @@ local function entry_at(view, row)
 end
 
 ---@return string
-function M.winbar()
+function M.render_winbar()
   local window = vim.g.statusline_winid or 0
-  local view = view_of(api.nvim_win_get_buf(window))
-  return view and bars.chat(view.session, api.nvim_win_get_width(window)) or ''
+  local view = find_view(api.nvim_win_get_buf(window))
+  return view and winbar.format_chat_bar(view.session, api.nvim_win_get_width(window)) or ''
 end
 
 -- Buffers and windows ---------------------------------------------------------------------------------------
 
 ---@param session agentls.Session
----@return agentls.View
-local function view_for(session)
+---@return agentls.ChatView
+local function ensure_view(session)
   local view = views[session.id]
-  if view and buffers.is_whole(view.buffer) then
+  if view and buffers.is_intact(view.buffer) then
     view.session = session
     return view
   end
-  buffers.highlights()
-  local buffer = buffers.scratch('agentls://' .. session.id, 'agentls', session.id)
+  buffers.define_highlights()
+  local buffer = buffers.create_session_buffer('agentls://' .. session.id, 'agentls', session.id)
   vim.bo[buffer].undolevels = -1
   vim.b[buffer].agentls_chat = true
   vim.bo[buffer].modifiable = true
@@ -439,8 +446,8 @@ local function view_for(session)
     entries = {},
     rows = {},
     folds = folds.new(buffer),
-    nested = {},
-    dirty = true,
+    subagent_cache = {},
+    is_dirty = true,
   }
   views[session.id] = view
   local group = api.nvim_create_augroup('agentls.view.' .. buffer, {})
@@ -448,33 +455,33 @@ local function view_for(session)
     group = group,
     buffer = buffer,
     callback = function()
-      for _, window in ipairs(buffers.windows_of(buffer)) do
-        layout.dress(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}" })
+      for _, window in ipairs(buffers.find_windows(buffer)) do
+        chat_window.apply_options(window, { winbar = "%{%v:lua.require'agentls.view'.render_winbar()%}" })
       end
-      -- A window that showed something else in between has none of its folds.
-      view.folds.made[api.nvim_get_current_win()] = nil
-      M.changed(session)
+      -- A window that showed another buffer meanwhile has lost its folds.
+      view.folds.initialized[api.nvim_get_current_win()] = nil
+      M.redraw_session(session)
     end,
   })
   api.nvim_create_autocmd('WinResized', {
     group = group,
     callback = function()
-      M.changed(session)
+      M.redraw_session(session)
     end,
   })
-  api.nvim_create_autocmd('VimResized', { group = group, callback = layout.fit })
+  api.nvim_create_autocmd('VimResized', { group = group, callback = chat_window.restore_width })
   api.nvim_create_autocmd('BufEnter', {
     group = group,
     buffer = buffer,
     callback = function()
-      sessions.use(session)
+      sessions.set_current(session)
     end,
   })
   api.nvim_create_autocmd({ 'CursorMoved', 'WinEnter' }, {
     group = group,
     buffer = buffer,
     callback = function()
-      M.on_look(api.nvim_get_current_win())
+      M.on_cursor_change(api.nvim_get_current_win())
     end,
   })
   api.nvim_create_autocmd({ 'BufUnload', 'BufWipeout' }, {
@@ -484,38 +491,38 @@ local function view_for(session)
       if views[session.id] == view then
         views[session.id] = nil
       end
-      code.forget(buffer)
+      code_highlight.forget_buffer(buffer)
       pcall(api.nvim_del_augroup_by_id, group)
     end,
   })
-  require('agentls.questions').attach()
-  require('agentls.keys').chat(buffer)
-  draw(view)
+  require('agentls.questions').track_cursor()
+  require('agentls.keymaps').map_chat_keys(buffer)
+  draw_view(view)
   return view
 end
 
-M.windows, M.close = layout.windows, layout.close
+M.find_windows, M.close_chat = chat_window.find_windows, chat_window.close_windows
 
 ---Shows a session's chat in this tab page.
 ---@param session agentls.Session
----@param how? { focus?: 'chat'|'prompt' } Where the cursor goes; absent: it stays.
-function M.open(session, how)
+---@param options? { focus?: 'chat'|'prompt' } Which window gets the focus. Default: the current one keeps it.
+function M.open_chat(session, options)
   local before = api.nvim_get_current_win()
-  local view = view_for(session)
-  sessions.use(session)
-  layout.find_tab()
-  local chat, prompt = M.windows()
+  local view = ensure_view(session)
+  sessions.set_current(session)
+  chat_window.go_to_chat_tab()
+  local chat, prompt = M.find_windows()
   if not chat then
-    chat = layout.open()
+    chat = chat_window.open_window()
   end
   if api.nvim_win_get_tabpage(before) ~= api.nvim_get_current_tabpage() then
     before = chat
   end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
-    layout.show(chat, view.buffer)
+    chat_window.show_buffer(chat, view.buffer)
     api.nvim_win_set_cursor(chat, { api.nvim_buf_line_count(view.buffer), 0 })
   end
-  local prompt_buffer = prompts.buffer(session)
+  local prompt_buffer = prompts.get_buffer(session)
   if not prompt then
     prompt = api.nvim_open_win(
       prompt_buffer,
@@ -523,31 +530,32 @@ function M.open(session, how)
       { split = 'below', win = chat, height = config.current.prompt.height }
     )
   elseif api.nvim_win_get_buf(prompt) ~= prompt_buffer then
-    layout.show(prompt, prompt_buffer)
+    chat_window.show_buffer(prompt, prompt_buffer)
   end
-  local focus = how and how.focus
+  local focus = options and options.focus
   local target = focus == 'chat' and chat or focus == 'prompt' and prompt or before
   if api.nvim_win_is_valid(target) then
     api.nvim_set_current_win(target)
   end
-  M.changed(session)
+  M.redraw_session(session)
 end
 
+---Marks a session's chat as changed and requests a frame.
 ---@param session agentls.Session
-function M.changed(session)
+function M.redraw_session(session)
   local view = views[session.id]
   if view then
     view.session = session
-    view.dirty = true
+    view.is_dirty = true
   end
   request_frame()
 end
 
----Whether a window of this tab page shows the session's chat.
+---Whether a window in this tab page shows the session's chat.
 ---@param session agentls.Session
-function M.seen(session)
+function M.is_visible(session)
   local view = views[session.id]
-  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
+  for _, window in ipairs(view and buffers.find_windows(view.buffer) or {}) do
     if api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage() then
       return true
     end
@@ -555,21 +563,21 @@ function M.seen(session)
   return false
 end
 
----The session that a window shows the chat of.
+---Returns the session whose chat a window shows.
 ---@param window integer
 ---@return agentls.Session?
-function M.session_of(window)
-  local view = view_of(api.nvim_win_get_buf(window))
+function M.get_session_in(window)
+  local view = find_view(api.nvim_win_get_buf(window))
   return view and view.session
 end
 
----The window of this tab page that shows a session's chat: the current one if it does.
+---Returns a window in this tab page that shows a session's chat. Prefers the current window.
 ---@param session agentls.Session
 ---@return integer?
-function M.window_of(session)
+function M.find_window(session)
   local view = views[session.id]
   local found
-  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
+  for _, window in ipairs(view and buffers.find_windows(view.buffer) or {}) do
     if window == api.nvim_get_current_win() then
       return window
     elseif api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage() then
@@ -579,18 +587,18 @@ function M.window_of(session)
   return found
 end
 
----The item whose card the cursor of a window is on, as it was drawn. The room above a card is not part of it, and a
----folded card is not visible.
+---Returns the item whose card is under the cursor of a window. The margin above a card is not part of it, and a folded
+---card does not count.
 ---@param window integer
 ---@return agentls.Item?
-function M.card_at(window)
-  local view = view_of(api.nvim_win_get_buf(window))
+function M.find_card_at_cursor(window)
+  local view = find_view(api.nvim_win_get_buf(window))
   local line = view and api.nvim_win_get_cursor(window)[1]
   if not view or not line then
     return nil
   end
-  local entry, first = entry_at(view, line - 1)
-  if not entry or line - 1 < first + entry.block.room then
+  local entry, first = find_entry(view, line - 1)
+  if not entry or line - 1 < first + entry.block.top_margin then
     return nil
   end
   if window == api.nvim_get_current_win() then
@@ -602,17 +610,17 @@ function M.card_at(window)
   return closed == -1 and entry.item or nil
 end
 
----Puts the cursor of a window on an item's card, and the card in the middle, or at the top when it is too long.
+---Moves the cursor of a window to an item's card. Centers the card, or shows it from its top if it is too tall.
 ---@param window integer
 ---@param item agentls.Item
 ---@return boolean found
-function M.show_card(window, item)
-  local view = view_of(api.nvim_win_get_buf(window))
+function M.scroll_to_card(window, item)
+  local view = find_view(api.nvim_win_get_buf(window))
   for i, entry in ipairs(view and view.entries or {}) do
     if entry.item.kind == item.kind and entry.item.id == item.id and #entry.block.lines > 0 then
-      local first, last = view.rows[i] + entry.block.room, view.rows[i] + #entry.block.lines - 1
+      local first, last = view.rows[i] + entry.block.top_margin, view.rows[i] + #entry.block.lines - 1
       api.nvim_win_call(window, function()
-        -- `<C-o>` goes back.
+        -- So that `<C-o>` returns.
         vim.cmd("normal! m'")
       end)
       api.nvim_win_set_cursor(window, { first + 1, 0 })
@@ -631,76 +639,77 @@ function M.show_card(window, item)
   return false
 end
 
----Whether the cursor of a window is at the end, where what comes is followed.
+---Whether the cursor of a window is at the end, so that the window scrolls with new lines.
 ---@param window integer
-function M.follows(window)
-  return api.nvim_win_get_cursor(window)[1] > api.nvim_buf_line_count(api.nvim_win_get_buf(window)) - TAIL
+function M.is_following(window)
+  return api.nvim_win_get_cursor(window)[1]
+    > api.nvim_buf_line_count(api.nvim_win_get_buf(window)) - TAIL_LINES
 end
 
----Puts the cursor of a window at the end, and the end at the window's bottom; what comes is followed from then on.
+---Moves the cursor of a window to the end, and scrolls the end to its bottom. The window then follows new lines.
 ---@param window integer
-function M.follow(window)
+function M.scroll_to_end(window)
   local last = api.nvim_buf_line_count(api.nvim_win_get_buf(window))
   if api.nvim_win_get_cursor(window)[1] ~= last then
     api.nvim_win_set_cursor(window, { last, 0 })
   end
-  -- Only the current window scrolls by itself, and none does for virtual lines.
+  -- Neovim scrolls only the current window, and never for virtual lines.
   api.nvim_win_call(window, function()
     vim.cmd('keepjumps normal! zb')
   end)
 end
 
----Follows the end in each window that shows a session's chat.
+---Scrolls each window that shows a session's chat to its end.
 ---@param session agentls.Session
-local function follow_all(session)
+local function scroll_all_to_end(session)
   local view = views[session.id]
-  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
-    M.follow(window)
+  for _, window in ipairs(view and buffers.find_windows(view.buffer) or {}) do
+    M.scroll_to_end(window)
   end
 end
 
----What stands under the cursor: of the current window, when it shows a chat.
+---Returns the item under the cursor, if the current window shows a chat.
 ---@return agentls.Item?
 ---@return agentls.Session?
-function M.item_at_cursor()
-  local view = view_of(api.nvim_get_current_buf())
+function M.get_item_at_cursor()
+  local view = find_view(api.nvim_get_current_buf())
   if not view then
     return nil, nil
   end
-  local entry = entry_at(view, api.nvim_win_get_cursor(0)[1] - 1)
+  local entry = find_entry(view, api.nvim_win_get_cursor(0)[1] - 1)
   return entry and entry.item, view.session
 end
 
----The turn that the item under the cursor is of.
+---Returns the turn of the item under the cursor.
 ---@return string? turn
 ---@return agentls.Session?
-function M.turn_at_cursor()
-  local item, session = M.item_at_cursor()
+function M.get_turn_at_cursor()
+  local item, session = M.get_item_at_cursor()
   return item and (
       item.turnId or item --[[@as agentls.Item.note]].ofTurnId
     ),
     session
 end
 
----The tool call under the cursor.
+---Returns the tool call under the cursor.
 ---@return agentls.Item.tool?
 ---@return agentls.Session?
-function M.tool_at_cursor()
-  local item, session = M.item_at_cursor()
+function M.get_tool_at_cursor()
+  local item, session = M.get_item_at_cursor()
   return item and item.kind == 'tool' and item --[[@as agentls.Item.tool]] or nil, session
 end
 
----Moves the cursor to the next (1) or previous (-1) prompt.
+---Moves the cursor to the next or the previous prompt.
 ---@param direction 1|-1
-function M.jump(direction)
-  local view = view_of(api.nvim_get_current_buf())
+function M.jump_to_prompt(direction)
+  local view = find_view(api.nvim_get_current_buf())
   if not view then
     return
   end
   local row, best = api.nvim_win_get_cursor(0)[1] - 1, nil
   for i, entry in ipairs(view.entries) do
     if entry.item.kind == 'user' then
-      -- The first line of a block is the room above it.
+      -- The first line of a block is its top margin.
       local at = view.rows[i] + (i > 1 and 1 or 0)
       if direction == 1 and at > row then
         best = best or at
@@ -716,13 +725,18 @@ function M.jump(direction)
   end
 end
 
----The chat's buffer of a session, when there is one.
+---Returns the chat buffer of a session, or nil.
 ---@param id string
 ---@return integer?
-function M.buffer(id)
+function M.get_buffer(id)
   return views[id] and views[id].buffer
 end
 
-sessions.watcher = { changed = M.changed, seen = M.seen, sent = follow_all, give_back = prompts.give_back }
+sessions.observer = {
+  on_change = M.redraw_session,
+  is_visible = M.is_visible,
+  on_send = scroll_all_to_end,
+  restore_prompt = prompts.restore_text,
+}
 
 return M

@@ -1,75 +1,75 @@
--- A piece of the chat in the making: lines of Markdown, with highlights and folds. Touches no buffer.
+-- Builds a block: lines of Markdown with highlights and folds. It must not touch a buffer, nor know any item.
 
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
----A piece of the chat. Rows count from 0 within it.
+---A piece of the chat. Its rows count from 0.
 ---@class agentls.Block
 ---@field lines string[]
 ---@field marks agentls.Mark[]
----@field folds [integer, integer][] First and last row of what folds to its first line.
----@field level integer How many folds of calls above it the whole lies in.
----@field depth integer How deep it lies under calls: so far it is set in.
----@field tail? { row: integer, chunks: [string, string][] } Words beside the end of a line.
----@field room integer How many empty lines lie above what it shows.
----@field hint? [string, string][][] Virtual lines: the first on the block's last line, which is empty, the rest below.
+---@field folds [integer, integer][] The first and the last row of each fold.
+---@field level integer How many folds of calls contain the block.
+---@field depth integer How many calls the block is nested under. Determines its indent.
+---@field suffix? { row: integer, chunks: [string, string][] } Virtual text at the end of a line.
+---@field top_margin integer How many empty lines it starts with.
+---@field footer? [string, string][][] Virtual lines. The first overlays the last, empty line.
 
 ---@class agentls.Mark
 ---@field row integer
----@field from? integer Byte column; absent: the whole line, to the window's edge.
+---@field from? integer Byte column. Default: the whole line, to the edge of the window.
 ---@field to? integer
----@field conceal? boolean It is not seen.
----@field goes_on? boolean The line goes on with the one above it: a mark before it says so.
+---@field conceal? boolean
+---@field is_continuation? boolean The line continues the one above it, which a virtual `↳` shows.
 ---@field group string
 
 ---@class agentls.RenderOptions
 ---@field output_lines integer
 ---@field keys agentls.Config.keys|false
----@field width? integer The window's columns.
----@field cwd? string The session's folder: paths in it are shown from there.
+---@field width? integer The columns of the window.
+---@field cwd? string The folder of the session. Paths inside it are shown relative to it.
 
 local LINE_BYTES = 2000
 
 ---@return agentls.Block
 function M.new()
-  return { lines = {}, marks = {}, folds = {}, level = 0, depth = 0, room = 0 }
+  return { lines = {}, marks = {}, folds = {}, level = 0, depth = 0, top_margin = 0 }
 end
 
 ---@param group? string
-function M.add(block, line, group)
+function M.add_line(block, line, group)
   if line:find('\n', 1, true) then
-    line = text.visible(line)
+    line = format.display_text(line)
   end
-  block.lines[#block.lines + 1] = text.reveal(line, true)
+  block.lines[#block.lines + 1] = format.reveal_hidden(line, true)
   if group then
     block.marks[#block.marks + 1] = { row = #block.lines - 1, group = group }
   end
 end
 
----Adds a line that is seen whole: on as many lines as it takes, with a mark before those that go on. The mark is not a
----character of the text, so no text can pretend to go on.
+---Adds a line, wrapped to as many lines as it needs. A virtual mark precedes each continuation. The mark is not part of
+---the text, so no text can imitate a continuation.
 ---@param lead string
 ---@param width integer
----@param dress? fun(piece: string): string What keeps Markdown from changing it, outside of a fence.
-function M.add_whole(block, lead, line, width, dress)
-  local room = math.max(12, width - #lead - 2 - 2 * block.depth)
-  for i, piece in ipairs(text.pieces(text.reveal(line), room, vim.api.nvim_strwidth)) do
-    M.add(block, lead .. (dress and dress(piece) or piece))
+---@param escape? fun(piece: string): string Outside a fence: keeps Markdown from changing a piece.
+function M.add_wrapped(block, lead, line, width, escape)
+  local columns = math.max(12, width - #lead - 2 - 2 * block.depth)
+  for i, piece in ipairs(format.split_columns(format.reveal_hidden(line), columns, vim.api.nvim_strwidth)) do
+    M.add_line(block, lead .. (escape and escape(piece) or piece))
     if i > 1 then
       block.marks[#block.marks + 1] =
-        { row = #block.lines - 1, from = #lead, goes_on = true, group = 'AgentlsDim' }
+        { row = #block.lines - 1, from = #lead, is_continuation = true, group = 'AgentlsDim' }
     end
   end
 end
 
-function M.mark(block, from, to, group)
+function M.add_mark(block, from, to, group)
   block.marks[#block.marks + 1] = { row = #block.lines - 1, from = from, to = to, group = group }
 end
 
----Adds words that Markdown shall leave alone: what escapes them is not seen.
-function M.add_plain(block, lead, words, group)
-  M.add(block, lead .. (words:gsub('[\\`*_%[%]<>~]', '\\%0')), group)
+---Adds text that Markdown must not interpret. The backslashes that escape it are concealed.
+function M.add_escaped(block, lead, text, group)
+  M.add_line(block, lead .. (text:gsub('[\\`*_%[%]<>~]', '\\%0')), group)
   local line = block.lines[#block.lines]
   local at = line:find('\\', #lead + 1, true)
   while at do
@@ -78,30 +78,30 @@ function M.add_plain(block, lead, words, group)
   end
 end
 
----As code, whatever is in it.
-function M.code(words)
+---Returns the text as inline code, whatever it contains.
+function M.inline_code(text)
   local longest = 0
-  for ticks in words:gmatch('`+') do
+  for ticks in text:gmatch('`+') do
     longest = math.max(longest, #ticks)
   end
   local fence = ('`'):rep(longest + 1)
-  return longest > 0 and ('%s %s %s'):format(fence, words, fence) or fence .. words .. fence
+  return longest > 0 and ('%s %s %s'):format(fence, text, fence) or fence .. text .. fence
 end
 
----At most `room` columns of a line.
-function M.fitting(line, room)
-  if vim.fn.strdisplaywidth(line) <= room then
+---Truncates a line to `columns` columns.
+function M.fit_columns(line, columns)
+  if vim.fn.strdisplaywidth(line) <= columns then
     return line
   end
-  local cut = vim.fn.strcharpart(line, 0, room - 1)
-  while vim.fn.strdisplaywidth(cut) > room - 1 do
+  local cut = vim.fn.strcharpart(line, 0, columns - 1)
+  while vim.fn.strdisplaywidth(cut) > columns - 1 do
     cut = vim.fn.strcharpart(cut, 0, vim.fn.strchars(cut) - 1)
   end
   return cut .. '…'
 end
 
----A fence longer than any in `lines`.
-function M.fence_for(lines)
+---Returns a fence that is longer than any fence in `lines`.
+function M.build_fence(lines)
   local longest = 2
   for _, line in ipairs(lines) do
     local ticks = line:match('^%s*(```+)')
@@ -110,17 +110,17 @@ function M.fence_for(lines)
   return ('`'):rep(longest + 1)
 end
 
----A fence longer than any run of backticks in the text.
-function M.ticks_for(words)
+---Returns a fence that is longer than any run of backticks in the text.
+function M.build_text_fence(text)
   local longest = 2
-  for ticks in words:gmatch('`+') do
+  for ticks in text:gmatch('`+') do
     longest = math.max(longest, #ticks)
   end
   return ('`'):rep(longest + 1)
 end
 
----The fence that is still open at the end of `lines`; nil when all are closed.
-function M.open_fence(lines)
+---Returns the fence that is still open at the end of `lines`, or nil.
+function M.find_open_fence(lines)
   local open
   for _, line in ipairs(lines) do
     local ticks, rest = line:match('^ ? ? ?(```+)(.*)$')
@@ -136,22 +136,22 @@ function M.open_fence(lines)
   return open
 end
 
-function M.thousands(n)
+function M.format_thousands(n)
   local digits = tostring(n)
   return (digits:reverse():gsub('(%d%d%d)', '%1,'):reverse():gsub('^,', ''))
 end
 
----At most `most` lines of bearable length: the first and the last ones, and what was left out between.
-function M.capped(lines, most, note)
+---Limits text to the first and the last lines, `max` in total, and truncates long lines. Says what it left out.
+function M.limit_lines(lines, max, note)
   local shown = lines
-  if #lines > most then
+  if #lines > max then
     shown = {}
-    local head = math.ceil(most / 2)
+    local head = math.ceil(max / 2)
     for i = 1, head do
       shown[i] = lines[i]
     end
-    shown[head + 1] = ('⋯ %s lines are not shown here%s'):format(M.thousands(#lines - most), note)
-    for i = #lines - (most - head) + 1, #lines do
+    shown[head + 1] = ('⋯ %s lines are not shown here%s'):format(M.format_thousands(#lines - max), note)
+    for i = #lines - (max - head) + 1, #lines do
       shown[#shown + 1] = lines[i]
     end
   end
@@ -160,10 +160,10 @@ function M.capped(lines, most, note)
       if shown == lines then
         shown = vim.list_slice(lines)
       end
-      local cut = text.cut(line, LINE_BYTES)
+      local cut = format.truncate(line, LINE_BYTES)
       shown[i] = ('%s ⋯ %s of this line are not shown here%s'):format(
         cut,
-        text.bytes(#line - #cut + 3),
+        format.byte_size(#line - #cut + 3),
         note
       )
     end
@@ -171,27 +171,27 @@ function M.capped(lines, most, note)
   return shown
 end
 
----How many lines a fold hides, for its first line.
-function M.folded(count)
-  return (' ⋯ %s line%s'):format(M.thousands(count), count > 1 and 's' or '')
+---Formats how many lines a fold hides.
+function M.format_fold_count(count)
+  return (' ⋯ %s line%s'):format(M.format_thousands(count), count > 1 and 's' or '')
 end
 
-function M.fenced(block, lines, language)
-  local fence = M.fence_for(lines)
-  M.add(block, fence .. (language or ''))
+function M.add_code_block(block, lines, language)
+  local fence = M.build_fence(lines)
+  M.add_line(block, fence .. (language or ''))
   for _, line in ipairs(lines) do
-    M.add(block, line)
+    M.add_line(block, line)
   end
-  M.add(block, fence)
+  M.add_line(block, fence)
 end
 
-function M.key_chunks(chunks, key, words)
+function M.append_key_hint(chunks, key, text)
   if key then
     if #chunks > 0 then
       chunks[#chunks + 1] = { '  ', 'AgentlsDim' }
     end
     chunks[#chunks + 1] = { key, 'AgentlsKey' }
-    chunks[#chunks + 1] = { ' ' .. words, 'AgentlsDim' }
+    chunks[#chunks + 1] = { ' ' .. text, 'AgentlsDim' }
   end
 end
 

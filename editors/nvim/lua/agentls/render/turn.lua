@@ -1,9 +1,9 @@
--- What the ends of turns look like: how they went, what they changed of files; and what the agent was given to go by.
+-- Renders the end of a turn: its outcome, its file changes; also the loaded instructions. It must not touch a buffer.
 
 local draw = require('agentls.render.block')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
-local add, mark, add_plain = draw.add, draw.mark, draw.add_plain
+local add_line, add_mark, add_escaped = draw.add_line, draw.add_mark, draw.add_escaped
 
 local M = {}
 
@@ -15,7 +15,7 @@ local STATES = {
 }
 
 ---@param item agentls.Item.turnEnd
-function M.turnEnd(block, item)
+function M.render_turn_end(block, item)
   local parts, state = {}, STATES[item.state]
   if state then
     parts[1] = state[1]
@@ -29,12 +29,15 @@ function M.turnEnd(block, item)
   if usage then
     local read = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens
     if read + usage.outputTokens > 0 then
-      parts[#parts + 1] = ('%s in, %s out'):format(text.tokens(read), text.tokens(usage.outputTokens))
-      parts[#parts + 1] = text.cost_of_use(item.costUsd)
+      parts[#parts + 1] = ('%s in, %s out'):format(
+        format.token_count(read),
+        format.token_count(usage.outputTokens)
+      )
+      parts[#parts + 1] = format.cost(item.costUsd)
     end
   end
   if item.tookMs then
-    parts[#parts + 1] = text.seconds(item.tookMs)
+    parts[#parts + 1] = format.duration(item.tookMs)
   end
   local failed = item.error
   if item.state == 'cancelled' then
@@ -42,23 +45,23 @@ function M.turnEnd(block, item)
   end
   if failed then
     local cause = failed.cause and ': ' .. failed.cause or ''
-    for i, line in ipairs(text.lines(('[%s] %s%s'):format(failed.code, failed.message, cause))) do
-      add_plain(block, i == 1 and '✗ ' or '  ', line, 'AgentlsError')
+    for i, line in ipairs(format.split_lines(('[%s] %s%s'):format(failed.code, failed.message, cause))) do
+      add_escaped(block, i == 1 and '✗ ' or '  ', line, 'AgentlsError')
     end
-    for _, line in ipairs(text.lines(failed.userAction or '')) do
-      add_plain(block, '  → ', line)
+    for _, line in ipairs(format.split_lines(failed.userAction or '')) do
+      add_escaped(block, '  → ', line)
     end
     parts[1] = nil
     parts = vim.tbl_values(parts)
   end
   if (item.state == 'interrupted' or item.state == 'cancelled') and not item.over then
-    parts[#parts + 1] = ':AgentResume goes on'
+    parts[#parts + 1] = ':AgentResume continues'
   end
   if #parts > 0 then
     local line = (state and not failed and '' or '— ') .. table.concat(parts, ' · ')
-    add(block, line, not state and 'AgentlsDim' or nil)
+    add_line(block, line, not state and 'AgentlsDim' or nil)
     if state then
-      mark(block, 0, #line, failed and 'AgentlsDim' or state[2])
+      add_mark(block, 0, #line, failed and 'AgentlsDim' or state[2])
     end
   end
 end
@@ -66,117 +69,124 @@ end
 local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
 local WORDS = { created = 'created', modified = 'changed', deleted = 'deleted' }
 
----`+12 -3`, each in its colour, at the end of a block's last line.
-local function counts(block, added, removed)
+---Appends `+12 -3` to the last line of a block.
+local function append_counts(block, added, removed)
   local lines = block.lines
   for _, part in ipairs({ { '+', added, 'AgentlsAdded' }, { '-', removed, 'AgentlsRemoved' } }) do
     if part[2] > 0 then
       local from = #lines[#lines] + 1
       lines[#lines] = ('%s %s%d'):format(lines[#lines], part[1], part[2])
-      mark(block, from, #lines[#lines], part[3])
+      add_mark(block, from, #lines[#lines], part[3])
     end
   end
 end
 
----A file of a list of changes.
+---Renders a file of a list of changes.
 ---@param file agentls.FileDiff
-local function file_line(block, file)
-  add(block, ('%s %s'):format(LETTERS[file.kind] or '?', draw.code(text.visible(file.path))))
-  counts(block, file.added, file.removed)
+local function render_file(block, file)
+  add_line(
+    block,
+    ('%s %s'):format(LETTERS[file.kind] or '?', draw.inline_code(format.display_text(file.path)))
+  )
+  append_counts(block, file.added, file.removed)
   if file.unrestorable then
     local from = #block.lines[#block.lines]
-    block.lines[#block.lines] = block.lines[#block.lines] .. ' · cannot be taken back'
-    mark(block, from, #block.lines[#block.lines], 'AgentlsWarn')
+    block.lines[#block.lines] = block.lines[#block.lines] .. ' · cannot be reverted'
+    add_mark(block, from, #block.lines[#block.lines], 'AgentlsWarn')
   end
 end
 
----Lists files below the block's last line, folded into that.
+---Lists files below the last line of a block, in a fold.
 ---@param item { files: agentls.FileDiff[], unlisted?: integer, partial?: boolean }
-local function file_list(block, item)
+local function render_file_list(block, item)
   local first = #block.lines - 1
-  for _, file in ipairs(text.by_path(item.files)) do
-    file_line(block, file)
+  for _, file in ipairs(format.sort_by_path(item.files)) do
+    render_file(block, file)
   end
   if (item.unlisted or 0) > 0 then
-    add(block, ('and %s more'):format(draw.thousands(item.unlisted)), 'AgentlsDim')
+    add_line(block, ('and %s more'):format(draw.format_thousands(item.unlisted)), 'AgentlsDim')
   end
   if item.partial then
-    add(block, 'Commands may have changed more: there are more files than are looked at.', 'AgentlsWarn')
+    add_line(
+      block,
+      'Commands may have changed more: the folder has too many files to check all.',
+      'AgentlsWarn'
+    )
   end
   local last = #block.lines - 1
   if last > first then
     block.folds[#block.folds + 1] = { first, last }
     local from = #block.lines[first + 1]
-    block.lines[first + 1] = block.lines[first + 1] .. draw.folded(last - first)
+    block.lines[first + 1] = block.lines[first + 1] .. draw.format_fold_count(last - first)
     block.marks[#block.marks + 1] =
       { row = first, from = from, to = #block.lines[first + 1], group = 'AgentlsDim' }
   end
 end
 
----How many files a turn changed, for people; the one file by its name.
+---Formats how many files a turn changed. Names a single file.
 ---@param item agentls.Item.changes
 ---@return string
-function M.changed(item)
+function M.summarize_changes(item)
   local count = #item.files + (item.unlisted or 0)
   if count == 1 and item.files[1] then
-    return ('%s %s'):format(text.visible(item.files[1].path), WORDS[item.files[1].kind] or 'changed')
+    return ('%s %s'):format(format.display_text(item.files[1].path), WORDS[item.files[1].kind] or 'changed')
   elseif count == 0 then
     return 'commands may have changed files'
   end
-  return count == 1 and '1 file changed' or ('%s files changed'):format(draw.thousands(count))
+  return count == 1 and '1 file changed' or ('%s files changed'):format(draw.format_thousands(count))
 end
 
 ---@param item agentls.Item.changes
 ---@param options agentls.RenderOptions
 ---@param latest? boolean
-function M.changes(block, item, options, _, latest)
-  add_plain(block, '± ', M.changed(item))
-  mark(block, 0, #'±', 'AgentlsBusy')
-  counts(block, item.added, item.removed)
-  local row, reverted = #block.lines - 1, item.standing == 'reverted'
+function M.render_changes(block, item, options, _, latest)
+  add_escaped(block, '± ', M.summarize_changes(item))
+  add_mark(block, 0, #'±', 'AgentlsBusy')
+  append_counts(block, item.added, item.removed)
+  local row, is_reverted = #block.lines - 1, item.standing == 'reverted'
   if item.standing ~= 'made' then
     local from = #block.lines[row + 1]
-    block.lines[row + 1] = block.lines[row + 1] .. (reverted and ' · taken back' or ' · made again')
-    mark(block, from, #block.lines[row + 1], reverted and 'AgentlsWarn' or 'AgentlsDim')
+    block.lines[row + 1] = block.lines[row + 1] .. (is_reverted and ' · reverted' or ' · reapplied')
+    add_mark(block, from, #block.lines[row + 1], is_reverted and 'AgentlsWarn' or 'AgentlsDim')
   end
   local only = #item.files == 1 and not item.unlisted and not item.partial and item.files[1]
   if not only or only.unrestorable then
-    file_list(block, item)
+    render_file_list(block, item)
   end
   local keys, chunks = options.keys, {}
   if keys and latest then
-    if reverted then
-      draw.key_chunks(chunks, keys.redo, 'redo')
+    if is_reverted then
+      draw.append_key_hint(chunks, keys.redo, 'redo')
     else
-      draw.key_chunks(chunks, keys.diff, 'diff')
-      draw.key_chunks(chunks, keys.revert, 'revert')
+      draw.append_key_hint(chunks, keys.diff, 'diff')
+      draw.append_key_hint(chunks, keys.revert, 'revert')
     end
   end
   if #chunks > 0 then
-    block.tail = { row = row, chunks = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks) }
+    block.suffix = { row = row, chunks = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks) }
   end
 end
 
 ---@param item agentls.Item.note
-function M.note(block, item)
-  add_plain(
+function M.render_note(block, item)
+  add_escaped(
     block,
     item.standing == 'reverted' and '↶ ' or item.standing and '↷ ' or '· ',
     item.text,
     'AgentlsDim'
   )
   if item.files then
-    file_list(block, item)
+    render_file_list(block, item)
   end
 end
 
 local INSTRUCTIONS = { soul = 'SOUL.md', agents = 'AGENTS.md', tools = 'TOOLS.md' }
 
----What the agent was given to go by, in a few words: `AGENTS.md, 2 skills`.
+---Summarizes the instructions of the agent: `AGENTS.md, 2 skills loaded`.
 ---@param files agentls.InstructionFile[]
 ---@param leftOut? integer
 ---@return string
-function M.instructions_of(files, leftOut)
+function M.summarize_instructions(files, leftOut)
   local parts, counted, skills = {}, {}, 0
   for _, file in ipairs(files) do
     if file.kind == 'skill' then
@@ -198,22 +208,22 @@ function M.instructions_of(files, leftOut)
   if (leftOut or 0) > 0 then
     parts[#parts + 1] = leftOut .. ' more'
   end
-  return #parts > 0 and table.concat(parts, ', ') .. ' loaded' or 'no instructions any more'
+  return #parts > 0 and table.concat(parts, ', ') .. ' loaded' or 'all instructions removed'
 end
 
 ---@param item agentls.Item.instructions
-function M.instructions(block, item)
-  add_plain(block, '· ', M.instructions_of(item.files, item.leftOut), 'AgentlsDim')
+function M.render_instructions(block, item)
+  add_escaped(block, '· ', M.summarize_instructions(item.files, item.leftOut), 'AgentlsDim')
   local first = #block.lines - 1
   for _, file in ipairs(item.files) do
-    local told = not file.trusted and ' · not trusted' or ''
-    told = told .. (file.problem and ' · ' .. file.problem or '')
-    local lead = '  ' .. draw.code(text.visible(vim.fn.fnamemodify(file.path, ':~')))
-    add_plain(block, lead, told, file.problem and 'AgentlsWarn' or 'AgentlsDim')
+    local status = not file.trusted and ' · not trusted' or ''
+    status = status .. (file.problem and ' · ' .. file.problem or '')
+    local lead = '  ' .. draw.inline_code(format.display_text(vim.fn.fnamemodify(file.path, ':~')))
+    add_escaped(block, lead, status, file.problem and 'AgentlsWarn' or 'AgentlsDim')
   end
   if #block.lines - 1 > first then
     block.folds[#block.folds + 1] = { first, #block.lines - 1 }
-    block.lines[first + 1] = block.lines[first + 1] .. draw.folded(#block.lines - 1 - first)
+    block.lines[first + 1] = block.lines[first + 1] .. draw.format_fold_count(#block.lines - 1 - first)
   end
 end
 

@@ -1,15 +1,15 @@
--- What turns changed of files, and what of it was taken back.
+-- The file changes of turns, and which of them are reverted. Pure.
 
 local list = require('agentls.state.items')
 
-local NONE, with, put = list.NONE, list.with, list.put
+local NONE, copy_with, upsert_item = list.NONE, list.copy_with, list.upsert_item
 
 local M = { on = {} }
 local on = M.on
 
----The items after `done`, a revert or a redo, was made at the place `at`. A revert of a turn takes back what stands of
----it and of all later turns; its redo makes that again, and nothing that another revert took back.
-local function stand(items, at, done)
+---Returns the items after `done`, a revert or a redo at index `at`. Reverting a turn also reverts all later turns that
+---are not reverted yet. Its redo reapplies exactly those, not what another revert affected.
+local function apply_revert(items, at, done)
   local first = 1
   for i = at - 1, 1, -1 do
     if items[i].turnId == done.ofTurnId then
@@ -26,46 +26,46 @@ local function stand(items, at, done)
       changes = { standing = 'redone', revertedWith = NONE }
     end
     if changes then
-      copy = copy == items and list.added(items) or copy
-      copy[i] = with(item, changes)
+      copy = copy == items and list.append_copy(items) or copy
+      copy[i] = copy_with(item, changes)
     end
   end
   return copy
 end
 
----The items as the reverts and redos among them leave the changes.
+---Returns the items with all reverts and redos among them applied to the changes.
 ---@param items agentls.Item[]
 ---@return agentls.Item[]
-function M.stands(items)
+function M.apply_all_reverts(items)
   for i, item in ipairs(items) do
     if item.kind == 'note' and item.ofTurnId then
-      items = stand(items, i, item)
+      items = apply_revert(items, i, item)
     end
   end
   return items
 end
 
 on['agent/turnDiff'] = function(state, p)
-  local told = { files = p.files, unlisted = p.unlisted, partial = p.partial, standing = p.standing }
+  local changes = { files = p.files, unlisted = p.unlisted, partial = p.partial, standing = p.standing }
   if p.standing == 'made' then
-    told.added, told.removed, told.turnId = 0, 0, p.ofTurnId
+    changes.added, changes.removed, changes.turnId = 0, 0, p.ofTurnId
     for _, file in ipairs(p.files) do
-      told.added, told.removed = told.added + file.added, told.removed + file.removed
+      changes.added, changes.removed = changes.added + file.added, changes.removed + file.removed
     end
-    return put(state, 'changes', p.ofTurnId, told)
+    return upsert_item(state, 'changes', p.ofTurnId, changes)
   end
   local count = #p.files + (p.unlisted or 0)
-  local what = p.standing == 'reverted' and 'taken back' or 'made again'
-  told.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
-  told.ofTurnId = p.ofTurnId
-  local items = put(state, 'note', 'reverted ' .. tostring(p.seq), told).items
-  return with(state, { items = stand(items, #items, items[#items]) })
+  local action = p.standing == 'reverted' and 'reverted' or 'reapplied'
+  changes.text = ('%s: the changes of %s'):format(action, count == 1 and 'one file' or count .. ' files')
+  changes.ofTurnId = p.ofTurnId
+  local items = upsert_item(state, 'note', 'reverted ' .. tostring(p.seq), changes).items
+  return copy_with(state, { items = apply_revert(items, #items, items[#items]) })
 end
 
----The turn that a revert without further words means: the last one whose changes stand.
+---Returns the turn that a revert affects by default: the last one with changes that are not reverted.
 ---@param state agentls.State
 ---@return string?
-function M.revertible(state)
+function M.find_revertible_turn(state)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if item.kind == 'changes' and item.standing ~= 'reverted' then
@@ -74,11 +74,11 @@ function M.revertible(state)
   end
 end
 
----The turn whose revert can be taken back: the last one, or that which took back what the turn `of` changed.
+---Returns the turn whose revert can be redone: the last one, or the one whose revert affected the turn `of`.
 ---@param state agentls.State
 ---@param of? string
 ---@return string?
-function M.redoable(state, of)
+function M.find_redoable_turn(state, of)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if
@@ -91,11 +91,11 @@ function M.redoable(state, of)
   end
 end
 
----What a turn changed of files, when that is known.
+---Returns the file changes of a turn, or nil.
 ---@param state agentls.State
----@param turn? string Absent: the last that changed any.
+---@param turn? string Default: the last turn with changes.
 ---@return agentls.Item.changes?
-function M.of(state, turn)
+function M.find_changes(state, turn)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
     if item.kind == 'changes' and (not turn or item.id == turn) then

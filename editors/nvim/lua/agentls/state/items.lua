@@ -1,18 +1,18 @@
--- The items of a session as a list: found by kind and id, replaced, added, left out. A list is never changed in place.
--- What belongs to a sub-agent stands under the call that delegated to it.
+-- Operations on the list of a session's items, and on immutable tables. Pure: no function changes its arguments.
+-- The items of a sub-agent are below the call that delegated to it.
 
 local M = {}
 
----A value that takes a field away.
+---A value that removes a field in `copy_with`.
 M.NONE = {}
 local NONE = M.NONE
 
----A copy of `t` with `changes`; `NONE` takes a field away.
+---Returns a copy of `t` with `changes`. `NONE` removes a field.
 ---@generic T: table
 ---@param t T
 ---@param changes table
 ---@return T
-function M.with(t, changes)
+function M.copy_with(t, changes)
   local copy = {}
   for key, value in pairs(t) do
     copy[key] = value
@@ -26,10 +26,10 @@ function M.with(t, changes)
   end
   return copy
 end
-local with = M.with
+local copy_with = M.copy_with
 
----What of `params` is set among `names`.
-function M.pick(params, names)
+---Returns the fields `names` of `params`.
+function M.pick_fields(params, names)
   local picked = {}
   for _, name in ipairs(names) do
     picked[name] = params[name]
@@ -37,21 +37,21 @@ function M.pick(params, names)
   return picked
 end
 
----The item of a kind and id, and where it stands.
+---Finds an item by kind and id.
 ---@return integer? at
 ---@return agentls.Item? item
-function M.find(items, kind, id)
-  -- From the end: what changes is nearly always the last.
+function M.find_item(items, kind, id)
+  -- From the end, because nearly always the last item changes.
   for i = #items, 1, -1 do
     if items[i].id == id and items[i].kind == kind then
       return i, items[i]
     end
   end
 end
-local find = M.find
+local find_item = M.find_item
 
----The elements that are kept; the same list when all are.
-function M.filter(list, keep)
+---Returns the elements that `keep` accepts, or the same list if it accepts all.
+function M.filter_list(list, keep)
   local kept = {}
   for _, element in ipairs(list) do
     if keep(element) then
@@ -61,8 +61,8 @@ function M.filter(list, keep)
   return #kept == #list and list or kept
 end
 
----A copy of a list with `element`, if there is one, at its end.
-function M.added(list, element)
+---Returns a copy of a list with `element`, if not nil, at its end.
+function M.append_copy(list, element)
   local copy = {}
   for i, old in ipairs(list) do
     copy[i] = old
@@ -71,9 +71,9 @@ function M.added(list, element)
   return copy
 end
 
----Where what a sub-agent of the call `parent` did is put: after all that it did before.
-local function place_under(items, parent)
-  local last = find(items, 'tool', parent)
+---Returns the index for the next item of a sub-agent of the call `parent`: after all its items.
+local function find_insert_position(items, parent)
+  local last = find_item(items, 'tool', parent)
   if not last then
     return #items + 1
   end
@@ -87,9 +87,9 @@ local function place_under(items, parent)
   return last + 1
 end
 
----A copy of a list with `item` in it: at its end, or under the call that its sub-agent was made by.
-function M.insert(items, item)
-  local at = item.parentToolCallId and place_under(items, item.parentToolCallId) or #items + 1
+---Returns a copy of a list with `item` at its end, or below the call of its sub-agent.
+function M.insert_item(items, item)
+  local at = item.parentToolCallId and find_insert_position(items, item.parentToolCallId) or #items + 1
   local copy = {}
   for i = 1, at - 1 do
     copy[i] = items[i]
@@ -101,20 +101,20 @@ function M.insert(items, item)
   return copy
 end
 
----The state with the item `kind`/`id` changed; it is made from `fresh` and put in its place when there is none.
-function M.put(state, kind, id, changes, fresh)
-  local at, item = find(state.items, kind, id)
+---Returns the state with `changes` applied to the item `kind`/`id`. Creates the item from `fresh` if it does not exist.
+function M.upsert_item(state, kind, id, changes, fresh)
+  local at, item = find_item(state.items, kind, id)
   if at then
     local items = {}
     for i = 1, #state.items do
       items[i] = state.items[i]
     end
-    items[at] = with(item, changes)
-    return with(state, { items = items })
+    items[at] = copy_with(item, changes)
+    return copy_with(state, { items = items })
   end
-  local new = with(fresh or {}, changes)
+  local new = copy_with(fresh or {}, changes)
   new.kind, new.id = kind, id
-  return with(state, { items = M.insert(state.items, new) })
+  return copy_with(state, { items = M.insert_item(state.items, new) })
 end
 
 return M

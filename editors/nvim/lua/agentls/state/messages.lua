@@ -1,15 +1,18 @@
--- Messages: what a person says and what the model answers, as it comes and when it is whole.
+-- Messages of the user and of the model: while they stream, and when they are complete. Pure.
 
 local list = require('agentls.state.items')
 local notices = require('agentls.state.notices')
 
-local NONE, with, find, filter, put = list.NONE, list.with, list.find, list.filter, list.put
-local resolved = notices.resolved
+local NONE, copy_with, find_item, filter_list, upsert_item =
+  list.NONE, list.copy_with, list.find_item, list.filter_list, list.upsert_item
+local clear_kinds = notices.clear_kinds
 
 local M = { on = {} }
 local on = M.on
 
-local function joined(text, offset, piece)
+---@return string text
+---@return boolean has_gap Whether text before `offset` is missing.
+local function append_at_offset(text, offset, piece)
   local have = #text
   if offset > have then
     return text, true
@@ -21,35 +24,39 @@ end
 
 local FRESH_ASSISTANT = { text = '', reasoning = '', open = true }
 
-local function delta(field)
+local function make_delta_handler(field)
   return function(state, p)
-    state = resolved(state, notices.BY_WORDS)
-    local _, item = find(state.items, 'assistant', p.messageId)
+    state = clear_kinds(state, notices.ENDED_BY_DELTA)
+    local _, item = find_item(state.items, 'assistant', p.messageId)
     if item and not item.open then
       return state
     end
-    local text, gap = joined(item and item[field] or '', p.offset, p.text)
+    local text, gap = append_at_offset(item and item[field] or '', p.offset, p.text)
     local changes = { [field] = text, stale = gap or (item and item.stale) or nil }
-    state = put(state, 'assistant', p.messageId, changes, with(FRESH_ASSISTANT, { turnId = p.turnId }))
+    state =
+      upsert_item(state, 'assistant', p.messageId, changes, copy_with(FRESH_ASSISTANT, { turnId = p.turnId }))
     local activity = field == 'text' and 'answering' or 'thinking'
-    return with(state, { activity = activity, missed = gap and (state.missed or 'text') or state.missed })
+    return copy_with(
+      state,
+      { activity = activity, missed = gap and (state.missed or 'text') or state.missed }
+    )
   end
 end
 
-on['agent/textDelta'] = delta('text')
-on['agent/reasoningDelta'] = delta('reasoning')
+on['agent/textDelta'] = make_delta_handler('text')
+on['agent/reasoningDelta'] = make_delta_handler('reasoning')
 
-local function spoken(content)
-  local said = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
-  for _, block in ipairs(content or {}) do
+local function collect_content(blocks)
+  local content = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
+  for _, block in ipairs(blocks or {}) do
     if block.type == 'text' then
-      said.text[#said.text + 1] = block.text
+      content.text[#content.text + 1] = block.text
     elseif block.type == 'reasoning' then
-      said.reasoning[#said.reasoning + 1] = block.text
+      content.reasoning[#content.reasoning + 1] = block.text
     elseif block.type == 'toolUse' then
-      said.calls[block.toolCallId] = block
+      content.calls[block.toolCallId] = block
     elseif block.type == 'image' then
-      said.images = said.images + 1
+      content.images = content.images + 1
     elseif block.type == 'reference' then
       local lines = ''
       if block.startLine then
@@ -57,17 +64,17 @@ local function spoken(content)
         lines = last > block.startLine and (':%d-%d'):format(block.startLine, last)
           or (':%d'):format(block.startLine)
       end
-      said.references[#said.references + 1] = block.path .. lines
+      content.references[#content.references + 1] = block.path .. lines
     end
   end
-  return said
+  return content
 end
 
 on['agent/message'] = function(state, p)
   if p.hidden then
     return state
   end
-  local said = spoken(p.content)
+  local content = collect_content(p.content)
   if p.role == 'user' then
     local steer = false
     for i = #state.items, 1, -1 do
@@ -79,80 +86,80 @@ on['agent/message'] = function(state, p)
         break
       end
     end
-    return put(state, 'user', p.messageId, {
-      text = table.concat(said.text, '\n'),
-      references = said.references,
-      images = said.images,
+    return upsert_item(state, 'user', p.messageId, {
+      text = table.concat(content.text, '\n'),
+      references = content.references,
+      images = content.images,
       steer = steer,
       turnId = p.turnId,
     })
   elseif p.role ~= 'assistant' then
     return state
   end
-  state = resolved(state, notices.BY_MESSAGE)
-  -- A call that the message does not hold is void.
-  local items = filter(state.items, function(item)
+  state = clear_kinds(state, notices.ENDED_BY_MESSAGE)
+  -- A call that the complete message does not contain is void.
+  local items = filter_list(state.items, function(item)
     return not (
       item.kind == 'tool'
       and item.status == 'writing'
       and item.messageId == p.messageId
-      and not said.calls[item.id]
+      and not content.calls[item.id]
     )
   end)
   if items ~= state.items then
-    state = with(state, { items = items })
+    state = copy_with(state, { items = items })
   end
-  local text, reasoning = table.concat(said.text, ''), table.concat(said.reasoning, '\n\n')
-  local at, item = find(state.items, 'assistant', p.messageId)
+  local text, reasoning = table.concat(content.text, ''), table.concat(content.reasoning, '\n\n')
+  local at, item = find_item(state.items, 'assistant', p.messageId)
   if text == '' and reasoning == '' then
     if at then
-      return with(state, {
-        items = filter(state.items, function(other)
+      return copy_with(state, {
+        items = filter_list(state.items, function(other)
           return other ~= item
         end),
       })
     end
-    return with(state, { activity = 'thinking' })
+    return copy_with(state, { activity = 'thinking' })
   end
   local more = p.more
   for _, block in ipairs(p.content) do
     more = more or block.more
   end
-  -- A text that was cut for the wire is not better than what was streamed whole.
+  -- The streamed text may be complete where the message is cut for the wire.
   if more and item and #item.text > #text then
     text = item.text
   end
-  state = put(
+  state = upsert_item(
     state,
     'assistant',
     p.messageId,
     { text = text, reasoning = reasoning, open = false, stale = NONE, incomplete = p.incomplete or NONE },
     { turnId = p.turnId }
   )
-  return with(state, { activity = 'thinking' })
+  return copy_with(state, { activity = 'thinking' })
 end
 
 on['agent/messageRetracted'] = function(state, p)
-  local void, had = {}, false
+  local void, has_removed = {}, false
   for _, id in ipairs(p.toolCallIds or {}) do
     void[id] = true
   end
-  local items = filter(state.items, function(item)
-    local gone = (item.kind == 'assistant' and item.id == p.messageId)
+  local items = filter_list(state.items, function(item)
+    local is_void = (item.kind == 'assistant' and item.id == p.messageId)
       or (
         item.kind == 'tool'
         and (void[item.id] or (item.status == 'writing' and item.messageId == p.messageId))
       )
-    had = had or gone
-    return not gone
+    has_removed = has_removed or is_void
+    return not is_void
   end)
-  if not had then
+  if not has_removed then
     return state
   end
-  return notices.notice(with(state, { items = items, activity = 'thinking' }), {
+  return notices.add_notice(copy_with(state, { items = items, activity = 'thinking' }), {
     key = 'retracted',
     kind = 'retracted',
-    text = 'a broken answer was taken back',
+    text = 'a broken answer was discarded',
   })
 end
 

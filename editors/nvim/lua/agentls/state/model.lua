@@ -1,47 +1,47 @@
 ---@meta
 
--- What a session is made of, as the chat shows it: items from top to bottom, notices that pass, and what is known of
--- the whole. Types only; how they change is said in ../state.lua.
+-- The types of a session's state: the items of the chat, the notices, and the session itself. Types only; ../state.lua
+-- changes them.
 
 ---@class agentls.Event
 ---@field method string
 ---@field params table
 
----What stands in the chat, from top to bottom. `id` is unique among items of one kind.
+---An entry of the chat. `id` is unique among items of one kind.
 ---@class agentls.Item
 ---@field kind 'user'|'assistant'|'tool'|'plan'|'warning'|'limit'|'question'|'changes'|'note'|'instructions'|'turnEnd'
 ---@field id string
 ---@field turnId? string
----@field parentToolCallId? string The call whose sub-agent it belongs to: it stands under that.
+---@field parentToolCallId? string The call whose sub-agent the item belongs to.
 
 ---@class agentls.Item.user: agentls.Item
 ---@field text string
----@field references string[] Files and ranges, as people write them.
+---@field references string[] Files and ranges, such as `a.lua:3-5`.
 ---@field images integer
----@field steer boolean Said while the turn was running.
+---@field steer boolean Whether it was sent while the turn was running.
 
 ---@class agentls.Item.assistant: agentls.Item
 ---@field text string
 ---@field reasoning string
----@field open boolean Still being written.
+---@field open boolean Whether it is still streaming.
 ---@field incomplete? boolean
----@field stale? boolean A delta did not join on: what is shown lacks something.
+---@field stale? boolean Whether a delta is missing, so that the text has a gap.
 
 ---@class agentls.Item.tool: agentls.Item
 ---@field name string
 ---@field title string
 ---@field status agentls.ToolCallStatus|'writing'
----@field messageId? string The message that asks, while its input is being written.
----@field written? integer Bytes of input that have come, while it is being written.
+---@field messageId? string The message that contains the call, while its input streams.
+---@field written? integer Bytes of input received, while its input streams.
 ---@field input? any
 ---@field output? string
----@field live? string The end of its live output.
+---@field live? string The end of the live output.
 ---@field diff? string
 ---@field locations? agentls.Location[]
 ---@field durationMs? integer
----@field exitCode? integer Of a command that ended.
+---@field exitCode? integer
 ---@field more? table<string, agentls.More>
----@field approval? agentls.ApprovalRequestedNotification The question that is open about it.
+---@field approval? agentls.ApprovalRequestedNotification Its open approval request.
 ---@field decision? agentls.ApprovalResolvedNotification
 
 ---@class agentls.Item.plan: agentls.Item
@@ -51,30 +51,30 @@
 ---@field code string
 ---@field message string
 
----A question that is no approval: a limit, or one that the agent asks.
+---A limit or a question from the agent; not an approval.
 ---@class agentls.Item.limit: agentls.Item
 ---@field asked table The params of `agent/limitRequested` or `agent/questionRequested`.
----@field resolved? table Those of `…Resolved`.
+---@field resolved? table The params of `agent/limitResolved` or `agent/questionResolved`.
 
----What a turn changed of files. `id` is the turn.
+---The file changes of a turn. `id` is the turn.
 ---@class agentls.Item.changes: agentls.Item
 ---@field files agentls.FileDiff[]
 ---@field unlisted? integer
 ---@field partial? boolean
----@field added integer Lines, of all files.
+---@field added integer Lines in all files.
 ---@field removed integer
----@field standing agentls.Standing How they stand now.
----@field revertedWith? string While they are taken back: the turn whose revert took them along.
+---@field standing agentls.Standing Whether they are in effect now.
+---@field revertedWith? string While they are reverted: the turn whose revert included them.
 
----Something that was done, in a line.
+---One line about an action.
 ---@class agentls.Item.note: agentls.Item
 ---@field text string
----@field ofTurnId? string The turn that was taken back, or made again, with all later ones.
+---@field ofTurnId? string The turn that was reverted or redone, with all later ones.
 ---@field standing? agentls.Standing
----@field files? agentls.FileDiff[] What was done to them.
+---@field files? agentls.FileDiff[]
 ---@field unlisted? integer
 
----What the agent was given to go by.
+---The instruction files of the agent.
 ---@class agentls.Item.instructions: agentls.Item
 ---@field files agentls.InstructionFile[]
 ---@field leftOut? integer
@@ -86,46 +86,46 @@
 ---@field costUsd? number
 ---@field error? agentls.ErrorData
 ---@field tookMs? integer
----@field over? boolean Another turn came after it: it cannot be gone on with any more.
----@field compacted? string What came of the compaction that the turn was for.
+---@field over? boolean Whether a later turn started, so that this one cannot be resumed.
+---@field compacted? string The result of the compaction that this turn made.
 
----Something that passes: shown beside the text, and gone when it is resolved.
+---A temporary notice below the items. It disappears when its cause is resolved.
 ---@class agentls.Notice
----@field key string One notice a key.
----@field parent? string The call whose sub-agents it is of.
+---@field key string Unique: a newer notice replaces one with the same key.
+---@field parent? string The call whose sub-agents it is about.
 ---@field kind 'retry'|'wait'|'switched'|'compacted'|'circuit'|'retracted'|'transition'
 ---@field text string
 ---@field till? integer When it ends, in ms since the Unix epoch.
----@field subject? string What a circuit guards: `provider` or `tool`.
----@field name? string Which one.
----@field manual? boolean A person asked for the compaction.
+---@field subject? string What a circuit breaker guards: `provider` or `tool`.
+---@field name? string The name of that provider or tool.
+---@field manual? boolean Whether the user requested the compaction.
 
 ---@class agentls.State
 ---@field sessionId string
----@field seq? integer The number of the last event that was applied; nil before the first.
+---@field seq? integer The number of the last applied event; nil before the first.
 ---@field items agentls.Item[]
----@field approvals agentls.ApprovalRequestedNotification[] Open ones, oldest first.
+---@field approvals agentls.ApprovalRequestedNotification[] Open approval requests, oldest first.
 ---@field asked agentls.Item.limit[] Open limits and questions, oldest first.
 ---@field notices agentls.Notice[]
----@field running? string The turn that is running.
----@field startedAt? integer When it began, in ms since the Unix epoch.
+---@field running? string The running turn.
+---@field startedAt? integer When the running turn started, in ms since the Unix epoch.
 ---@field activity? 'thinking'|'answering'|'calling'|'tool' What the running turn does.
----@field compacting? boolean The running turn makes the history smaller, because a person asked.
----@field detail? string What the end of the running turn will be told with.
----@field resumable? string The last turn, when it can be gone on with.
----@field queue? agentls.QueueState The prompts that wait for the turn's end; nil when there are none.
----@field said? string[] What was sent from here and waits until the model takes it.
----@field instructions? agentls.InstructionFile[] What the agent was given to go by, as told last.
+---@field compacting? boolean Whether the running turn is a compaction that the user requested.
+---@field detail? string The text for the end of the running turn.
+---@field resumable? string The last turn, if it can be resumed.
+---@field queue? agentls.QueueState The queued prompts; nil without any.
+---@field said? string[] Prompts sent from here that the model has not received yet.
+---@field instructions? agentls.InstructionFile[] The latest instruction files of the agent.
 ---@field title? string
 ---@field cwd? string
 ---@field mode? agentls.Mode
 ---@field model? string
 ---@field effort? agentls.Effort
----@field switchedFrom? string The model that was meant, while another stands in.
----@field costUsd? number What the session cost so far.
+---@field switchedFrom? string The requested model, while a fallback replaces it.
+---@field costUsd? number The cost of the session so far.
 ---@field contextUsed? integer
 ---@field contextWindow? integer
----@field firstSeq? integer The number of the first event that is shown, when there are earlier ones.
+---@field firstSeq? integer The number of the first loaded event, if there are earlier ones.
 ---@field hasEarlier boolean Whether there are events before the first item.
----@field missed? 'events'|'text' What did not join on and must be loaded.
----@field offline? string Why there is no server, while there is none.
+---@field missed? 'events'|'text' What is missing and must be loaded.
+---@field offline? string Why the server is not available.

@@ -1,15 +1,15 @@
--- Pages of a session's past: put on top of what is known, or before it.
+-- Applies pages of a session's history to a state: the newest page on top, earlier pages before it. Pure.
 
 local changes = require('agentls.state.changes')
 local list = require('agentls.state.items')
 
-local NONE, with, find, put = list.NONE, list.with, list.find, list.put
+local NONE, copy_with, find_item, upsert_item = list.NONE, list.copy_with, list.find_item, list.upsert_item
 
 local M = {}
 
----The message in progress, as `agent/loadSession` tells it.
-local function with_partial(state, partial)
-  local _, item = find(state.items, 'assistant', partial.messageId)
+---Applies the message in progress from `agent/loadSession`.
+local function apply_partial(state, partial)
+  local _, item = find_item(state.items, 'assistant', partial.messageId)
   local text = item and item.text or ''
   if item and not item.open then
     return state
@@ -18,7 +18,7 @@ local function with_partial(state, partial)
   elseif partial.offset > 0 then
     return state
   end
-  return put(state, 'assistant', partial.messageId, {
+  return upsert_item(state, 'assistant', partial.messageId, {
     text = text,
     reasoning = partial.reasoning or (item and item.reasoning) or '',
     open = true,
@@ -26,24 +26,23 @@ local function with_partial(state, partial)
   }, { turnId = state.running })
 end
 
----Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or
----a new one. When the page does not join on, it is begun anew with it.
+---See `load_page` in ../state.lua.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State One without anything in it.
+---@param fresh agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult
 ---@return agentls.State
-function M.load(reduce, fresh, state, result)
+function M.load_page(reduce, fresh, state, result)
   local first = result.events[1]
   local joins = state.seq and (not first or first.params.seq <= state.seq + 1)
-  local loaded = joins and with(state, { missed = NONE, offline = NONE })
-    or with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
+  local loaded = joins and copy_with(state, { missed = NONE, offline = NONE })
+    or copy_with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
   for _, event in ipairs(result.events) do
     loaded = reduce(loaded, event)
   end
   for _, approval in ipairs(result.openApprovals or {}) do
-    -- It may have been asked before the page.
-    local question = with(approval, {})
+    -- The request may be older than the page.
+    local question = copy_with(approval, {})
     question.seq = nil
     loaded = reduce(loaded, { method = 'agent/approvalRequested', params = question })
   end
@@ -52,16 +51,16 @@ function M.load(reduce, fresh, state, result)
     ['agent/questionRequested'] = result.openQuestions or {},
   }) do
     for _, params in ipairs(open) do
-      local question = with(params, {})
+      local question = copy_with(params, {})
       question.seq = nil
       loaded = reduce(loaded, { method = method, params = question })
     end
   end
   local now = result.state or {}
   if result.partial then
-    loaded = with_partial(loaded, result.partial)
+    loaded = apply_partial(loaded, result.partial)
   end
-  return with(loaded, {
+  return copy_with(loaded, {
     seq = result.seq,
     title = now.title,
     cwd = now.cwd,
@@ -73,18 +72,18 @@ function M.load(reduce, fresh, state, result)
     resumable = now.resumableTurnId or NONE,
     queue = now.queue or NONE,
     said = state.said or NONE,
-    -- They may have been told before the page.
+    -- The event may be older than the page.
     instructions = result.instructions or loaded.instructions,
   })
 end
 
----Puts the items of an earlier page before those of `state`.
+---Inserts the items of an earlier page before those of `state`.
 ---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
----@param fresh agentls.State One without anything in it.
+---@param fresh agentls.State An empty state.
 ---@param state agentls.State
 ---@param result agentls.LoadSessionResult The page that ends where `state` begins.
 ---@return agentls.State
-function M.prepend(reduce, fresh, state, result)
+function M.prepend_page(reduce, fresh, state, result)
   local earlier = fresh
   for _, event in ipairs(result.events) do
     earlier = reduce(earlier, event)
@@ -96,21 +95,21 @@ function M.prepend(reduce, fresh, state, result)
   local items, placed = {}, {}
   for _, item in ipairs(earlier.items) do
     local key = item.kind .. ' ' .. item.id
-    -- What begins in the earlier page and ends here is known in part by each.
-    items[#items + 1] = known[key] and with(item, known[key]) or item
+    -- Each page has a part of an item that starts on the earlier one and ends on the later one.
+    items[#items + 1] = known[key] and copy_with(item, known[key]) or item
     placed[key] = true
   end
   for _, item in ipairs(state.items) do
-    local stands = placed[item.kind .. ' ' .. item.id]
-    if not stands and item.parentToolCallId then
-      items = list.insert(items, item)
-    elseif not stands then
+    local is_placed = placed[item.kind .. ' ' .. item.id]
+    if not is_placed and item.parentToolCallId then
+      items = list.insert_item(items, item)
+    elseif not is_placed then
       items[#items + 1] = item
     end
   end
   local first = result.events[1]
-  return with(state, {
-    items = changes.stands(items),
+  return copy_with(state, {
+    items = changes.apply_all_reverts(items),
     instructions = state.instructions or earlier.instructions,
     hasEarlier = result.hasEarlier or false,
     firstSeq = first and first.params.seq or state.firstSeq,

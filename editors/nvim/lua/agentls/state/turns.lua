@@ -1,20 +1,20 @@
--- Turns: where they begin and end, and what they leave behind.
+-- The start and the end of turns. Pure.
 
 local list = require('agentls.state.items')
 local notices = require('agentls.state.notices')
 
-local NONE, with, find, put = list.NONE, list.with, list.find, list.put
-local resolved = notices.resolved
+local NONE, copy_with, find_item, upsert_item = list.NONE, list.copy_with, list.find_item, list.upsert_item
+local clear_kinds = notices.clear_kinds
 
 local M = { on = {} }
 local on = M.on
 
 on['agent/turnStarted'] = function(state, p)
-  state = resolved(state, notices.ALL, true)
-  if state.resumable and find(state.items, 'turnEnd', state.resumable) then
-    state = put(state, 'turnEnd', state.resumable, { over = true })
+  state = clear_kinds(state, notices.ALL_KINDS, true)
+  if state.resumable and find_item(state.items, 'turnEnd', state.resumable) then
+    state = upsert_item(state, 'turnEnd', state.resumable, { over = true })
   end
-  return with(state, {
+  return copy_with(state, {
     running = p.turnId,
     startedAt = p.at,
     activity = 'thinking',
@@ -29,14 +29,14 @@ on['agent/turnEnded'] = function(state, p)
   for _, old in ipairs(state.notices) do
     compacted = old.kind == 'compacted' and old.manual and old or compacted
   end
-  state = resolved(state, notices.BY_END, true)
-  -- What no durable event completed is void.
+  state = clear_kinds(state, notices.ENDED_BY_TURN_END, true)
+  -- An item that no durable event completed is void.
   local items = {}
   for _, item in ipairs(state.items) do
-    local void = (item.kind == 'assistant' and item.open)
+    local is_void = (item.kind == 'assistant' and item.open)
       or (item.kind == 'tool' and item.status == 'writing')
-    if not void then
-      items[#items + 1] = item.kind == 'tool' and item.live and with(item, { live = NONE }) or item
+    if not is_void then
+      items[#items + 1] = item.kind == 'tool' and item.live and copy_with(item, { live = NONE }) or item
     end
   end
   items[#items + 1] = {
@@ -51,15 +51,15 @@ on['agent/turnEnded'] = function(state, p)
     tookMs = state.running == p.turnId and state.startedAt and p.at and p.at - state.startedAt or nil,
     compacted = compacted and compacted.text or (state.compacting and not p.error and state.detail or nil),
   }
-  local stays = p.state == 'interrupted' or p.state == 'cancelled'
-  return with(state, {
+  local is_resumable = p.state == 'interrupted' or p.state == 'cancelled'
+  return copy_with(state, {
     items = items,
     running = NONE,
     startedAt = NONE,
     activity = NONE,
     compacting = NONE,
     detail = NONE,
-    resumable = stays and p.turnId or NONE,
+    resumable = is_resumable and p.turnId or NONE,
     switchedFrom = NONE,
     model = state.switchedFrom or state.model,
   })

@@ -1,10 +1,10 @@
--- Words and numbers for people. Pure: no editor.
+-- Formats text and numbers for people, and makes text safe to show and to send. Pure: it must not use the editor.
 
 local M = {}
 
 ---@param ms number
 ---@return string
-function M.seconds(ms)
+function M.duration(ms)
   if ms < 1000 then
     return ('%d ms'):format(ms)
   elseif ms < 10000 then
@@ -17,7 +17,7 @@ end
 
 ---@param n integer
 ---@return string
-function M.tokens(n)
+function M.token_count(n)
   if n < 1000 then
     return tostring(n)
   elseif n < 100000 then
@@ -30,26 +30,26 @@ end
 
 ---@param usd number
 ---@return string
-function M.dollars(usd)
+function M.usd(usd)
   if usd == 0 then
     return '$0'
   end
   return usd < 0.01 and ('$%.4f'):format(usd) or ('$%.2f'):format(usd)
 end
 
----What tokens cost that were used.
+---Formats the cost of used tokens.
 ---@param usd? number
 ---@return string
-function M.cost_of_use(usd)
+function M.cost(usd)
   if not usd then
     return 'price unknown'
   end
-  return usd == 0 and 'free' or M.dollars(usd)
+  return usd == 0 and 'free' or M.usd(usd)
 end
 
 ---@param bytes integer
 ---@return string
-function M.bytes(bytes)
+function M.byte_size(bytes)
   if bytes < 10000 then
     return ('%d bytes'):format(bytes)
   elseif bytes < 10000000 then
@@ -58,7 +58,7 @@ function M.bytes(bytes)
   return ('%d MB'):format(math.floor(bytes / 1000000 + 0.5))
 end
 
----The first byte of a character over 127, and what may follow it: RFC 3629, which JSON goes by.
+---Patterns of the multi-byte characters, as RFC 3629 defines them and JSON requires them.
 local CHARACTERS = {
   '[\225-\236\238-\239][\128-\191][\128-\191]',
   '[\194-\223][\128-\191]',
@@ -69,8 +69,8 @@ local CHARACTERS = {
   '\244[\128-\143][\128-\191][\128-\191]',
 }
 
----How many bytes the character has that begins at `at`; nil where none does. For bytes over 127.
-local function character(text, at)
+---Returns the length in bytes of the multi-byte character at `at`, or nil if none starts there.
+local function get_character_length(text, at)
   for _, pattern in ipairs(CHARACTERS) do
     local _, last = text:find('^' .. pattern, at)
     if last then
@@ -79,9 +79,9 @@ local function character(text, at)
   end
 end
 
----Whether a text is more than ASCII. A loop is compiled; a pattern takes 30 ms for a megabyte.
+---Whether a text has non-ASCII bytes. LuaJIT compiles this loop; a pattern would take 30 ms per megabyte.
 ---@param text string
-local function is_beyond_ascii(text)
+local function has_non_ascii(text)
   for i = 1, #text do
     if text:byte(i) > 127 then
       return true
@@ -90,10 +90,10 @@ local function is_beyond_ascii(text)
   return false
 end
 
----Whether all of it is UTF-8 as JSON has it. Whole passes, since documents are long.
+---Whether a text is valid UTF-8. It makes whole passes, because documents are long.
 ---@param text string
-function M.is_legible(text)
-  if not is_beyond_ascii(text) then
+function M.is_valid_utf8(text)
+  if not has_non_ascii(text) then
     return true
   end
   local rest = text
@@ -101,22 +101,22 @@ function M.is_legible(text)
     if not rest:find('[\128-\255]') then
       return true
     end
-    -- No character's bytes are part of another's; what stands in their place keeps the others apart.
+    -- No character contains another one. The space keeps the neighbors from forming a new one.
     rest = rest:gsub(pattern, ' ')
   end
   return not rest:find('[\128-\255]')
 end
 
----The text with a mark in the place of each byte that is none in UTF-8.
+---Replaces each byte that is not valid UTF-8 by U+FFFD.
 ---@param text string
 ---@return string
-function M.legible(text)
-  if M.is_legible(text) then
+function M.sanitize_utf8(text)
+  if M.is_valid_utf8(text) then
     return text
   end
   local parts, from, at = {}, 1, text:find('[\128-\255]')
   while at do
-    local length = character(text, at)
+    local length = get_character_length(text, at)
     if not length then
       table.insert(parts, text:sub(from, at - 1))
       table.insert(parts, '\239\191\189')
@@ -128,8 +128,8 @@ function M.legible(text)
   return table.concat(parts)
 end
 
----Characters that show nothing or change the reading order: format controls, fillers, selectors, tags, separators. The
----server has the same table (`src/base/text.rs`).
+---Characters that are invisible or change the reading order: format controls, fillers, selectors, tags, separators.
+---The server has the same table (`src/base/text.rs`).
 ---@type [integer, integer][]
 local HIDDEN = {
   { 0x80, 0x9f },
@@ -155,7 +155,7 @@ local HIDDEN = {
   { 0xe0000, 0xe0fff },
 }
 
----Blanks that look like a space, and part no words of a command.
+---Blanks that look like a space but do not separate the words of a command.
 ---@type [integer, integer][]
 local BLANKS = {
   { 0xa0, 0xa0 },
@@ -166,16 +166,15 @@ local BLANKS = {
   { 0x2800, 0x2800 },
 }
 
----Joiners and selectors that emoji and many scripts need.
-local IN_PROSE = { [0x200c] = true, [0x200d] = true, [0xfe0e] = true, [0xfe0f] = true }
+---Joiners and selectors that emoji and many scripts require.
+local ALLOWED_IN_PROSE = { [0x200c] = true, [0x200d] = true, [0xfe0e] = true, [0xfe0f] = true }
 
----The first bytes of the characters above: most text has none, and is not looked at further.
+---The first bytes of the characters above. Most text contains none of them and needs no further check.
 local SUSPECT = '[\194\205\216\225\226\227\239\240\243]'
 
----The code point of one character in UTF-8.
----@param letter string
+---@param letter string One character in UTF-8.
 ---@return integer
-local function code_point(letter)
+local function decode_code_point(letter)
   local first = letter:byte()
   local code = first >= 0xf0 and first - 0xf0 or first >= 0xe0 and first - 0xe0 or first - 0xc0
   for i = 2, #letter do
@@ -184,13 +183,13 @@ local function code_point(letter)
   return code
 end
 
----The control characters but tab and line feed, by the pictures that Unicode has for them.
-local function picture(control)
+---Returns the Unicode picture of a control character.
+local function get_control_picture(control)
   local code = control:byte()
   return code == 127 and '\226\144\161' or '\226\144' .. string.char(128 + code)
 end
 
-local function is_in(ranges, code)
+local function is_in_ranges(ranges, code)
   for _, range in ipairs(ranges) do
     if code >= range[1] and code <= range[2] then
       return true
@@ -201,38 +200,39 @@ end
 
 local function is_hidden(code, prose)
   if prose then
-    return not IN_PROSE[code] and is_in(HIDDEN, code)
+    return not ALLOWED_IN_PROSE[code] and is_in_ranges(HIDDEN, code)
   end
-  return is_in(HIDDEN, code) or is_in(BLANKS, code)
+  return is_in_ranges(HIDDEN, code) or is_in_ranges(BLANKS, code)
 end
 
----The text with invisible and reordering characters written out (`<U+202E>`), so that a person reads what is there.
----Tabs and line feeds stay.
+---Writes out invisible and reordering characters (`<U+202E>`), so that nothing in the text is hidden from its reader.
+---Keeps tabs and line feeds.
 ---@param text string
----@param prose? boolean Keeps what emoji and many scripts need, and odd blanks; never for what a person decides on.
+---@param prose? boolean Keeps unusual blanks, and what emoji and many scripts require. Never use it for text on which a
+---user decides.
 ---@return string
-function M.reveal(text, prose)
+function M.reveal_hidden(text, prose)
   if text:find('[%z\1-\8\11-\31\127]') then
-    text = text:gsub('[%z\1-\8\11-\31\127]', picture)
+    text = text:gsub('[%z\1-\8\11-\31\127]', get_control_picture)
   end
   if not text:find(SUSPECT) then
     return text
   end
   return (
     text:gsub(SUSPECT .. '[\128-\191]+', function(letter)
-      local code = code_point(letter)
+      local code = decode_code_point(letter)
       return is_hidden(code, prose) and ('<U+%04X>'):format(code) or nil
     end)
   )
 end
 
----JSON whose strings have invisible and reordering characters as escapes: it means the same, and shows them.
+---Escapes invisible and reordering characters in the strings of a JSON text. Its meaning stays the same.
 ---@param json string
 ---@return string
-function M.reveal_json(json)
+function M.reveal_hidden_json(json)
   return (
     json:gsub(SUSPECT .. '[\128-\191]+', function(letter)
-      local code = code_point(letter)
+      local code = decode_code_point(letter)
       if not is_hidden(code) then
         return nil
       elseif code < 0x10000 then
@@ -244,11 +244,11 @@ function M.reveal_json(json)
   )
 end
 
----How long ago `at` was; both in ms since the Unix epoch.
+---Formats how long ago `at` was. Both times are in ms since the Unix epoch.
 ---@param at integer
 ---@param now integer
 ---@return string
-function M.ago(at, now)
+function M.relative_time(at, now)
   local minutes = math.floor((now - at) / 60000)
   if minutes < 1 then
     return 'now'
@@ -260,10 +260,10 @@ function M.ago(at, now)
   return ('%d days ago'):format(math.floor(minutes / 1440))
 end
 
----The lines of a text; a line feed at its end begins no line.
+---Splits a text into lines. A line feed at the end does not start another line.
 ---@param text string
 ---@return string[]
-function M.lines(text)
+function M.split_lines(text)
   local lines, from = {}, 1
   while true do
     local at = text:find('\n', from, true)
@@ -280,33 +280,33 @@ function M.lines(text)
   return lines
 end
 
----On one line, revealed as prose, at most `width` bytes, cut between characters.
+---Returns the text on one line of at most `width` bytes, with hidden characters revealed as in prose.
 ---@param text string
 ---@param width integer
 ---@return string
-function M.one_line(text, width)
-  text = M.reveal(text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', ''), true)
-  return M.cut(text, width)
+function M.single_line(text, width)
+  text = M.reveal_hidden(text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', ''), true)
+  return M.truncate(text, width)
 end
 
----A name as it can be shown: names of files may hold line feeds, and characters that nobody sees.
----@param name string
+---Returns the text on one line with nothing hidden. Names of files may contain line feeds and invisible characters.
+---@param text string
 ---@return string
-function M.visible(name)
-  return M.reveal((name:gsub('%c', '␣')))
+function M.display_text(text)
+  return M.reveal_hidden((text:gsub('%c', '␣')))
 end
 
----A line in pieces of at most `width` columns, which together are the line; broken after blanks where that can be.
+---Splits a line into pieces of at most `width` columns, after blanks where possible. Loses no character.
 ---@param line string
 ---@param width integer
----@param columns fun(letter: string): integer How wide a character is.
+---@param get_width fun(letter: string): integer Returns the columns of a character.
 ---@return string[]
-function M.pieces(line, width, columns)
+function M.split_columns(line, width, get_width)
   local pieces, from, at, used, blank, after_blank = {}, 1, 1, 0, nil, 0
   while at <= #line do
-    local length = line:byte(at) < 0x80 and 1 or character(line, at) or 1
+    local length = line:byte(at) < 0x80 and 1 or get_character_length(line, at) or 1
     local letter = line:sub(at, at + length - 1)
-    local wide = length == 1 and letter ~= '\t' and 1 or columns(letter)
+    local wide = length == 1 and letter ~= '\t' and 1 or get_width(letter)
     if used + wide > width and at > from then
       -- A break far from the edge would waste the line.
       local to = blank and blank - from >= width / 2 and blank or at - 1
@@ -324,11 +324,11 @@ function M.pieces(line, width, columns)
   return pieces
 end
 
----A list of files by their paths.
+---Returns the files sorted by path.
 ---@generic F: { path: string }
 ---@param files F[]
 ---@return F[]
-function M.by_path(files)
+function M.sort_by_path(files)
   local sorted = {}
   for i, file in ipairs(files) do
     sorted[i] = file
@@ -339,30 +339,30 @@ function M.by_path(files)
   return sorted
 end
 
----At most `width` bytes of `text`, cut between characters.
+---Truncates a text to `width` bytes, between two characters.
 ---@param text string
 ---@param width integer
 ---@return string
-function M.cut(text, width)
+function M.truncate(text, width)
   if #text <= width then
     return text
   end
   local last = width
-  -- 10xxxxxx goes on with a character.
+  -- 10xxxxxx continues a character.
   while last > 0 and (text:byte(last + 1) or 0) >= 0x80 and (text:byte(last + 1) or 0) < 0xC0 do
     last = last - 1
   end
   return text:sub(1, last) .. '…'
 end
 
----A text on lines of at most `width` characters, broken between words where that can be.
+---Wraps a text to lines of at most `width` characters, between words where possible.
 ---@param text string
 ---@param width integer
 ---@return string[]
-function M.wrapped(text, width)
+function M.wrap_words(text, width)
   local lines, line, length = {}, '', 0
   for word in text:gmatch('%S+') do
-    -- Bytes that do not go on with a character.
+    -- Count the bytes that start a character.
     local _, letters = word:gsub('[^\128-\191]', '')
     if length > 0 and length + 1 + letters > width then
       lines[#lines + 1] = line
@@ -376,8 +376,8 @@ function M.wrapped(text, width)
   return lines
 end
 
----How many changes of a letter lie between two words.
-local function distance(a, b)
+---Returns the Levenshtein distance.
+local function edit_distance(a, b)
   local row = {}
   for j = 0, #b do
     row[j] = j
@@ -394,35 +394,35 @@ local function distance(a, b)
   return row[#b]
 end
 
----The name among `known` that is nearest to `name`, when one is near enough to be meant.
+---Returns the name in `known` that the user probably meant by `name`, or nil.
 ---@param name string
 ---@param known string[]
 ---@return string?
-function M.nearest(name, known)
+function M.find_nearest(name, known)
   local best, nearest
   for _, candidate in ipairs(known) do
-    local apart = distance(name:lower(), candidate:lower())
-    if not best or apart < best then
-      best, nearest = apart, candidate
+    local distance = edit_distance(name:lower(), candidate:lower())
+    if not best or distance < best then
+      best, nearest = distance, candidate
     end
   end
   return best and best <= math.max(2, math.floor(#name / 3)) and nearest or nil
 end
 
----What a person is told of a decision of the loop; of others nothing.
-M.REASONS = {
+---The notice for each decision of the agent loop that the user should know.
+M.TRANSITION_TEXTS = {
   max_output_tokens_escalate = 'the answer was cut off: retrying with a larger limit',
   max_output_tokens_recovery = 'the answer was cut off: continuing it',
   collapse_drain_retry = 'the prompt was too long: dropped old tool results',
-  reactive_compact_retry = 'the prompt was too long: the history is summarised',
+  reactive_compact_retry = 'the prompt was too long: summarizing the history',
   image_retry = 'the image was rejected: retrying without it',
   empty_response_retry = 'the answer was empty: retrying',
   pause_turn = 'the provider paused: continuing',
   model_fallback = 'the model was switched',
-  stop_hook_blocking = 'a stop hook objected: asked to go on',
-  token_budget_continuation = 'the token target is not reached: the agent continues',
-  planning = 'asked for a plan first',
-  reflection = 'asked for a progress check',
+  stop_hook_blocking = 'a stop hook objected: continuing',
+  token_budget_continuation = 'the token target is not reached: continuing',
+  planning = 'asking the model for a plan first',
+  reflection = 'asking the model to check its progress',
 }
 
 return M

@@ -1,9 +1,9 @@
--- What goes out when a person types: changes that lead to the buffer's text, whatever is done to it.
+-- Whatever happens to a buffer, the changes that go out reproduce its text.
 
 local support = require('tests.support')
 local eq = support.eq
 
----Where the lines of a text begin, as the protocol has lines: they end with \n, \r\n or \r.
+---Returns where the lines of a text start. In the protocol, lines end with \n, \r\n, or \r.
 local function starts_of(words)
   local starts, at = { 1 }, 1
   while true do
@@ -16,7 +16,7 @@ local function starts_of(words)
   end
 end
 
----The byte at a position in UTF-16, clamped as the protocol says.
+---Returns the byte at a UTF-16 position, clamped as the protocol specifies.
 local function byte_at(words, position)
   local start = starts_of(words)[position.line + 1]
   if not start then
@@ -36,7 +36,7 @@ local function byte_at(words, position)
   return start + at - 1
 end
 
-local function apply(words, changes)
+local function apply_changes(words, changes)
   for _, change in ipairs(changes) do
     if change.range then
       local from, to = byte_at(words, change.range.start), byte_at(words, change.range['end'])
@@ -48,10 +48,10 @@ local function apply(words, changes)
   return words
 end
 
----A server that keeps a document by what goes out. `calm` is one that drops what is as it is on disk.
-local function follower()
-  local documents = require('agentls.documents')
-  documents.forget()
+---Simulates a server that applies what goes out. `calm`: it drops documents that match the disk.
+local function simulate_server()
+  local document_sync = require('agentls.document_sync')
+  document_sync.reset_all()
   local self = { ranges = 0, wholes = 0, bytes = 0 }
   self.id = vim.lsp.start({
     name = 'follower',
@@ -64,7 +64,7 @@ local function follower()
           return true, 1
         end,
         notify = function(method, params)
-          params = documents.outgoing(method, params)
+          params = document_sync.rewrite_notification(method, params)
           if method == 'textDocument/didOpen' then
             self.text, self.dropped = params.textDocument.text, true
           elseif method == 'textDocument/didSave' then
@@ -77,7 +77,7 @@ local function follower()
               not (ranged and self.dropped),
               'a range went out for a text that the server may have dropped'
             )
-            self.text, self.dropped = apply(self.text, params.contentChanges), false
+            self.text, self.dropped = apply_changes(self.text, params.contentChanges), false
           end
           return true
         end,
@@ -101,7 +101,7 @@ end
 local PIECES = { 'a', 'word', 'ü', '漢字', '😀', '🏳️‍🌈', ' ', '\t', 'é', 'x😀y' }
 
 return function(test)
-  local function open(words)
+  local function open_buffer(words)
     local path = ('%s/documents/%d.txt'):format(support.home, math.random(1e9))
     support.write(path, words)
     vim.cmd('silent! only')
@@ -110,7 +110,7 @@ return function(test)
     return vim.api.nvim_get_current_buf()
   end
 
-  local function tick()
+  local function run_main_loop()
     local done = false
     vim.schedule(function()
       done = true
@@ -128,11 +128,11 @@ return function(test)
     empty = '',
     ['bytes that are no text'] = 'a\n\255\254b\nc\n',
   }) do
-    test('documents: random edits go out as changes that lead to the text: ' .. name, function()
-      local legible, ranges = require('agentls.text').legible, 0
+    test('document sync: random edits reproduce the text: ' .. name, function()
+      local legible, ranges = require('agentls.format').sanitize_utf8, 0
       for seed = 1, 15 do
         math.randomseed(seed)
-        local buffer, server = open(words), follower()
+        local buffer, server = open_buffer(words), simulate_server()
         local function random_text()
           local parts = {}
           for _ = 1, math.random(0, 4) do
@@ -144,7 +144,7 @@ return function(test)
         local function run(command)
           table.insert(done, command)
           pcall(vim.cmd --[[@as fun(c: string)]], 'silent! ' .. command)
-          -- As the plugin does when a file is read.
+          -- As when the plugin reloads a file.
           if not vim.lsp.buf_is_attached(buffer, server.id) then
             vim.lsp.buf_attach_client(buffer, server.id)
           end
@@ -201,15 +201,15 @@ return function(test)
         for _ = 1, 60 do
           actions[math.random(10) == 1 and #actions or math.random(#actions - 1)]()
           if math.random(4) > 1 then
-            tick()
+            run_main_loop()
           end
-          -- What is only an option goes out with the next change, as with Neovim's own whole texts.
+          -- A changed option goes out with the next change, as in Neovim's own full sync.
           local last = done[#done]
           if
             not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
           then
             vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { 'on' })
-            tick()
+            run_main_loop()
             eq(
               { legible(server.text) },
               { legible(vim.lsp._buf_get_full_text(buffer)) },
@@ -225,21 +225,21 @@ return function(test)
     end)
   end
 
-  test('documents: a key in a long text sends the key', function()
-    open(('a line of some words\n'):rep(60000))
-    local server = follower()
+  test('document sync: a keystroke in a long text sends only its change', function()
+    open_buffer(('a line of some words\n'):rep(60000))
+    local server = simulate_server()
     vim.cmd('normal! ix')
-    tick()
+    run_main_loop()
     eq(server.wholes, 1)
     server.bytes = 0
     for _ = 1, 20 do
       vim.cmd('normal! ay')
-      tick()
+      run_main_loop()
     end
     eq({ server.ranges, server.wholes }, { 20, 1 })
     assert(server.bytes < 5000, server.bytes)
     eq(server.text, vim.lsp._buf_get_full_text(0))
-    -- Saved, the server may forget it.
+    -- After a save, the server may drop the document.
     vim.cmd('silent write')
     vim.cmd('normal! ay')
     eq(server.wholes, 2)

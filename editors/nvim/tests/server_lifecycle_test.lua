@@ -1,9 +1,9 @@
--- The server's life: missing, foreign, crashed, left behind; and what an installation needs.
+-- A missing, incompatible, or crashed server, its restart and shutdown; and the installation.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
----A server that answers `initialize` with another version.
+---Writes a server that answers `initialize` with another version.
 local function fake_server(name, agent)
   local path = support.home .. '/' .. name
   support.write(
@@ -28,75 +28,75 @@ while True:
 end
 
 return function(test, drive)
-  drive('a crash is told, the server started again, the session loaded and gone on with', nil, function(nvim)
+  drive('after a crash the server restarts, the session reloads and the turn resumes', nil, function(nvim)
     nvim.cmd('AgentPrompt run it')
-    nvim.asked()
-    nvim.twice('AgentApprove')
+    nvim.wait_for_approval()
+    nvim.run_twice('AgentApprove')
     nvim.see('begun42')
     local server = nvim.server()
     vim.uv.kill(server.pid, 'sigkill')
-    nvim.noticed('the server ended unexpectedly (signal 9); it is started again')
-    local state = nvim.ended()
+    nvim.wait_for_notification('the server ended unexpectedly (signal 9); restarting it')
+    local state = nvim.wait_for_turn_end()
     eq({ state.items[#state.items].state, state.offline }, { 'interrupted', nil })
     assert(nvim.server().pid ~= server.pid)
     nvim.see('■ interrupted')
     nvim.cmd('AgentResume')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     nvim.see('Ran.')
     nvim.cmd('AgentPrompt stream')
-    nvim.ended(3)
+    nvim.wait_for_turn_end(3)
   end)
 
-  drive('a crash in the midst of words keeps them; a question is asked again', nil, function(nvim)
+  drive('a crash keeps streamed text and asks an open question again', nil, function(nvim)
     nvim.cmd('AgentPrompt go on forever')
     nvim.see('Once upon a time')
     wait('the words in the store', function()
-      return nvim.stored():find('Once upon a time', 1, true)
+      return nvim.read_stored_session():find('Once upon a time', 1, true)
     end)
     vim.uv.kill(nvim.server().pid, 'sigkill')
-    local state = nvim.ended()
+    local state = nvim.wait_for_turn_end()
     eq({ state.items[2].text, state.items[2].incomplete }, { 'Once upon a time', true })
     nvim.cmd('AgentNew')
     wait('the new session', function()
       return #nvim.state().items == 0
     end)
     nvim.cmd('AgentPrompt fix it')
-    local asked = nvim.asked()
+    local asked = nvim.wait_for_approval()
     vim.uv.kill(nvim.server().pid, 'sigkill')
-    nvim.ended()
-    eq(nvim.asked().approvalId, asked.approvalId)
-    nvim.twice('AgentApprove')
+    nvim.wait_for_turn_end()
+    eq(nvim.wait_for_approval().approvalId, asked.approvalId)
+    nvim.run_twice('AgentApprove')
     nvim.cmd('AgentResume')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     assert(support.read(nvim.workspace .. '/cart.py'):find('discount / 100', 1, true))
   end)
 
-  drive('the server is restarted, and its sessions are there', nil, function(nvim)
+  drive('a restart reloads the sessions', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     local before = nvim.server().pid
     nvim.cmd('AgentRestart')
     wait('another server', function()
-      local found = vim.iter(support.marked(nvim.mark)):find(function(process)
+      local found = vim.iter(support.find_processes(nvim.mark)):find(function(process)
         return process.command == support.server and process.pid ~= before
       end)
       return found and nvim.lua("return require('agentls.client').is_ready()")
     end)
     nvim.cmd('AgentPrompt stream again')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     eq(nvim.notices(), {})
   end)
 
-  drive('a server that only crashes is not started for ever', {
+  drive('a server that exits at startup is not restarted', {
     setup = [[{ cmd = { 'sh', '-c', 'exit 3' } }]],
   }, function(nvim)
     nvim.cmd('AgentPrompt hello')
-    nvim.noticed('the server did not start (exit code 3)')
+    nvim.wait_for_notification('the server did not start (exit code 3)')
   end)
 
-  drive('a session is there again in the next Neovim', nil, function(nvim)
+  drive('the next Neovim can load the session', nil, function(nvim)
     nvim.cmd('AgentPrompt stream this')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.quit()
     local again = support.neovim({ workspace = nvim.workspace, data = nvim.data })
     again.lua([[vim.ui.select = function(items, options, choose)
@@ -107,40 +107,40 @@ return function(test, drive)
     again.cmd('AgentSessions')
     again.see('Grüße: one two three')
     again.cmd('AgentPrompt stream more')
-    again.ended(2)
+    again.wait_for_turn_end(2)
     again.quit()
   end)
 
-  drive(':qa in the midst of a command leaves no process', nil, function(nvim)
+  drive(':qa during a command leaves no process', nil, function(nvim)
     nvim.cmd('AgentPrompt run it')
-    nvim.asked()
-    nvim.twice('AgentApprove')
+    nvim.wait_for_approval()
+    nvim.run_twice('AgentApprove')
     nvim.see('begun42')
-    assert(#support.marked(nvim.mark) > 2, 'Neovim, the server and its command are seen')
-    -- `drive` leaves by :qa, and looks.
+    assert(#support.find_processes(nvim.mark) > 2, 'Neovim, the server and its command are seen')
+    -- `drive` quits with :qa and checks for processes.
   end)
 
   drive('a missing server is explained', { setup = '{ cmd = { "/nowhere/agentls" } }' }, function(nvim)
     nvim.cmd('Agent')
-    nvim.noticed(
-      'the server was not found; `/nowhere/agentls` (the option `cmd`) cannot be run. Install it with'
+    nvim.wait_for_notification(
+      'the server was not found: `/nowhere/agentls` (the option `cmd`) is not executable. Install it with'
     )
     eq(#nvim.notices(), 1)
   end)
 
-  test('another protocol major is refused, in one sentence, and nothing is left running', function()
+  test('an incompatible server is refused in one sentence and stopped', function()
     local seven = '{"agent": {"protocolVersion": {"major": 7, "minor": 1}}}'
     for agent, words in pairs({
-      [seven] = 'the server speaks protocol 7.1 and this plugin 1.0: update the plugin.',
-      ['{}'] = 'what `cmd` starts is no agentls server',
+      [seven] = 'the server uses protocol 7.1, but this plugin uses 1.0; update the plugin.',
+      ['{}'] = '`cmd` does not start an agentls server',
     }) do
       local path = fake_server('fake-' .. #agent, agent)
       local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed(words)
+      nvim.wait_for_notification(words)
       eq(#nvim.notices(), 1)
       wait('the end of that server', function()
-        return not vim.iter(support.marked(nvim.mark)):any(function(process)
+        return not vim.iter(support.find_processes(nvim.mark)):any(function(process)
           return process.command:find(path, 1, true) ~= nil
         end)
       end, 10000)
@@ -149,7 +149,7 @@ return function(test, drive)
   end)
 
   drive(
-    ':checkhealth tells of Neovim, options and server',
+    ':checkhealth reports on Neovim, options and server',
     { setup = ('{ cmd = { %q }, keyz = 1 }'):format(support.server) },
     function(nvim)
       nvim.cmd('checkhealth agentls')
@@ -157,7 +157,7 @@ return function(test, drive)
       for _, words in ipairs({
         'agentls',
         'Markdown parser',
-        'there is no option `keyz`: is `keys` meant?',
+        'unknown option `keyz`; did you mean `keys`?',
         'agentls 0.',
       }) do
         assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
@@ -167,7 +167,7 @@ return function(test, drive)
     end
   )
 
-  drive('nothing is loaded or started before a command is used', nil, function(nvim)
+  drive('nothing is loaded or started before the first command', nil, function(nvim)
     eq(nvim.lua("return require('agentls').statusline()"), '')
     eq(
       nvim.lua("return package.loaded['agentls.client'] == nil and package.loaded['agentls.view'] == nil"),
@@ -177,27 +177,27 @@ return function(test, drive)
     eq(nvim.lua("return vim.fn.exists(':AgentCompact')"), 0)
   end)
 
-  drive('setup makes the commands where the plugin was found late', {
+  drive("setup creates the commands if 'runtimepath' was set late", {
     init = "vim.g.loaded_agentls = nil; vim.cmd('set noloadplugins')",
   }, function(nvim)
     eq(nvim.lua("return vim.fn.exists(':AgentPrompt')"), 2)
   end)
 
-  drive('earlier events are loaded by a key', nil, function(nvim)
+  drive('a key loads earlier events', nil, function(nvim)
     for i = 1, 30 do
       nvim.lua("require('agentls').prompt(...)", 'number ' .. i)
-      nvim.ended(i)
+      nvim.wait_for_turn_end(i)
     end
     nvim.lua([[
       local sessions = require('agentls.sessions')
-      local id = sessions.current().id
+      local id = sessions.get_current().id
       sessions.all[id] = nil
       local request = require('agentls.client').request
       require('agentls.client').request = function(method, params, callback)
         if method == 'agent/loadSession' then params.tail = 40 end
         return request(method, params, callback)
       end
-      sessions.load(id, function(session) require('agentls.view').open(session, { focus = 'chat' }) end)
+      sessions.load_session(id, function(session) require('agentls.view').open_chat(session, { focus = 'chat' }) end)
     ]])
     nvim.see('> number 30')
     assert(not nvim.chat():find('> number 20\n', 1, true), 'all is there already')
@@ -220,9 +220,9 @@ return function(test, drive)
     eq(count, 30)
   end)
 
-  drive('the log opens', nil, function(nvim)
+  drive(':AgentLog opens the log', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.cmd('AgentLog')
     assert(
       nvim.lua('return vim.api.nvim_buf_get_name(0)'):find('agentls.log', 1, true),
@@ -230,10 +230,10 @@ return function(test, drive)
     )
   end)
 
-  drive('every file buffer is followed, without delay', nil, function(nvim)
+  drive('every file buffer is synced without delay', nil, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     support.write(nvim.workspace .. '/later.txt', 'later\n')
     nvim.cmd('tabedit later.txt')
     eq(

@@ -1,10 +1,10 @@
--- On a real screen: the chat follows its end from any window, folds while somebody types, and never waits for a key.
+-- On a real screen, the chat follows its end from any window, folds while the user types, and never waits for a key.
 
 local support = require('tests.support')
 local wait = support.wait
 local show_with = dofile(support.here .. '/screen.lua')
 
----Events of a session without a server, dispatched by Lua in the editor: `say(n)` is an answer of n lines.
+---Lua that dispatches events of a session without a server. `say(n)` is an answer of n lines.
 local FEED = [[
 feed = {}
 local seq = 0
@@ -12,13 +12,13 @@ function feed.open()
   local sessions, states = require('agentls.sessions'), require('agentls.state')
   feed.session = { id = 'ses_feed', state = states.new('ses_feed'), unsent = {} }
   sessions.all.ses_feed = feed.session
-  sessions.use(feed.session)
-  require('agentls.view').open(feed.session, { focus = 'prompt' })
+  sessions.set_current(feed.session)
+  require('agentls.view').open_chat(feed.session, { focus = 'prompt' })
   feed.event('turnStarted', {})
 end
 function feed.transient(method, params)
   params.sessionId = 'ses_feed'
-  require('agentls.sessions').dispatch('agent/' .. method, params)
+  require('agentls.sessions').handle_notification('agent/' .. method, params)
 end
 function feed.event(method, params)
   seq = seq + 1
@@ -47,7 +47,7 @@ return function(test)
   end
   local show = show_with(test)
 
-  show('calls fold while somebody types a prompt', nil, function(tui)
+  show('calls fold while the user types a prompt', nil, function(tui)
     tui.command('lua feed.open()')
     tui.see('› <CR>')
     tui.type('i')
@@ -68,12 +68,12 @@ return function(test)
     for i = 1, 3 do
       tui.see(('✓ call %d ⋯ 5 lines'):format(i))
     end
-    assert(not tui.shot():find('hidden', 1, true), tui.shot())
-    assert(not tui.shot():find('deep', 1, true), tui.shot())
+    assert(not tui.read_screen():find('hidden', 1, true), tui.read_screen())
+    assert(not tui.read_screen():find('deep', 1, true), tui.read_screen())
     tui.see('half a prompt')
     tui.see('-- INSERT --')
-    tui.keep('folds-in-insert')
-    -- One that was opened stays open while others come and change.
+    tui.save_screen('folds-in-insert')
+    -- An opened fold stays open while others are added and changed.
     tui.keys('Escape', 'C-w', 'k')
     tui.type('gg/call 2')
     tui.keys('Enter')
@@ -85,7 +85,7 @@ return function(test)
     tui.see('And more.')
     tui.see('✓ call 4 ⋯')
     tui.see('hidden 2')
-    assert(not tui.shot():find('secret', 1, true), tui.shot())
+    assert(not tui.read_screen():find('secret', 1, true), tui.read_screen())
   end, { init = FEED })
 
   for _, case in ipairs({
@@ -100,7 +100,7 @@ return function(test)
       tab = true,
     },
   }) do
-    show('the end is followed ' .. case.name, 'cart.py', function(tui)
+    show('the chat follows its end ' .. case.name, 'cart.py', function(tui)
       tui.command('lua feed.open()')
       tui.see('› <CR>')
       tui.keys(unpack(#case.keys > 0 and case.keys or { 'Escape' }))
@@ -126,7 +126,7 @@ return function(test)
         wait('the question', function()
           return tui.eval("len(luaeval('feed.session.state.approvals'))") == '1'
         end)
-        -- A frame later, which Neovim shows when the command line is left.
+        -- A frame later. Neovim shows it after the command line closes.
         vim.wait(100)
         tui.type(case.rest)
         tui.keys('Enter')
@@ -134,42 +134,43 @@ return function(test)
         support.eq(tui.eval('mode()'), 'n')
         if case.rest:find('^w') then
           tui.see('total(prices, discount=0):')
-          tui.gone('def total')
+          tui.wait_until_gone('def total')
         end
       end
-      tui.see('a question waits for your answer')
+      tui.see('a question needs your answer')
       tui.see('y allow  n deny')
       tui.see('The last words.')
-      tui.keep('follow-' .. case.name:gsub('%W', '-'))
+      tui.save_screen('follow-' .. case.name:gsub('%W', '-'))
     end, { init = FEED, columns = case.columns, rows = case.rows })
   end
 
-  show('the end is followed over a resize, and when the chat is shown again', 'cart.py', function(tui)
+  show('the chat follows its end after a resize and after it is reopened', 'cart.py', function(tui)
     tui.command('lua feed.open()')
     tui.lua([[for i = 1, 40 do feed.say(('answer %d '):format(i):rep(12)) end feed.ask('make it')]])
-    tui.see('a question waits for your answer')
+    tui.see('a question needs your answer')
     for _, size in ipairs({ { 70, 18 }, { 140, 40 }, { 100, 24 } }) do
       tui.resize(size[1], size[2])
       wait('the new size', function()
         return tui.eval('&columns') == tostring(size[1])
       end)
-      tui.see('a question waits for your answer')
+      tui.see('a question needs your answer')
       tui.see('deny')
     end
     tui.command('Agent')
-    tui.gone('a question waits for your answer')
+    tui.wait_until_gone('a question needs your answer')
     tui.lua("for i = 41, 60 do feed.say(('answer %d '):format(i):rep(12)) end feed.ask('test it')")
     tui.command('Agent')
-    tui.see('2 questions wait for your answers')
+    tui.see('2 questions need your answers')
     tui.see('? test it')
   end, { init = FEED })
 
-  show('a person reading above is not moved, and goes to the end by sending', 'cart.py', function(tui)
+  show('a scrolled-up chat stays in place until the user sends a prompt', 'cart.py', function(tui)
     tui.command('AgentPrompt stream first')
     tui.see('> stream first')
-    tui.ended(1)
+    tui.wait_for_turn_end(1)
     tui.lua(
-      [[require('agentls.sessions').dispatch('agent/warning', { sessionId = require('agentls.sessions').current_id,
+      [[local sessions = require('agentls.sessions')
+      sessions.handle_notification('agent/warning', { sessionId = sessions.current_id,
       seq = require('agentls').state().seq + 1, code = 'x', message = ('a warning in between\n'):rep(60) })]]
     )
     tui.see('a warning in between')
@@ -181,6 +182,6 @@ return function(test)
     tui.see('> stream first')
     tui.keys('C-s')
     tui.see('> stream second')
-    tui.gone('> stream first')
+    tui.wait_until_gone('> stream first')
   end)
 end

@@ -1,22 +1,22 @@
--- What a chat tells beside its text, in words: what passes, what goes on, what it costs. Touches no buffer.
+-- Formats the status of a chat: notices, queued prompts, activity, and usage. It must not touch a buffer.
 
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
-local text = require('agentls.text')
+local format = require('agentls.format')
 
 local M = {}
 
 local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
----Cuts a line of chunks where the window ends.
+---Truncates a line of chunks to the width of the window.
 ---@param line [string, string][]
 ---@param width integer
-local function fit(line, width)
+local function fit_chunks(line, width)
   local fitted = {}
   for _, chunk in ipairs(line) do
     local wide = vim.fn.strdisplaywidth(chunk[1])
     if wide > width then
       if width > 0 then
-        table.insert(fitted, { draw.fitting(chunk[1], width), chunk[2] })
+        table.insert(fitted, { draw.fit_columns(chunk[1], width), chunk[2] })
       end
       break
     end
@@ -26,10 +26,10 @@ local function fit(line, width)
   return fitted
 end
 
----How often what moves by itself is drawn, in ms.
+---The interval between two frames of the animation, in ms.
 M.SPIN_MS = 120
 
-local function now_ms()
+local function get_now_ms()
   local seconds, micros = vim.uv.gettimeofday()
   return seconds * 1000 + math.floor(micros / 1000)
 end
@@ -45,103 +45,103 @@ local MARKS = {
 }
 local NOTICE_GROUPS =
   { retry = 'AgentlsWarn', circuit = 'AgentlsWarn', switched = 'AgentlsWarn', retracted = 'AgentlsWarn' }
-local DOING =
+local ACTIVITIES =
   { thinking = 'thinking', answering = 'answering', calling = 'writing a tool call', tool = 'running a tool' }
 
----So many of the prompts that wait are shown.
-local WAITING = 3
+---How many of the queued or sent prompts are shown.
+local MAX_PROMPTS = 3
 
----What waits for the turn's end, each prompt on a line.
+---Formats the queued prompts, each on one line.
 ---@param state agentls.State
 ---@param width integer
 ---@return [string, string][][]
-function M.queue(state, width)
+function M.format_queue(state, width)
   local lines, queue, keys = {}, state.queue, config.current.keys
   for i, prompt in ipairs(queue and queue.prompts or {}) do
-    if i > WAITING then
-      table.insert(lines, { { ('⧗ and %d more'):format(#queue.prompts - WAITING), 'AgentlsDim' } })
+    if i > MAX_PROMPTS then
+      table.insert(lines, { { ('⧗ and %d more'):format(#queue.prompts - MAX_PROMPTS), 'AgentlsDim' } })
       break
     end
-    local mark = queue.paused and '⧗ queued (held): ' or '⧗ queued: '
+    local mark = queue.paused and '⧗ queued (paused): ' or '⧗ queued: '
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
     local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
-    local words = draw.fitting(text.one_line(prompt.text, 4 * room), room)
+    local text = draw.fit_columns(format.single_line(prompt.text, 4 * room), room)
     table.insert(lines, {
       { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
-      { words, 'AgentlsUser' },
+      { text, 'AgentlsUser' },
       { hint, 'AgentlsDim' },
     })
   end
   return lines
 end
 
----What was sent and is not in the chat yet.
+---Formats the sent prompts that are not in the chat yet.
 ---@param state agentls.State
 ---@return [string, string][][]
-local function said(state)
+local function format_unconfirmed(state)
   local lines, all = {}, state.said or {}
-  for i = 1, math.min(WAITING, #all) do
+  for i = 1, math.min(MAX_PROMPTS, #all) do
     local mark = state.running and '↪ waiting: ' or '↪ sending: '
-    table.insert(lines, { { mark, 'AgentlsDim' }, { text.one_line(all[i], 400), 'AgentlsUser' } })
+    table.insert(lines, { { mark, 'AgentlsDim' }, { format.single_line(all[i], 400), 'AgentlsUser' } })
   end
-  if #all > WAITING then
-    table.insert(lines, { { ('↪ and %d more'):format(#all - WAITING), 'AgentlsDim' } })
+  if #all > MAX_PROMPTS then
+    table.insert(lines, { { ('↪ and %d more'):format(#all - MAX_PROMPTS), 'AgentlsDim' } })
   end
   return lines
 end
 
----The lines that pass: each a list of chunks. The last stands on the buffer's last line.
+---Formats the status, each line as a list of chunks. The last line belongs on the buffer's last line.
 ---@param state agentls.State
 ---@param width integer
 ---@return [string, string][][] lines
----@return boolean moving Whether they change by themselves.
-function M.lines(state, width)
-  local lines, moving, now = {}, false, now_ms()
+---@return boolean is_animated Whether the lines change with time.
+function M.format_lines(state, width)
+  local lines, is_animated, now = {}, false, get_now_ms()
   -- Virtual lines do not wrap.
-  local function add_words(mark, words, group)
-    for i, line in ipairs(text.wrapped(text.reveal(words), math.max(20, width - 2))) do
+  local function add_wrapped(mark, text, group)
+    for i, line in ipairs(format.wrap_words(format.reveal_hidden(text), math.max(20, width - 2))) do
       table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
     end
   end
-  -- Those of sub-agents stand at their calls.
+  -- The notices of sub-agents are shown at their calls.
   local notices = vim.tbl_filter(function(notice)
     return not notice.parent
   end, state.notices)
   for _, notice in ipairs(notices) do
-    local left = notice.till and notice.till - now
-    if not (notice.kind == 'circuit' and left and left <= 0) then
+    local remaining_ms = notice.till and notice.till - now
+    if not (notice.kind == 'circuit' and remaining_ms and remaining_ms <= 0) then
       local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
-      local words = notice.text
-      if left and left > 0 then
-        moving = true
-        words = words
+      local text = notice.text
+      if remaining_ms and remaining_ms > 0 then
+        is_animated = true
+        text = text
           .. (notice.kind == 'retry' and ' in ' or ' · ')
-          .. text.seconds(math.max(100, math.floor(left / 100) * 100))
+          .. format.duration(math.max(100, math.floor(remaining_ms / 100) * 100))
       end
-      add_words((MARKS[notice.kind] or '·') .. ' ', words, group)
+      add_wrapped((MARKS[notice.kind] or '·') .. ' ', text, group)
     end
   end
   local keys = config.current.keys
-  vim.list_extend(lines, said(state))
-  vim.list_extend(lines, M.queue(state, width))
+  vim.list_extend(lines, format_unconfirmed(state))
+  vim.list_extend(lines, M.format_queue(state, width))
   if state.offline then
-    add_words('■ ', state.offline, 'AgentlsError')
+    add_wrapped('■ ', state.offline, 'AgentlsError')
   elseif #state.approvals + #state.asked > 0 then
     local count = #state.approvals + #state.asked
-    local words = count == 1 and 'a question waits for your answer'
-      or ('%d questions wait for your answers'):format(count)
-    add_words('? ', words, 'AgentlsAsk')
+    local text = count == 1 and 'a question needs your answer'
+      or ('%d questions need your answers'):format(count)
+    add_wrapped('? ', text, 'AgentlsAsk')
     if not state.running then
-      add_words('  ', ':AgentResume goes on', 'AgentlsAsk')
+      add_wrapped('  ', ':AgentResume continues the turn', 'AgentlsAsk')
     end
   elseif state.running then
-    moving = true
+    is_animated = true
     local frame = SPINNER[math.floor(now / M.SPIN_MS) % #SPINNER + 1]
     local line = {
       {
         frame
           .. ' '
-          .. (state.compacting and 'summarising the history' or DOING[state.activity] or 'working'),
+          .. (state.compacting and 'summarizing the history' or ACTIVITIES[state.activity] or 'working'),
         'AgentlsBusy',
       },
     }
@@ -149,36 +149,36 @@ function M.lines(state, width)
     if since >= 1000 then
       table.insert(
         line,
-        { ' · ' .. text.seconds(math.floor(since / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
+        { ' · ' .. format.duration(math.floor(since / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
       )
     end
     local stop = keys and keys.cancel or ':AgentCancel'
     table.insert(line, { (' · %s stops'):format(stop), 'AgentlsDim' })
     table.insert(lines, line)
   elseif #state.items == 0 then
-    local words = keys
+    local text = keys
         and keys.prompt
-        and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
-      or ':AgentPrompt asks something'
-    table.insert(lines, { { words, 'AgentlsDim' } })
+        and ('%s: write a prompt · %s: show the keys'):format(keys.prompt, keys.help or ':h agentls')
+      or 'write a prompt with :AgentPrompt'
+    table.insert(lines, { { text, 'AgentlsDim' } })
   end
   for i, line in ipairs(lines) do
-    lines[i] = fit(line, width)
+    lines[i] = fit_chunks(line, width)
   end
-  return lines, moving
+  return lines, is_animated
 end
 
----The model as people know it, without its provider and date.
+---Returns the name of a model without its provider and date.
 ---@param model string
 ---@return string
-function M.model_name(model)
+function M.shorten_model_name(model)
   return (model:gsub('^.*/', ''):gsub('%-%d%d%d%d%d%d%d%d$', ''))
 end
 
----What is known of money and context, in a few words.
+---Formats the used context and the cost.
 ---@param state agentls.State
 ---@return string
-function M.meter(state)
+function M.format_usage(state)
   local parts = {}
   if state.contextUsed and (state.contextWindow or 0) > 0 then
     local percent = state.contextUsed * 100 / state.contextWindow
@@ -188,7 +188,7 @@ function M.meter(state)
     )
   end
   if (state.contextUsed or 0) > 0 then
-    table.insert(parts, text.cost_of_use(state.costUsd))
+    table.insert(parts, format.cost(state.costUsd))
   end
   return table.concat(parts, ' · ')
 end

@@ -1,4 +1,5 @@
--- The windows of a chat: where they open, what they look like, and what is in their place when they close.
+-- The windows of a chat: where they open, their options, and what replaces them when they close. It must not know what
+-- a chat contains (view.lua).
 
 local config = require('agentls.config')
 
@@ -6,7 +7,7 @@ local api = vim.api
 local M = {}
 
 local WINDOW_OPTIONS = {
-  -- Those that folds.lua makes.
+  -- folds.lua creates the folds.
   foldmethod = 'manual',
   foldexpr = '0',
   foldtext = '',
@@ -17,7 +18,7 @@ local WINDOW_OPTIONS = {
   wrap = true,
   linebreak = true,
   breakindent = true,
-  -- Under the words of a list's line, not under its mark.
+  -- Align with the text of a list item, not with its bullet.
   breakindentopt = 'list:-1',
   number = false,
   relativenumber = false,
@@ -29,21 +30,21 @@ local WINDOW_OPTIONS = {
   conceallevel = 2,
   concealcursor = 'nc',
   winfixwidth = true,
-  -- `:edit` and pickers take another window.
+  -- `:edit` and pickers must use another window.
   winfixbuf = true,
 }
 
----The least columns of a chat at a side, where the options ask for as many.
-local LEAST = 40
+---The least width that `restore_width` accepts, if the options ask for at least as many columns.
+local MIN_COLUMNS = 40
 
----What a window showed before a chat took it, where that has no window of its own.
+---By window: the buffer that a chat replaced. Only for chats without a window of their own.
 ---@type table<integer, integer>
-local before = {}
+local replaced_buffers = {}
 
----Gives a window the look of a chat, with `extra` options over it.
+---Sets the options of a chat window. `extra` overrides them.
 ---@param window integer
 ---@param extra table<string, any>
-function M.dress(window, extra)
+function M.apply_options(window, extra)
   for name, value in pairs(vim.tbl_extend('force', WINDOW_OPTIONS, extra)) do
     api.nvim_set_option_value(name, value, { win = window, scope = 'local' })
   end
@@ -58,20 +59,20 @@ local SPLITS = {
   current = '',
 }
 
----Shows a buffer in a window of the chat; no other may.
+---Shows a buffer in a chat window, in spite of 'winfixbuf'.
 ---@param window integer
 ---@param buffer integer
-function M.show(window, buffer)
+function M.show_buffer(window, buffer)
   vim.wo[window].winfixbuf = false
   api.nvim_win_set_buf(window, buffer)
   vim.wo[window].winfixbuf = true
 end
 
----The windows of a tab page that show a chat and a prompt.
----@param tab? integer Absent: the current one.
+---Finds the windows of a tab page that show a chat and a prompt.
+---@param tab? integer Default: the current one.
 ---@return integer? chat
 ---@return integer? prompt
-function M.windows(tab)
+function M.find_windows(tab)
   local chat, prompt
   for _, window in ipairs(api.nvim_tabpage_list_wins(tab or 0)) do
     local buffer = api.nvim_win_get_buf(window)
@@ -84,72 +85,76 @@ function M.windows(tab)
   return chat, prompt
 end
 
----Goes to the tab page that has the chat, where the options want one for it.
-function M.find_tab()
+---Goes to the tab page that contains the chat, if the options ask for a separate one.
+function M.go_to_chat_tab()
   if config.current.window.position ~= 'tab' then
     return
   end
   for _, tab in ipairs(api.nvim_list_tabpages()) do
-    if M.windows(tab) then
+    if M.find_windows(tab) then
       return api.nvim_set_current_tabpage(tab)
     end
   end
 end
 
----The size that the options ask for.
----@param all integer
----@param least integer
-local function size_of(all, least)
+---Returns the size that the options ask for.
+---@param total integer
+---@param min integer
+local function compute_size(total, min)
   local size = config.current.window.size
-  return math.max(least, math.floor(size < 1 and all * size or size))
+  return math.max(min, math.floor(size < 1 and total * size or size))
 end
 
----Gives a chat at a side its width, if the terminal's size left it less than can be read.
-function M.fit()
+---Restores the width of a chat at a side if a resize of the terminal left it too narrow.
+function M.restore_width()
   local position = config.current.window.position
   if position ~= 'right' and position ~= 'left' then
     return
   end
-  local wanted = size_of(vim.o.columns, 20)
+  local wanted = compute_size(vim.o.columns, 20)
   for _, tab in ipairs(api.nvim_list_tabpages()) do
-    local chat = M.windows(tab)
+    local chat = M.find_windows(tab)
     local width = chat and api.nvim_win_get_width(chat)
-    local alone = width == vim.o.columns
-    if chat and not alone and (width < math.min(wanted, LEAST) or vim.o.columns - width < 10) then
+    local is_full_width = width == vim.o.columns
+    if
+      chat
+      and not is_full_width
+      and (width < math.min(wanted, MIN_COLUMNS) or vim.o.columns - width < 10)
+    then
       api.nvim_win_set_width(chat, wanted)
     end
   end
 end
 
----Opens the window that a chat is shown in, where the options say, and goes there.
+---Opens the window for a chat at the configured position, and goes there.
 ---@return integer window
-function M.open()
+function M.open_window()
   local position = config.current.window.position
   if SPLITS[position] ~= '' then
     vim.cmd(SPLITS[position])
-    -- That of the window it was split from.
+    -- The split inherited the option.
     vim.wo.winfixbuf = false
   else
-    before[api.nvim_get_current_win()] = api.nvim_get_current_buf()
+    replaced_buffers[api.nvim_get_current_win()] = api.nvim_get_current_buf()
   end
   if position == 'right' or position == 'left' then
-    api.nvim_win_set_width(0, size_of(vim.o.columns, 20))
+    api.nvim_win_set_width(0, compute_size(vim.o.columns, 20))
   elseif position == 'bottom' or position == 'top' then
-    api.nvim_win_set_height(0, size_of(vim.o.lines, 5))
+    api.nvim_win_set_height(0, compute_size(vim.o.lines, 5))
   end
   return api.nvim_get_current_win()
 end
 
----A file's buffer to be shown in the place of a chat.
+---Finds the buffer to show instead of a chat.
 ---@param window integer
 ---@return integer?
-local function file_for(window)
-  local function fits(buffer)
+local function find_replacement_buffer(window)
+  local function is_usable(buffer)
     return buffer and api.nvim_buf_is_valid(buffer) and vim.bo[buffer].buflisted and buffer or nil
   end
-  local found = fits(before[window])
+  local found = is_usable(replaced_buffers[window])
   for _, info in ipairs(found and {} or vim.fn.getbufinfo({ buflisted = 1 })) do
-    local used = fits(info.bufnr) and vim.bo[info.bufnr].buftype == '' and info.name ~= ''
+    local used = is_usable(info.bufnr) and vim.bo[info.bufnr].buftype == '' and info.name ~= ''
     if used and (not found or info.lastused > vim.fn.getbufinfo(found)[1].lastused) then
       found = info.bufnr
     end
@@ -157,15 +162,15 @@ local function file_for(window)
   return found
 end
 
----Closes a window of a chat; one that a file had before shows that again, and so does the last one.
+---Closes a chat window. If it belonged to a file before, or is the last window, it shows a file instead.
 ---@param window integer
-local function close(window)
-  if not before[window] and pcall(api.nvim_win_close, window, false) then
+local function close_window(window)
+  if not replaced_buffers[window] and pcall(api.nvim_win_close, window, false) then
     return
   end
   vim.wo[window].winfixbuf = false
-  local file = file_for(window)
-  before[window] = nil
+  local file = find_replacement_buffer(window)
+  replaced_buffers[window] = nil
   api.nvim_win_call(window, function()
     if file then
       vim.cmd.buffer(file)
@@ -178,12 +183,12 @@ local function close(window)
   end
 end
 
----Closes the chat's windows of this tab page.
-function M.close()
-  local chat, prompt = M.windows()
+---Closes the chat windows of this tab page.
+function M.close_windows()
+  local chat, prompt = M.find_windows()
   for _, window in ipairs({ prompt or 0, chat or 0 }) do
     if window ~= 0 and api.nvim_win_is_valid(window) then
-      close(window)
+      close_window(window)
     end
   end
 end

@@ -1,4 +1,4 @@
--- Sub-agents of the real server: their calls under the one that delegated, their questions, their retries, a cancel.
+-- Sub-agents, with the real server: their calls under the delegating call, their questions, retries, and cancellation.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
@@ -7,8 +7,8 @@ local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
   support.server
 )
 
----Each call by how deep it lies and its title, with its status.
-local function tree(nvim)
+---Returns the depth, the title, and the status of each call.
+local function get_call_tree(nvim)
   local state, depths, lines = nvim.state(), {}, {}
   for _, item in ipairs(state.items) do
     if item.kind == 'tool' then
@@ -25,29 +25,26 @@ return function(_, drive)
     return
   end
 
-  drive(
-    'a sub-agent asks for approval at its place; it is folded with its call when it is over',
-    nil,
-    function(nvim)
-      nvim.cmd('AgentPrompt hand it on')
-      eq(nvim.asked().title, 'awk 1 cart.py')
-      nvim.see('▶ `')
-      local lines = tree(nvim)
-      eq({ #lines, lines[2] }, { 2, '  awk 1 cart.py: awaitingApproval' })
-      nvim.see('? `awk 1 cart.py`')
-      nvim.see_virtual('│ ')
-      nvim.twice('AgentApprove')
-      nvim.ended()
-      nvim.see('I was told.')
-      eq(tree(nvim)[2], '  awk 1 cart.py: completed')
-      nvim.see(' · 1 call · ')
-      nvim.see('It has a total.')
-      -- One line is seen of all that.
-      eq(
-        nvim.lua([[
+  drive('a sub-agent asks for approval under its call, and folds with it at the end', nil, function(nvim)
+    nvim.cmd('AgentPrompt hand it on')
+    eq(nvim.wait_for_approval().title, 'awk 1 cart.py')
+    nvim.see('▶ `')
+    local lines = get_call_tree(nvim)
+    eq({ #lines, lines[2] }, { 2, '  awk 1 cart.py: awaitingApproval' })
+    nvim.see('? `awk 1 cart.py`')
+    nvim.wait_for_virtual_text('│ ')
+    nvim.run_twice('AgentApprove')
+    nvim.wait_for_turn_end()
+    nvim.see('I was told.')
+    eq(get_call_tree(nvim)[2], '  awk 1 cart.py: completed')
+    nvim.see(' · 1 call · ')
+    nvim.see('It has a total.')
+    -- All of it folds to one line.
+    eq(
+      nvim.lua([[
         local view = require('agentls.view')
-        view.flush()
-        return vim.api.nvim_win_call((view.windows()), function()
+        view.flush_drawing()
+        return vim.api.nvim_win_call((view.find_windows()), function()
           vim.cmd('redraw')
           local seen = {}
           for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
@@ -59,21 +56,20 @@ return function(_, drive)
           return #seen
         end)
       ]]),
-        1
-      )
-    end
-  )
+      1
+    )
+  end)
 
-  drive('several at once, one of them delegates further; a retry is told at its call', {
+  drive('sub-agents run in parallel and nested, and show retries at their calls', {
     setup = FREE,
   }, function(nvim)
     nvim.cmd('AgentPrompt hand out two')
     nvim.see('⟳ tape: Overloaded (529) — try 2 of 4')
     eq(nvim.virtual():find('Overloaded', 1, true), nil)
     eq(nvim.state().notices[1].parent ~= nil, true)
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.see('Both told me.')
-    local lines = tree(nvim)
+    local lines = get_call_tree(nvim)
     eq(#lines, 5)
     local inner = vim.list_slice(lines, 2)
     table.sort(inner)
@@ -81,40 +77,40 @@ return function(_, drive)
     nvim.see(' · 4 calls · ')
     eq(nvim.state().notices, {})
     assert(not nvim.chat():find('⟳', 1, true), nvim.chat())
-    -- The same when it is loaded anew.
+    -- The same after a load.
     local id = nvim.state().sessionId
     nvim.lua("require('agentls.sessions').all[...] = nil", id)
-    nvim.lua("require('agentls.sessions').load(..., function() end)", id)
+    nvim.lua("require('agentls.sessions').load_session(..., function() end)", id)
     wait('the session', function()
       return nvim.state()
     end)
-    eq(tree(nvim), lines)
+    eq(get_call_tree(nvim), lines)
   end)
 
-  drive('a crash while a sub-agent asks: its call is over, and nothing is left to answer', nil, function(nvim)
+  drive("a crash during a sub-agent's approval ends the call and removes the question", nil, function(nvim)
     nvim.cmd('AgentPrompt hand it on')
-    nvim.asked()
+    nvim.wait_for_approval()
     vim.uv.kill(nvim.server().pid, 'sigkill')
-    nvim.noticed('it is started again')
-    local state = nvim.ended()
+    nvim.wait_for_notification('restarting it')
+    local state = nvim.wait_for_turn_end()
     eq({ state.approvals, state.items[#state.items].state }, { {}, 'interrupted' })
-    for _, line in ipairs(tree(nvim)) do
+    for _, line in ipairs(get_call_tree(nvim)) do
       assert(not line:find('awaitingApproval', 1, true) and not line:find('running', 1, true), line)
     end
     nvim.cmd('AgentApprove')
-    nvim.noticed('nothing waits for an approval')
+    nvim.wait_for_notification('no open approval')
     nvim.cmd('AgentResume')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     nvim.see('I was told.')
   end)
 
-  drive('a cancel ends the sub-agent too', { setup = FREE }, function(nvim)
+  drive('a cancel also stops the sub-agent', { setup = FREE }, function(nvim)
     nvim.cmd('AgentPrompt hand it away')
     nvim.see('Peeking on')
     nvim.cmd('AgentCancel')
-    local state = nvim.ended()
+    local state = nvim.wait_for_turn_end()
     eq(state.items[#state.items].state, 'cancelled')
-    for _, line in ipairs(tree(nvim)) do
+    for _, line in ipairs(get_call_tree(nvim)) do
       assert(line:find(': cancelled', 1, true), line)
     end
   end)

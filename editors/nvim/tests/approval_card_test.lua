@@ -1,9 +1,10 @@
--- What a person decides on is what is there: characters that hide, long commands, rules, keys.
+-- Approval cards, notifications, and pickers hide nothing: hidden characters, long commands, rules, keys.
 
 local support = require('tests.support')
 local eq = support.eq
 
----Each hides, reorders, or controls a terminal: U+202E, U+200B, U+E0041, ESC, U+2028, U+FEFF, U+061C, U+3164, a C1.
+---Characters that are invisible, reorder text, or control a terminal: U+202E, U+200B, U+E0041, ESC, U+2028,
+---U+FEFF, U+061C, U+3164, a C1 control.
 local HIDING = {
   '\226\128\174',
   '\226\128\139',
@@ -23,9 +24,9 @@ local function hides_nothing(words, where)
   end
 end
 
----The lines of a chat that shows one approval.
-local function card(more)
-  local chat = support.shown()
+---Returns the lines of a chat with one approval.
+local function render_card(more)
+  local chat = support.open_chat()
   local asked = vim.tbl_extend('force', {
     approvalId = 'a1',
     toolCallId = 'c1',
@@ -41,8 +42,8 @@ local function card(more)
 end
 
 return function(test)
-  ---Lets lists choose the entry that holds the next of `choices`; gives what was shown and what was sent.
-  local function answering(choices, results, body)
+  ---Makes lists choose the entry that contains the next of `choices`. Returns what was shown and what was sent.
+  local function answer_with(choices, results, body)
     local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
     local request, sent, shown = client.request, {}, {}
     client.request = function(method, params, callback)
@@ -70,18 +71,24 @@ return function(test)
     return sent, table.concat(shown, '\n')
   end
 
-  test('reveal: what hides is written out, what people write is left alone', function()
-    local text = require('agentls.text')
-    eq(text.reveal('rm \226\128\174txt\226\128\139 x\243\160\129\129'), 'rm <U+202E>txt<U+200B> x<U+E0041>')
-    eq(text.reveal('a\27[31m\0\127\r\194\155'), 'a␛[31m␀␡␍<U+009B>')
-    eq(text.reveal('a\tb\nc'), 'a\tb\nc')
+  test('reveal: writes out hidden characters and keeps normal text', function()
+    local format = require('agentls.format')
+    eq(
+      format.reveal_hidden('rm \226\128\174txt\226\128\139 x\243\160\129\129'),
+      'rm <U+202E>txt<U+200B> x<U+E0041>'
+    )
+    eq(format.reveal_hidden('a\27[31m\0\127\r\194\155'), 'a␛[31m␀␡␍<U+009B>')
+    eq(format.reveal_hidden('a\tb\nc'), 'a\tb\nc')
     local plain = 'Grüße, 日本語 — “quotes” … ✓ 👍 é Ω ½ €'
-    eq(text.reveal(plain), plain)
-    -- An emoji of two halves, as prose; not where something is decided.
-    eq(text.reveal('👩\226\128\141💻', true), '👩\226\128\141💻')
-    eq(text.reveal('👩\226\128\141💻'), '👩<U+200D>💻')
-    eq(text.reveal('x\226\128\174', true), 'x<U+202E>')
-    eq({ text.reveal('a\194\160!', true), text.reveal('a\194\160!') }, { 'a\194\160!', 'a<U+00A0>!' })
+    eq(format.reveal_hidden(plain), plain)
+    -- Prose keeps a composed emoji. Text to decide on does not.
+    eq(format.reveal_hidden('👩\226\128\141💻', true), '👩\226\128\141💻')
+    eq(format.reveal_hidden('👩\226\128\141💻'), '👩<U+200D>💻')
+    eq(format.reveal_hidden('x\226\128\174', true), 'x<U+202E>')
+    eq(
+      { format.reveal_hidden('a\194\160!', true), format.reveal_hidden('a\194\160!') },
+      { 'a\194\160!', 'a<U+00A0>!' }
+    )
     for code in
       vim.iter({
         0xad,
@@ -101,29 +108,29 @@ return function(test)
         0xe0100,
       })
     do
-      eq(text.reveal(vim.fn.nr2char(code, true)), ('<U+%04X>'):format(code))
+      eq(format.reveal_hidden(vim.fn.nr2char(code, true)), ('<U+%04X>'):format(code))
     end
     local json = vim.json.encode({ command = ALL })
-    hides_nothing(text.reveal_json(json), 'JSON')
-    eq(vim.json.decode(text.reveal_json(json)).command, ALL)
-    hides_nothing(text.one_line(ALL, 400), 'a line')
-    hides_nothing(text.visible(ALL), 'a name')
+    hides_nothing(format.reveal_hidden_json(json), 'JSON')
+    eq(vim.json.decode(format.reveal_hidden_json(json)).command, ALL)
+    hides_nothing(format.single_line(ALL, 400), 'a line')
+    hides_nothing(format.display_text(ALL), 'a name')
   end)
 
-  test('reveal: pieces of a line are the line', function()
-    local text = require('agentls.text')
+  test('split_columns: the pieces make up the line', function()
+    local format = require('agentls.format')
     local line = 'one two three four five ' .. ('x'):rep(50) .. ' ünïcödé 日本語日本語日本語 end'
     for width = 4, 40 do
-      local pieces = text.pieces(line, width, vim.api.nvim_strwidth)
+      local pieces = format.split_columns(line, width, vim.api.nvim_strwidth)
       eq(table.concat(pieces), line)
       for _, piece in ipairs(pieces) do
         assert(vim.api.nvim_strwidth(piece) <= width, ('%d: %s'):format(width, piece))
       end
     end
-    eq(text.pieces('', 10, vim.api.nvim_strwidth), { '' })
+    eq(format.split_columns('', 10, vim.api.nvim_strwidth), { '' })
   end)
 
-  test('card: nothing in it hides, wherever it comes from', function()
+  test('card: hidden characters are revealed in every field', function()
     local approval = {
       title = 'run ' .. ALL,
       why = 'because ' .. ALL,
@@ -132,7 +139,7 @@ return function(test)
       rule = 'bash(' .. ALL .. ')',
       input = { command = ALL },
     }
-    local chat, lines = card(approval)
+    local chat, lines = render_card(approval)
     hides_nothing(lines, 'the card')
     hides_nothing(chat.virtual(), 'beside the card')
     for _, more in ipairs({
@@ -147,22 +154,22 @@ return function(test)
         diff = ('--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+%s\n'):format(ALL, ALL, ALL),
       },
     }) do
-      hides_nothing(select(2, card(more)), more.name)
+      hides_nothing(select(2, render_card(more)), more.name)
     end
   end)
 
-  test('card: a long command is whole, and no text ends or continues it', function()
+  test('card: a long command is complete, and its text cannot imitate the frame', function()
     local command = 'echo '
       .. ('0123456789 '):rep(400)
       .. '\n```\n↳ rm -rf /\n'
       .. ('y'):rep(5000)
       .. ' END'
-    local chat, lines = card({ shown = command, input = { command = 'cut…' }, title = 'echo' })
+    local chat, lines = render_card({ shown = command, input = { command = 'cut…' }, title = 'echo' })
     local joined = lines:gsub('\n', '')
     assert(joined:find('echo ' .. ('0123456789 '):rep(400), 1, true), 'its first line is cut')
     assert(joined:find(('y'):rep(5000) .. ' END', 1, true), 'its last line is cut')
     assert(lines:find('````sh\n', 1, true), lines:sub(1, 200))
-    -- Lines that go on have a mark that is not text; the forged one has none.
+    -- A continuation has a virtual mark. The forged one has none.
     local marks = {}
     local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
     for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(chat.buffer, blocks, 0, -1, { details = true })) do
@@ -179,28 +186,33 @@ return function(test)
     end
   end)
 
-  test('card: what the server cut is said, and can be opened', function()
+  test('card: a truncated field says so and can be opened', function()
     local long = { shown = { ref = 'r1', bytes = 300000 }, input = { ref = 'r2', bytes = 400000 } }
-    local _, lines = card({ shown = 'echo long', title = 'echo', more = long })
+    local _, lines = render_card({ shown = 'echo long', title = 'echo', more = long })
     assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
     vim.fn.search('echo long')
-    local sent = answering({}, { ['agent/readContent'] = { text = 'echo long \226\128\174END' } }, function()
-      require('agentls.approval').output()
-    end)
+    local sent = answer_with(
+      {},
+      { ['agent/readContent'] = { text = 'echo long \226\128\174END' } },
+      function()
+        require('agentls.approval').show_output()
+      end
+    )
     eq(sent[1][2].ref, 'r1')
     eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
     vim.cmd('close')
-    _, lines = card({ name = 'other', input = { long = 'cut…' }, more = long })
+    _, lines = render_card({ name = 'other', input = { long = 'cut…' }, more = long })
     assert(lines:find('⋯ cut: 400 KB in all: e opens all', 1, true), lines)
     local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'
-    _, lines = card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
+    _, lines =
+      render_card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
     assert(lines:find('⋯ 500 KB are not shown here: d opens all', 1, true), lines)
   end)
 
-  test('card: the risk, the reason, the options, the whole rule, and the keys of the table', function()
+  test('card: shows the risk, the reason, the options, the full rule and the keys', function()
     local rule = 'bash(' .. ('git *log* '):rep(30) .. 'END)'
     local chat, lines =
-      card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
+      render_card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
     assert(lines:find('  high risk · runs a command\n  ! keeps running in the background\n', 1, true), lines)
     local whole = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
     assert(whole:find(rule, 1, true), lines)
@@ -212,33 +224,33 @@ return function(test)
     assert(keys:find('y allow', 1, true) and keys:find('a always', 1, true), keys)
     eq(keys:find('d diff', 1, true), nil, 'there is no diff')
     for _, risk in ipairs({ 'low', 'medium' }) do
-      assert(select(2, card({ risk = risk })):find(risk .. ' risk', 1, true))
+      assert(select(2, render_card({ risk = risk })):find(risk .. ' risk', 1, true))
     end
-    -- What cannot be kept is not offered.
-    assert(not card({}).virtual():find('always', 1, true))
+    -- Without a rule, the keys that save one are not offered.
+    assert(not render_card({}).virtual():find('always', 1, true))
   end)
 
-  test('keys: those of the table, and no two with one key', function()
+  test('keys: have the shared defaults, and no two actions share a key', function()
     local config = require('agentls.config')
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do
-      eq(config.defaults.keys[config.APPROVAL_NAMES[entry.action]], entry.key)
+      eq(config.defaults.keys[config.APPROVAL_KEY_OPTIONS[entry.action]], entry.key)
     end
-    -- Who allows by `a` does not find "always" behind it.
-    local taken, problems = config.resolve({ keys = { approve = 'a' } })
+    -- A user who allows with `a` must not trigger "always".
+    local taken, problems = config.resolve_options({ keys = { approve = 'a' } })
     eq({ taken.keys.approve, taken.keys.approve_always }, { 'a', false })
-    eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`: `approve_always` has no key now' })
-    taken, problems = config.resolve({ keys = { approve_always = '<cr>', close = 'y' } })
+    eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`; `approve_always` is not mapped' })
+    taken, problems = config.resolve_options({ keys = { approve_always = '<cr>', close = 'y' } })
     eq({ taken.keys.approve_always, taken.keys.answer, taken.keys.approve }, { '<cr>', false, false })
     eq(#problems, 2)
   end)
 
-  test('notices: one line that fits, with nothing hidden', function()
+  test('notifications: fit on one line with hidden characters revealed', function()
     local notify, said = vim.notify, {}
     vim.notify = function(words)
       table.insert(said, words)
     end
-    require('agentls.notice').say('allowed once: ', ALL .. (' long'):rep(200), ' · next')
-    require('agentls.sessions').complain({ code = 0, message = ALL })
+    require('agentls.notifications').notify_line('allowed once: ', ALL .. (' long'):rep(200), ' · next')
+    require('agentls.sessions').report_error({ code = 0, message = ALL })
     vim.notify = notify
     assert(vim.fn.strdisplaywidth(said[1]) <= vim.v.echospace, said[1])
     assert(vim.endswith(said[1], '… · next'), said[1])
@@ -247,38 +259,38 @@ return function(test)
     end
   end)
 
-  test('keys: one that is held down never answers, one that is pressed again does', function()
+  test('keys: a repeated press answers, a held key never does', function()
     local questions, approval = require('agentls.questions'), require('agentls.approval')
-    local now, clock = questions.now, 0
-    questions.now = function()
+    local now, clock = questions.now_ms, 0
+    questions.now_ms = function()
       return clock
     end
-    card({})
-    local function press(ms)
+    render_card({})
+    local function press_after(ms)
       clock = clock + ms
-      return (answering({}, {}, function()
-        approval.act('allow')
+      return (answer_with({}, {}, function()
+        approval.run_key_action('allow')
       end))
     end
-    eq(press(0), {}, 'it is shown first')
+    eq(press_after(0), {}, 'it is shown first')
     for _ = 1, 50 do
-      eq(press(33), {}, 'held down')
+      eq(press_after(33), {}, 'held down')
     end
-    eq(press(399), {})
-    eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
-    eq(press(400), {}, 'twice')
-    -- Asked again with other arguments, it is another question: it is shown first.
-    local chat = card({})
-    eq(press(0), {})
+    eq(press_after(399), {})
+    eq(press_after(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
+    eq(press_after(400), {}, 'twice')
+    -- The same call with other arguments is another question, so it is shown first.
+    local chat = render_card({})
+    eq(press_after(0), {})
     local again =
       { approvalId = 'a1', toolCallId = 'c1', name = 'bash', title = 'make', risk = 'high', why = 'runs' }
     chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
-    eq(press(500), {}, 'asked again')
-    eq(#press(400), 1)
-    questions.now = now
+    eq(press_after(500), {}, 'asked again')
+    eq(#press_after(400), 1)
+    questions.now_ms = now
   end)
 
-  test('trust: each redirect is a question of its own, and all of it can be read', function()
+  test('trust: asks about each redirect, and only after the whole list was visible', function()
     local trust = require('agentls.trust')
     local described = {
       folder = '/tmp/' .. ALL,
@@ -306,7 +318,7 @@ return function(test)
         { provider = 'three', to = 'https://c', sends = {}, accepted = true },
       },
     }
-    local lines = table.concat(trust.lines(described), '\n')
+    local lines = table.concat(trust.format_trust(described), '\n')
     hides_nothing(lines, 'the list')
     for _, words in ipairs({
       '$ ls',
@@ -318,58 +330,58 @@ return function(test)
     }) do
       assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
     end
-    local function review(...)
-      local sent, shown = answering({ ... }, { ['agent/describeTrust'] = described }, function()
-        -- The list does not fit: it is read before anything is asked.
-        trust.review()
-        trust.review()
+    local function review_trust(...)
+      local sent, shown = answer_with({ ... }, { ['agent/describeTrust'] = described }, function()
+        -- The list does not fit, so the user must read it first.
+        trust.review_trust()
+        trust.review_trust()
       end)
       vim.cmd('silent! only | enew')
       hides_nothing(shown, 'the questions')
       return vim.list_slice(sent, 3), shown
     end
-    eq(review(), {})
-    eq(review('No'), {})
+    eq(review_trust(), {})
+    eq(review_trust('No'), {})
     local folder = vim.uri_from_fname(described.folder)
-    eq(review('Yes', 'No', 'Yes'), {
+    eq(review_trust('Yes', 'No', 'Yes'), {
       {
         'agent/setTrust',
         { folder = folder, trusted = true, acceptRedirects = { { provider = 'two', to = 'https://b' } } },
       },
     })
-    -- Leaving a question is a no.
-    local sent, shown = review('Yes')
+    -- Leaving a question means no.
+    local sent, shown = review_trust('Yes')
     eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
     local _, count = shown:gsub('Redirect ', '')
     eq(count, 2, 'the accepted one is not asked about again')
-    sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    sent, shown = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1)
-    assert(shown:find('longer than the window', 1, true), shown)
+    assert(shown:find('read the whole list', 1, true), shown)
     described.activates[1].command = 'echo another'
-    sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    sent = answer_with({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review_trust)
     eq(#sent, 1, 'another list was not read')
     vim.cmd('silent! only | enew')
     described.trusted = true
-    eq(review('Trust it no longer'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
+    eq(review_trust('Stop trusting it'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
   end)
 
-  test('grants: the whole rule, with nothing hidden, and what was revoked', function()
+  test('grants: show the full rule with hidden characters, and report the revocation', function()
     local rule = 'bash(' .. ('git log '):rep(40) .. ALL .. ' END)'
     local grant =
       { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
     local results = { ['agent/listGrants'] = { grants = { grant } } }
-    local sent, shown = answering({ 'git log' }, results, require('agentls.grants').choose)
+    local sent, shown = answer_with({ 'git log' }, results, require('agentls.grants').choose_grant)
     eq(sent[2], { 'agent/revokeGrant', { grantId = 'g1' } })
     hides_nothing(shown, 'the list')
     assert(shown:find(' END) · every session here', 1, true), shown)
     assert(shown:find('revoked: bash(git log', 1, true), shown)
   end)
 
-  test('pickers: titles and names hide nothing', function()
+  test('pickers: reveal hidden characters in titles and names', function()
     local picker, sessions = require('agentls.picker'), require('agentls.sessions')
     local client = require('agentls.client')
-    local ensure = client.ensure
-    client.ensure = function(callback)
+    local ensure = client.ensure_ready
+    client.ensure_ready = function(callback)
       callback()
     end
     local results = {
@@ -378,14 +390,14 @@ return function(test)
       },
       ['agent/listAgents'] = { agents = { { name = ALL, mode = 'ask', model = ALL, description = ALL } } },
     }
-    for _, list in ipairs({ picker.sessions, picker.agent }) do
-      local _, shown = answering({}, results, function()
+    for _, list in ipairs({ picker.pick_session, picker.pick_agent }) do
+      local _, shown = answer_with({}, results, function()
         list()
       end)
       hides_nothing(shown, 'a list')
     end
-    client.ensure = ensure
-    local chat = support.shown()
+    client.ensure_ready = ensure
+    local chat = support.open_chat()
     chat.event('questionRequested', {
       questionId = 'q1',
       text = 'Which ' .. ALL,
@@ -396,9 +408,9 @@ return function(test)
     local questions = require('agentls.questions')
     local settle = questions.SETTLE_MS
     questions.SETTLE_MS = 0
-    local _, shown = answering({}, {}, function()
-      require('agentls.approval').answer()
-      require('agentls.approval').answer()
+    local _, shown = answer_with({}, {}, function()
+      require('agentls.approval').answer_inquiry()
+      require('agentls.approval').answer_inquiry()
     end)
     questions.SETTLE_MS = settle
     hides_nothing(shown, 'its choices')

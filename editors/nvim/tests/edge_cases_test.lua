@@ -1,5 +1,5 @@
--- What people do to an editor besides using it as it was meant: buffers deleted under a running turn, files changed
--- from outside, two editors on one session, a server that only crashes, commands where they mean nothing.
+-- Unusual use: buffers deleted during a turn, files changed from outside, two editors on one session, a server that
+-- keeps crashing, commands without a target.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
@@ -9,16 +9,16 @@ local FULL = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
 )
 local FIXED = (support.CART:gsub('result %- discount', 'result * (1 - discount / 100)'))
 
-local function text(nvim, name)
+local function get_text(nvim, name)
   return table.concat(nvim.lua('return vim.fn.getbufline(..., 1, "$")', name), '\n') .. '\n'
 end
 
-local function windows(nvim)
+local function count_windows(nvim)
   return #nvim.lua('return vim.api.nvim_tabpage_list_wins(0)')
 end
 
----What came of the last tool call, for the model.
-local function output(state)
+---Returns the result of the last tool call for the model.
+local function get_output(state)
   local last
   for _, item in ipairs(state.items) do
     last = item.kind == 'tool' and item or last
@@ -26,11 +26,11 @@ local function output(state)
   return assert(last, 'no tool was called').output or '', last.status
 end
 
----Goes into a window of the chat.
-local function enter(nvim, which)
+---Goes to a window of the chat.
+local function enter_window(nvim, which)
   nvim.lua(
     [[
-    local chat, prompt = require('agentls.view').windows()
+    local chat, prompt = require('agentls.view').find_windows()
     vim.api.nvim_set_current_win(... == 'chat' and chat or prompt)
   ]],
     which
@@ -39,36 +39,36 @@ end
 
 return function(_, drive)
   for _, how in ipairs({ 'bdelete!', 'bwipeout!', 'bunload!' }) do
-    drive(('the chat survives a :%s in the midst of a turn'):format(how), nil, function(nvim)
+    drive(('the chat survives :%s during a turn'):format(how), nil, function(nvim)
       nvim.cmd('AgentPrompt slow')
       nvim.see('It has')
-      enter(nvim, 'chat')
+      enter_window(nvim, 'chat')
       nvim.cmd(how)
-      enter(nvim, 'prompt')
+      enter_window(nvim, 'prompt')
       nvim.cmd(how)
-      nvim.ended()
+      nvim.wait_for_turn_end()
       nvim.cmd('Agent')
       nvim.see('> slow')
       nvim.see('27 |')
-      enter(nvim, 'prompt')
+      enter_window(nvim, 'prompt')
       nvim.keys('istream it<C-s>')
-      nvim.ended(2)
+      nvim.wait_for_turn_end(2)
       nvim.see('> stream it')
       eq(nvim.notices(), {})
     end)
   end
 
-  drive('windows are closed, tabs come and go, the chat alone is left', nil, function(nvim)
+  drive('the chat survives closed windows and tab pages', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.cmd('tabnew')
     nvim.cmd('Agent')
-    eq(windows(nvim), 3)
+    eq(count_windows(nvim), 3)
     nvim.cmd('AgentPrompt stream more')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     nvim.cmd('tabclose')
-    eq(windows(nvim), 3)
-    enter(nvim, 'chat')
+    eq(count_windows(nvim), 3)
+    enter_window(nvim, 'chat')
     nvim.cmd('only')
     nvim.keys('q')
     wait('an empty window', function()
@@ -84,117 +84,120 @@ return function(_, drive)
     nvim.see('> stream more')
   end)
 
-  drive('commands that mean nothing now say so, and start nothing', nil, function(nvim)
+  drive('a command without a target says so and starts nothing', nil, function(nvim)
     for command, words in pairs({
-      AgentCancel = 'nothing runs',
-      AgentApprove = 'nothing waits for an approval',
-      ['AgentDeny no'] = 'nothing waits for an approval',
-      AgentAnswer = 'nothing waits for an answer',
+      AgentCancel = 'no turn is running',
+      AgentApprove = 'no open approval',
+      ['AgentDeny no'] = 'no open approval',
+      AgentAnswer = 'no open question',
       AgentDiff = 'there is no diff to show',
-      AgentSend = 'there is no session yet',
+      AgentSend = 'no session is open; start one with :Agent',
       AgentResume = 'no session is open',
-      ['AgentApprove once more'] = 'takes once, session or always',
-      ['AgentApprove ever'] = 'takes once, session or always',
-      ['AgentMode everything'] = 'there is no mode `everything`',
+      ['AgentApprove once more'] = 'with once, session, or always',
+      ['AgentApprove ever'] = 'with once, session, or always',
+      ['AgentMode everything'] = 'unknown mode `everything`',
     }) do
       nvim.lua('notices = {}')
       nvim.cmd(command)
-      nvim.noticed(words)
+      nvim.wait_for_notification(words)
       eq(#nvim.notices(), 1, command)
     end
-    eq(windows(nvim), 1)
-    eq(#support.marked(nvim.mark), 1)
+    eq(count_windows(nvim), 1)
+    eq(#support.find_processes(nvim.mark), 1)
     for _, command in ipairs({ 'Agent now', 'AgentCancel now', 'AgentLog now' }) do
       eq(pcall(nvim.cmd, command), false, command)
     end
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.cmd('AgentResume')
-    nvim.noticed('the last turn is over: there is nothing to go on with')
+    nvim.wait_for_notification('there is no turn to resume: the last one is complete')
     nvim.cmd('AgentCancel')
-    nvim.noticed('nothing runs')
+    nvim.wait_for_notification('no turn is running')
     nvim.cmd('AgentModel tape/tape hardest')
-    nvim.noticed('hardest')
+    nvim.wait_for_notification('hardest')
   end)
 
-  drive('the arguments of commands are completed', nil, function(nvim)
-    local function completed(line)
+  drive('command arguments complete', nil, function(nvim)
+    local function get_completions(line)
       return nvim.lua('return vim.fn.getcompletion(..., "cmdline")', line)
     end
-    eq(completed('AgentMode '), { 'plan', 'ask', 'autoEdit', 'full' })
-    eq(completed('AgentMode a'), { 'ask', 'autoEdit' })
-    eq(completed('AgentApprove s'), { 'session' })
-    eq(completed('AgentModel '), {}, 'no server runs')
+    eq(get_completions('AgentMode '), { 'plan', 'ask', 'autoEdit', 'full' })
+    eq(get_completions('AgentMode a'), { 'ask', 'autoEdit' })
+    eq(get_completions('AgentApprove s'), { 'session' })
+    eq(get_completions('AgentModel '), {}, 'no server runs')
     nvim.cmd('AgentPrompt stream')
-    nvim.ended()
-    assert(vim.list_contains(completed('AgentModel '), 'tape/tape'), vim.inspect(completed('AgentModel ')))
-    eq(completed('AgentModel tape/tape h'), { 'high' })
+    nvim.wait_for_turn_end()
+    assert(
+      vim.list_contains(get_completions('AgentModel '), 'tape/tape'),
+      vim.inspect(get_completions('AgentModel '))
+    )
+    eq(get_completions('AgentModel tape/tape h'), { 'high' })
   end)
 
-  drive('an edit meets a buffer that was read again', { setup = FULL }, function(nvim)
+  drive('an edit applies to a buffer that was reloaded', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt read it')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
     nvim.keys('Go# mine<Esc>')
     wait('the typing', function()
-      return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+      return get_text(nvim, 'cart.py') == support.CART .. '# mine\n'
     end)
     nvim.cmd('edit!')
-    eq(text(nvim, 'cart.py'), support.CART)
+    eq(get_text(nvim, 'cart.py'), support.CART)
     nvim.cmd('AgentPrompt change twice')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     local both = FIXED:gsub('def total', 'def sum_of')
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
+    eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
+  end)
+
+  drive('a non-modifiable buffer is not edited, and the agent learns why', { setup = FULL }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('setlocal nomodifiable')
+    nvim.cmd('AgentPrompt fix it')
+    local told, status = get_output(nvim.wait_for_turn_end())
+    eq(status, 'failed')
+    assert(told:find('cart.py is not modifiable in the editor', 1, true), told)
+    eq(
+      { get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
+      { support.CART, support.CART }
+    )
   end)
 
   drive(
-    'a buffer that is not modifiable is left alone, and the agent is told',
+    'a read-only buffer is edited but not saved, and the agent learns why',
     { setup = FULL },
     function(nvim)
       nvim.cmd('edit cart.py')
-      nvim.cmd('setlocal nomodifiable')
+      nvim.cmd('setlocal readonly')
       nvim.cmd('AgentPrompt fix it')
-      local told, status = output(nvim.ended())
-      eq(status, 'failed')
-      assert(told:find('cart.py is not modifiable in the editor', 1, true), told)
-      eq(
-        { text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
-        { support.CART, support.CART }
-      )
+      local told = get_output(nvim.wait_for_turn_end())
+      assert(told:find('read-only', 1, true), told)
+      eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
     end
   )
 
-  drive('a read-only buffer is changed, not saved, and the agent is told', { setup = FULL }, function(nvim)
-    nvim.cmd('edit cart.py')
-    nvim.cmd('setlocal readonly')
-    nvim.cmd('AgentPrompt fix it')
-    local told = output(nvim.ended())
-    assert(told:find('read-only', 1, true), told)
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
-  end)
-
   for _, unsaved in ipairs({ false, true }) do
     local which = unsaved and 'what is unsaved here stays, and is not saved over it' or 'it is taken in'
-    drive('a file was changed from outside: ' .. which, { setup = FULL }, function(nvim)
+    drive('a file changed outside Neovim: ' .. which, { setup = FULL }, function(nvim)
       nvim.cmd('edit cart.py')
       if unsaved then
         nvim.keys('Go# mine<Esc>')
         wait('the typing', function()
-          return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+          return get_text(nvim, 'cart.py') == support.CART .. '# mine\n'
         end)
       end
       nvim.cmd('AgentPrompt stream')
-      nvim.ended()
+      nvim.wait_for_turn_end()
       support.write(nvim.workspace .. '/cart.py', support.CART .. '# outside\n')
       nvim.cmd('AgentPrompt fix it')
-      local told = output(nvim.ended(2))
+      local told = get_output(nvim.wait_for_turn_end(2))
       local disk = support.read(nvim.workspace .. '/cart.py')
       if unsaved then
-        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
+        eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
         assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       else
-        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
+        eq({ get_text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
       end
       eq(nvim.notices(), {})
     end)
@@ -221,44 +224,44 @@ while True:
   )
   vim.uv.fs_chmod(crashing, 493)
   drive(
-    'a server that crashes again and again is left alone in the end',
+    'a server that keeps crashing is restarted three times only',
     { setup = ('{ cmd = { %q } }'):format(crashing) },
     function(nvim)
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('4 times in a short while; it is not started again')
+      nvim.wait_for_notification('4 times in 2 minutes; not restarting it')
       local again = 0
       for _, notice in ipairs(nvim.notices()) do
-        again = again + (notice.words:find('it is started again.', 1, true) and 1 or 0)
+        again = again + (notice.words:find('); restarting it', 1, true) and 1 or 0)
       end
       eq(again, 3)
       wait('only Neovim', function()
-        return #support.marked(nvim.mark) == 1
+        return #support.find_processes(nvim.mark) == 1
       end)
-      -- A command is a new try, and that is one.
+      -- A command starts the server again, but only once.
       nvim.lua('notices = {}')
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('it is not started again')
-      eq(#support.marked(nvim.mark), 1)
+      nvim.wait_for_notification('not restarting it')
+      eq(#support.find_processes(nvim.mark), 1)
     end
   )
 
   drive(
-    'what starts and does not answer is no server',
+    'a process that does not answer is reported',
     { setup = "{ cmd = { 'sleep', '1000' } }" },
     function(nvim)
       nvim.lua("require('agentls.client').START_MS = 300")
       nvim.cmd('AgentPrompt hello')
-      nvim.noticed('`sleep 1000` was started and does not answer')
+      nvim.wait_for_notification('`sleep 1000` does not answer')
       eq(#nvim.notices(), 1)
       wait('its end', function()
-        return #support.marked(nvim.mark) == 1
+        return #support.find_processes(nvim.mark) == 1
       end)
     end
   )
 
-  drive('a session that another Neovim has is said to be so, and can be looked at', nil, function(nvim)
+  drive('a session open in another Neovim can be opened read-only', nil, function(nvim)
     nvim.cmd('AgentPrompt stream this')
-    nvim.ended()
+    nvim.wait_for_turn_end()
     local other = support.neovim({ workspace = nvim.workspace, data = nvim.data })
     other.lua([[
       asked = {}
@@ -266,7 +269,7 @@ while True:
         table.insert(asked, options.prompt)
         for i, item in ipairs(items) do
           local words = options.format_item and options.format_item(item) or item
-          if words:find('stream this', 1, true) or words:find('Look at it only', 1, true) then
+          if words:find('stream this', 1, true) or words:find('Open it read-only', 1, true) then
             return choose(item, i)
           end
         end
@@ -277,12 +280,12 @@ while True:
     local asked = other.lua('return asked')
     assert(asked[2]:find('The session is open in another server', 1, true), vim.inspect(asked))
     local bar = other.lua([[
-      local chat = require('agentls.view').windows()
+      local chat = require('agentls.view').find_windows()
       return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
     ]])
-    assert(bar:find('read only', 1, true), bar)
+    assert(bar:find('read-only', 1, true), bar)
     other.cmd('AgentPrompt and mine')
-    other.noticed('this session is only looked at: another server had it open')
+    other.wait_for_notification('this session is read-only here, because another server had it open')
     for _, command in ipairs({
       'AgentMode full',
       'AgentModel tape/tape',
@@ -292,19 +295,19 @@ while True:
     }) do
       other.lua('notices = {}')
       other.cmd(command)
-      other.noticed('only looked at')
+      other.wait_for_notification('read-only here')
     end
-    -- The one that has it goes on as if nothing were.
+    -- The Neovim that has the session continues undisturbed.
     nvim.cmd('AgentPrompt stream more')
-    nvim.ended(2)
+    nvim.wait_for_turn_end(2)
     nvim.quit()
-    -- Once it is free it can be had.
+    -- After its end, the other one can load the session.
     other.lua('asked = {}')
     other.cmd('AgentSessions')
     other.see('> stream more')
     eq(other.lua('return #asked'), 1)
     other.cmd('AgentPrompt stream on')
-    other.ended(3)
+    other.wait_for_turn_end(3)
     other.quit()
   end)
 end

@@ -1,17 +1,17 @@
--- The help says what the code does: commands, options with their defaults, keys, autocommands, highlights, links.
+-- The help matches the code: commands, options with defaults, keys, autocommands, highlights, links.
 
 local support = require('tests.support')
 local eq = support.eq
 
 local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
 
----The part of the help that a section's tag begins.
-local function section(tag)
+---Returns the section of the help with a tag.
+local function get_section(tag)
   local from = assert(help:find('%*' .. vim.pesc(tag) .. '%*'), tag)
   return help:sub(from, (help:find('\n====', from, true)))
 end
 
----What `pattern` catches in all Lua files but the generated one, in order.
+---Returns the sorted captures of `pattern` in all Lua files except the generated one.
 local function in_code(pattern)
   local found = {}
   for name in vim.fs.dir(support.plugin .. '/lua/agentls', { depth = 3 }) do
@@ -26,7 +26,7 @@ local function in_code(pattern)
   return found
 end
 
-local function caught(words, pattern)
+local function find_all(words, pattern)
   local found = {}
   for word in words:gmatch(pattern) do
     found[word] = true
@@ -37,7 +37,7 @@ local function caught(words, pattern)
 end
 
 return function(test)
-  test('help: its tags are made, and its links lead somewhere', function()
+  test('help: tags are valid and links have targets', function()
     local folder = support.home .. '/doc'
     support.write(folder .. '/agentls.txt', help)
     vim.cmd.helptags(folder)
@@ -54,11 +54,11 @@ return function(test)
     end
   end)
 
-  test('help: every command, and none that there is not', function()
-    local commands = vim.tbl_keys(require('agentls.commands').table)
+  test('help: lists exactly the existing commands', function()
+    local commands = vim.tbl_keys(require('agentls.commands').definitions)
     table.sort(commands)
-    eq(caught(section('agentls-commands'), '%*:(%w+)%*'), commands)
-    for name, command in pairs(require('agentls.commands').table) do
+    eq(find_all(get_section('agentls-commands'), '%*:(%w+)%*'), commands)
+    for name, command in pairs(require('agentls.commands').definitions) do
       local head = assert(help:match('\n(:[^\n]*' .. name .. '[^%w\n][^\n]*)%*:' .. name .. '%*'), name)
       eq(head:find('!', 1, true) ~= nil, command.bang == true, name .. ' with !')
       eq(head:find('[range]', 1, true) ~= nil, command.range == true, name .. ' with a range')
@@ -66,38 +66,44 @@ return function(test)
     end
   end)
 
-  test('help: every option with its default, and none that there is not', function()
+  test('help: lists exactly the existing options with their defaults', function()
     local defaults, options = require('agentls.config').defaults, {}
-    -- Those without a default stand in the types only.
+    -- Options without a default are only in the types.
     local types = assert(support.read(support.plugin .. '/lua/agentls/config.lua'))
     local whole = assert(types:match('class %(exact%) agentls%.Config\n(.-)\n\n'))
     for field in whole:gmatch('@field ([%w_]+)') do
       table.insert(options, field)
     end
     table.sort(options)
-    local words = section('agentls-options')
+    local words = get_section('agentls-options')
     local told = vim.tbl_filter(function(name)
       return name ~= 'setup()'
-    end, caught(words, '%*agentls%.([%w_()]+)%*'))
+    end, find_all(words, '%*agentls%.([%w_()]+)%*'))
     eq(told, options)
-    local function of(name)
+    local function get_option_help(name)
       local from = assert(words:find(('*agentls.%s*'):format(name), 1, true))
       return words:sub(from, (words:find('\n[%w_]+ +%*', from)))
     end
     for name, value in pairs(defaults) do
       if type(value) ~= 'table' then
-        assert(of(name):find(('(%s)'):format(tostring(value)), 1, true), name .. ': another default')
+        assert(
+          get_option_help(name):find(('(%s)'):format(tostring(value)), 1, true),
+          name .. ': another default'
+        )
       elseif name ~= 'keys' then
         for inner, inner_value in pairs(value) do
-          assert(of(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
-          assert(of(name):find(('(%s)'):format(tostring(inner_value)), 1, true), inner .. ': another default')
+          assert(get_option_help(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
+          assert(
+            get_option_help(name):find(('(%s)'):format(tostring(inner_value)), 1, true),
+            inner .. ': another default'
+          )
         end
       end
     end
   end)
 
-  test('help: every key', function()
-    local words, keys = section('agentls-keys'), require('agentls.config').defaults.keys
+  test('help: lists every key', function()
+    local words, keys = get_section('agentls-keys'), require('agentls.config').defaults.keys
     assert(type(keys) == 'table')
     local told = {}
     for line in words:gmatch('\n  (%S[^\n]+)') do
@@ -106,19 +112,19 @@ return function(test)
         told[name] = line:match('^%S+')
       end
     end
-    told.next, told.previous = words:match('\n  (%S+) (%S+) +the next, the previous prompt')
+    told.next, told.previous = words:match('\n  (%S+) (%S+) +go to the next or previous prompt')
     eq(told, keys)
   end)
 
-  test('help: every autocommand and highlight', function()
-    local autocommands = caught(section('agentls-autocommands'), '\n  (Agent%u%w+)')
-    local announced = in_code("announce%('(%w+)'")
-    vim.list_extend(announced, in_code("asks%('(%w+)'"))
+  test('help: lists every autocommand and highlight', function()
+    local autocommands = find_all(get_section('agentls-autocommands'), '\n  (Agent%u%w+)')
+    local announced = in_code("emit_event%('(%w+)'")
+    vim.list_extend(announced, in_code("make_question_effect%('(%w+)'"))
     vim.list_extend(announced, in_code("pattern = '(Agent%w+)'"))
     table.sort(announced)
     eq(autocommands, announced)
     local told, there = {}, {}
-    for group, link in section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
+    for group, link in get_section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
       told[group] = link ~= 'none' and link or nil
     end
     for group, link in

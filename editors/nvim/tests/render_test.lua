@@ -1,11 +1,11 @@
--- How changes, the queue, instructions and sub-agents are drawn.
+-- Rendering of changes, the queue, instructions, and sub-agents.
 
 local support = require('tests.support')
 local eq = support.eq
-local shown = support.shown
+local shown = support.open_chat
 
 return function(test)
-  test('drawn: what a turn changed, and that it was taken back', function()
+  test('render: the changes of a turn, and their revert', function()
     local chat = shown()
     local files = {
       { path = 'src/b_c.ts', kind = 'modified', added = 12, removed = 1 },
@@ -20,11 +20,11 @@ return function(test)
       'Done.',
       '',
       '± 1,203 files changed +12 -3 ⋯ 5 lines',
-      'M `a.bin` · cannot be taken back',
+      'M `a.bin` · cannot be reverted',
       'M `src/b_c.ts` +12 -1',
       'D `z.txt` -2',
       'and 1,200 more',
-      'Commands may have changed more: there are more files than are looked at.',
+      'Commands may have changed more: the folder has too many files to check all.',
       '— 300 ms',
       '',
       '',
@@ -33,15 +33,15 @@ return function(test)
     assert(chat.virtual():find('d diff  u revert', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'reverted', files = { files[1] } })
     local lines = chat.lines()
-    eq(lines[3], '± 1,203 files changed +12 -3 · taken back ⋯ 5 lines')
+    eq(lines[3], '± 1,203 files changed +12 -3 · reverted ⋯ 5 lines')
     eq(
       vim.list_slice(lines, 10, 13),
-      { '', '↶ taken back: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
+      { '', '↶ reverted: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
     )
     assert(chat.virtual():find('  <C-r> redo', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'redone', files = { files[1] } })
-    eq(chat.lines()[3], '± 1,203 files changed +12 -3 · made again ⋯ 5 lines')
-    -- One file needs no list.
+    eq(chat.lines()[3], '± 1,203 files changed +12 -3 · reapplied ⋯ 5 lines')
+    -- A single file needs no list.
     chat.event('turnStarted', { turnId = 't2' })
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
     chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
@@ -52,10 +52,10 @@ return function(test)
     assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
   end)
 
-  test('drawn: a revert that came in an earlier page counts for what it took back', function()
+  test('render: a revert on an earlier page marks the changes as reverted', function()
     local states = require('agentls.state')
     local file = { path = 'a', kind = 'modified', added = 1, removed = 1 }
-    local function diff(seq, turn, standing)
+    local function make_diff_event(seq, turn, standing)
       return {
         method = 'agent/turnDiff',
         params = {
@@ -67,18 +67,18 @@ return function(test)
         },
       }
     end
-    local function page(events, first)
+    local function load_page(events, first)
       return { events = events, seq = events[#events].params.seq, hasEarlier = first > 1, state = {} }
     end
     local events = {
-      diff(1, 't1', 'made'),
-      diff(2, 't2', 'made'),
-      diff(3, 't2', 'reverted'),
-      diff(4, 't1', 'reverted'),
-      diff(5, 't1', 'redone'),
-      diff(6, 't3', 'made'),
+      make_diff_event(1, 't1', 'made'),
+      make_diff_event(2, 't2', 'made'),
+      make_diff_event(3, 't2', 'reverted'),
+      make_diff_event(4, 't1', 'reverted'),
+      make_diff_event(5, 't1', 'redone'),
+      make_diff_event(6, 't3', 'made'),
     }
-    local function standings(state)
+    local function get_standings(state)
       local found = {}
       for _, item in ipairs(state.items) do
         if item.kind == 'changes' then
@@ -88,59 +88,72 @@ return function(test)
       return found
     end
     local wanted = { 't1 redone', 't2 reverted', 't3 made' }
-    eq(standings(states.load(states.new('s'), page(events, 1))), wanted)
-    -- Wherever the pages part.
+    eq(get_standings(states.load_page(states.new('s'), load_page(events, 1))), wanted)
+    -- The same wherever the page boundary is.
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
-      local state = states.prepend(states.load(states.new('s'), page(late, cut + 1)), page(early, 1))
-      eq(standings(state), wanted, 'cut after ' .. cut)
+      local state =
+        states.prepend_page(states.load_page(states.new('s'), load_page(late, cut + 1)), load_page(early, 1))
+      eq(get_standings(state), wanted, 'cut after ' .. cut)
     end
   end)
 
-  test('what a sub-agent waits for leaves what the session waits for', function()
+  test("a sub-agent's notices do not clear those of the session", function()
     local states = require('agentls.state')
     local state = states.new('s')
-    local function tell(method, params)
+    local function apply_event(method, params)
       state = states.reduce(state, { method = 'agent/' .. method, params = params })
       return vim.tbl_map(function(notice)
         return notice.kind .. (notice.parent and ' of ' .. notice.parent or '')
       end, state.notices)
     end
     local failed = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
-    local function of(parent, params)
+    local function with_parent(parent, params)
       return vim.tbl_extend('force', params, { parentToolCallId = parent })
     end
-    tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
-    tell('wait', { why = 'pacing', ['until'] = 1 })
-    eq(tell('wait', of('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
-    eq(tell('retry', of('d', failed)), { 'wait', 'retry of d' })
-    eq(tell('retry', failed), { 'retry of d', 'retry' })
-    eq(tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' })), {
+    apply_event('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
+    apply_event('wait', { why = 'pacing', ['until'] = 1 })
+    eq(apply_event('wait', with_parent('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
+    eq(apply_event('retry', with_parent('d', failed)), { 'wait', 'retry of d' })
+    eq(apply_event('retry', failed), { 'retry of d', 'retry' })
+    eq(apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' })), {
       'retry of d',
       'retry',
       'transition of d',
     })
-    tell('transition', of('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' }))
+    apply_event(
+      'transition',
+      with_parent('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' })
+    )
     eq(state.detail, nil)
-    tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
-    tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
+    apply_event('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
+    apply_event(
+      'usage',
+      with_parent('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 })
+    )
     eq({ state.costUsd, state.contextUsed }, { 2, 10 })
-    -- Another goes on: this one may wait still. Then its time has come.
+    -- Another sub-agent continues, so this one may still wait until its time is over.
     local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
-    eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
-    eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
+    eq(#apply_event('retry', with_parent('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(apply_event('toolCall', with_parent('d', call)), { 'retry', 'retry of d' })
     eq(
-      tell('toolCall', of('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))),
+      apply_event(
+        'toolCall',
+        with_parent('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))
+      ),
       { 'retry' }
     )
-    tell('retry', of('d', failed))
-    tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
-    -- The model speaks: what it waited for is over, what the sub-agent waits for is not.
-    eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
-    eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
+    apply_event('retry', with_parent('d', failed))
+    apply_event('transition', with_parent('d', { kind = 'continue', reason = 'pause_turn' }))
+    -- Text from the model clears the session's notices, not those of the sub-agent.
+    eq(
+      apply_event('textDelta', { messageId = 'm', offset = 0, text = 'x' }),
+      { 'retry of d', 'transition of d' }
+    )
+    eq(apply_event('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
   end)
 
-  test('the prompt of a turn that took it from the queue is not one that was just said', function()
+  test('a queued prompt does not count as an unsent one', function()
     local chat = shown()
     local said = { prompt = 'just said' }
     chat.session.unsent = { said }
@@ -157,7 +170,7 @@ return function(test)
     eq(message('just said'), 0)
   end)
 
-  test('drawn: what waits for the end of the turn', function()
+  test('render: queued prompts', function()
     local chat = shown()
     local function wait(paused, ...)
       local prompts = {}
@@ -173,14 +186,14 @@ return function(test)
     assert(seen:find('⧗ queued: and that', 1, true), seen)
     assert(require('agentls').statusline():find('2 queued', 1, true))
     seen = wait(true, 'a', 'b', 'c', 'd')
-    assert(seen:find('⧗ queued (held): a · Q', 1, true), seen)
+    assert(seen:find('⧗ queued (paused): a · Q', 1, true), seen)
     assert(seen:find('⧗ and 1 more', 1, true), seen)
-    assert(not seen:find('held): d', 1, true), seen)
+    assert(not seen:find('paused): d', 1, true), seen)
     seen = wait(false)
     assert(not seen:find('queued', 1, true), seen)
   end)
 
-  test('drawn: what the agent was given to go by', function()
+  test('render: the loaded instructions', function()
     local chat = shown()
     local home = vim.uv.os_homedir()
     chat.event('instructions', {
@@ -209,23 +222,23 @@ return function(test)
     eq(chat.fold(1), { 1, 5 })
   end)
 
-  test('what the agent was given to go by is known of a page that does not tell it', function()
+  test('the instructions come from the load result if the page has no event', function()
     local states = require('agentls.state')
     local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
     local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
-    local state = states.load(states.new('s'), page)
+    local state = states.load_page(states.new('s'), page)
     eq(state.instructions, files)
     page.instructions = nil
-    eq(states.load(state, page).instructions, files)
+    eq(states.load_page(state, page).instructions, files)
   end)
 
-  ---A call of a sub-agent.
-  local function call(chat, id, parent, status, more)
+  ---Adds a call of a sub-agent.
+  local function add_call(chat, id, parent, status, more)
     more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
     chat.tool(id, status, more)
   end
 
-  ---The words that a line is set in by.
+  ---Returns the indent of a line.
   local function set_in(chat, row)
     local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
     local marks = vim.api.nvim_buf_get_extmarks(
@@ -242,13 +255,13 @@ return function(test)
     end
   end
 
-  test('drawn: sub-agents are set in under their call, and folded with it when it is over', function()
+  test('render: sub-agents are indented under their call and fold with it', function()
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
-    call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
-    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
-    call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
+    add_call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
+    add_call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
+    add_call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
     chat.event('warning', { code = 'x', message = 'hm', parentToolCallId = 'd2' })
     chat.event('retry', {
       parentToolCallId = 'd2',
@@ -283,16 +296,16 @@ return function(test)
     end
     local one, two = '│ ', '│ │ '
     eq(depths, { '', one, one, one, one, one, one, two, two, two, two, two, '' })
-    -- It is told at its call, not beside the turn's status.
+    -- The notice is at the call, not in the status of the turn.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
-    call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
+    add_call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
     eq(chat.lines()[7], '```')
     eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
     chat.tool('d1', 'completed', { name = 'delegate', title = 'look', durationMs = 1500 })
     eq(chat.lines()[1], '✓ `look` · 3 calls · 1.5 s')
     eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
-    -- Each is opened by itself.
+    -- Each fold opens separately.
     vim.api.nvim_win_call(chat.window, function()
       vim.cmd('1foldopen')
     end)
@@ -304,10 +317,10 @@ return function(test)
     eq(chat.fold(2), { 2, 5 })
   end)
 
-  test('drawn: a call of a sub-agent asks, and is answered at its place', function()
+  test("render: a sub-agent's call asks under its parent", function()
     local chat = shown()
     chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
-    call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
+    add_call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
     chat.event('approvalRequested', {
       approvalId = 'a1',
       toolCallId = 'c1',
@@ -317,7 +330,7 @@ return function(test)
       risk = 'high',
       why = 'runs',
     })
-    call(chat, 'c2', 'd1', 'running')
+    add_call(chat, 'c2', 'd1', 'running')
     eq(chat.lines(), {
       '▶ `look` · 2 calls',
       '? `c1`',
@@ -332,16 +345,16 @@ return function(test)
       '',
     })
     vim.fn.search('c1')
-    eq(require('agentls.view').card_at(chat.window).approval.approvalId, 'a1')
+    eq(require('agentls.view').find_card_at_cursor(chat.window).approval.approvalId, 'a1')
     chat.event(
       'approvalResolved',
       { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }
     )
-    call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
+    add_call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
     eq(chat.lines()[2], '✓ `c1` ⋯ 6 lines')
   end)
 
-  test('drawn: a page that begins within a sub-agent, and the one before it', function()
+  test('render: a page that starts inside a sub-agent, and the page before it', function()
     local states = require('agentls.state')
     local function event(seq, id, status, parent)
       return {
@@ -366,7 +379,7 @@ return function(test)
       event(6, 'b', 'completed', 'd'),
       event(7, 'd', 'completed'),
     }
-    local function ids(state)
+    local function get_ids(state)
       return vim.tbl_map(function(item)
         return item.id
       end, state.items)
@@ -376,16 +389,18 @@ return function(test)
     for _, one in ipairs(events) do
       state = states.reduce(state, one)
     end
-    eq(ids(state), wanted)
+    eq(get_ids(state), wanted)
     for cut = 1, #events - 1 do
       local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
-      local loaded = states.load(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
-      loaded = states.prepend(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
-      eq(ids(loaded), wanted, 'cut after ' .. cut)
+      local loaded =
+        states.load_page(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
+      loaded = states.prepend_page(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
+      eq(get_ids(loaded), wanted, 'cut after ' .. cut)
       eq(loaded.items[1].status, 'completed')
     end
-    -- Without the call it stands by itself, set in all the same.
-    local nests = require('agentls.nesting').of(states.reduce(states.new('s'), events[6]).items, {})
+    -- Without the call, its entries are still indented.
+    local nests =
+      require('agentls.subagents').compute_placements(states.reduce(states.new('s'), events[6]).items, {})
     eq({ nests[1].depth, nests[1].level }, { 1, 0 })
   end)
 end

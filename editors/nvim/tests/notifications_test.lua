@@ -1,4 +1,4 @@
--- On a real screen: notices are seen in every mode, and never wait for a key. `vim.notify` is Neovim's own here.
+-- Notifications are visible in every mode, and never wait for a key. On a real screen, with Neovim's own `vim.notify`.
 
 local support = require('tests.support')
 local wait = support.wait
@@ -12,61 +12,63 @@ return function(test)
   local show = show_with(test)
 
   for _, columns in ipairs({ 80, 100, 160 }) do
-    show(('notices wait for no key at %d columns'):format(columns), 'cart.py', function(tui)
+    show(('notifications wait for no key at %d columns'):format(columns), 'cart.py', function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      tui.ended(1)
+      tui.wait_for_turn_end(1)
       tui.keys('C-w', 'l', 'C-w', 'j')
       tui.type('i')
       tui.see('-- INSERT --')
       tui.type('half a')
-      tui.lua([[require('agentls.sessions').complain({ code = 1,
+      tui.lua([[require('agentls.sessions').report_error({ code = 1,
         message = 'the request failed for ' .. ('many long reasons '):rep(12),
         data = { cause = 'nobody knows', userAction = 'Look at the log.\nThen try again.' } })]])
       tui.see('the request failed for')
       tui.see('reasons : nobody knows')
       tui.see('Then try again.')
       tui.see('-- INSERT --')
-      tui.keep('notice-' .. columns)
+      tui.save_screen('notice-' .. columns)
       tui.type(' prompt')
       tui.see('half a prompt')
       tui.keys('Escape')
       tui.command('AgentApprove')
-      tui.see('nothing waits for an approval')
+      tui.see('no open approval')
       tui.command('AgentMode nonsense')
-      tui.see('there is no mode `nonsense`')
-      local shot = tui.shot()
+      tui.see('unknown mode `nonsense`')
+      local shot = tui.read_screen()
       assert(not shot:find('Press ENTER', 1, true) and not shot:find('-- More --', 1, true), shot)
       support.eq(tui.eval('mode()'), 'n')
-      -- They go by themselves, and are kept.
-      tui.lua("require('agentls.notice').SEEN_MS = 50; require('agentls.notice').tell('a last word')")
-      tui.gone('nothing waits for an approval')
+      -- They disappear by themselves, and stay in the history.
+      tui.lua(
+        "require('agentls.notifications').VISIBLE_MS = 50; require('agentls.notifications').notify('a last word')"
+      )
+      tui.wait_until_gone('no open approval')
       tui.command('AgentNotices')
       tui.see('  a last word')
       tui.see('Look at the log.')
       tui.type('q')
-      tui.gone('  a last word')
+      tui.wait_until_gone('  a last word')
     end, { columns = columns, rows = 24 })
   end
 
-  show('wrong options are named once the screen is there', nil, function(tui)
-    tui.see('there is no option `keyz`: is `keys` meant?')
+  show('invalid options are reported after startup', nil, function(tui)
+    tui.see('unknown option `keyz`; did you mean `keys`?')
     tui.see('`output_lines` must be')
-    assert(not tui.shot():find('Press ENTER', 1, true), tui.shot())
+    assert(not tui.read_screen():find('Press ENTER', 1, true), tui.read_screen())
     tui.type('ihere')
     tui.see('-- INSERT --')
   end, { setup = '{ keyz = 1, output_lines = "many" }', columns = 80, rows = 24 })
 
-  show('a notification window that the person has is used', nil, function(tui)
+  show('a replaced vim.notify shows the notifications', nil, function(tui)
     tui.command('AgentApprove')
-    tui.see('mine: agentls: nothing waits for an approval')
+    tui.see('mine: agentls: no open approval')
   end, { init = 'vim.notify = function(words) vim.api.nvim_echo({ { "mine: " .. words } }, false, {}) end' })
 
-  show('the words of a server that cannot be found fit the screen', nil, function(tui)
+  show('the message about a missing server fits the screen', nil, function(tui)
     tui.command('Agent')
     tui.see('the server was not found')
-    tui.see(':checkhealth agentls says more')
-    assert(not tui.shot():find('Press ENTER', 1, true), tui.shot())
+    tui.see(':checkhealth agentls')
+    assert(not tui.read_screen():find('Press ENTER', 1, true), tui.read_screen())
     wait('Normal mode', function()
       return tui.eval('mode()') == 'n'
     end)

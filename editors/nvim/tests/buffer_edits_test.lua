@@ -1,5 +1,5 @@
--- The editor's truth, with the real server: what is not saved is read, changed with undo, and never lost; what was
--- saved is saved again, so that commands see it; files keep what an editor keeps apart from their text.
+-- Edits in buffers, with the real server. Unsaved text is read, edited with undo, and never lost. A saved buffer is
+-- saved again, so that commands see the edit. Encoding, line ends, and file modes are preserved.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
@@ -9,8 +9,8 @@ local FULL = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" 
 )
 local FIXED = (support.CART:gsub('result %- discount', 'result * (1 - discount / 100)'))
 
----The text of a buffer.
-local function text(nvim, name)
+---Returns the text of a buffer.
+local function get_text(nvim, name)
   return table.concat(nvim.lua('return vim.fn.getbufline(..., 1, "$")', name), '\n') .. '\n'
 end
 
@@ -18,8 +18,8 @@ local function modified(nvim, name)
   return nvim.lua('return vim.bo[vim.fn.bufnr(...)].modified', name)
 end
 
----What came of the last tool call, for the model.
-local function output(state)
+---Returns the result of the last tool call for the model.
+local function get_output(state)
   local last
   for _, item in ipairs(state.items) do
     last = item.kind == 'tool' and item or last
@@ -29,17 +29,17 @@ end
 
 return function(_, drive)
   drive(
-    'an edit in an unsaved buffer is made there, with undo, and not saved',
+    'an edit in a buffer with unsaved changes can be undone and is not saved',
     { setup = FULL },
     function(nvim)
       nvim.cmd('edit cart.py')
       nvim.keys('Go# mine<Esc>gg')
       nvim.lua('vim.api.nvim_buf_set_mark(0, "m", 5, 0, {}) vim.api.nvim_win_set_cursor(0, { 5, 2 })')
       nvim.cmd('AgentPrompt fix it')
-      local state = nvim.ended()
-      eq(text(nvim, 'cart.py'), FIXED .. '# mine\n')
+      local state = nvim.wait_for_turn_end()
+      eq(get_text(nvim, 'cart.py'), FIXED .. '# mine\n')
       eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
-      local told = output(state)
+      local told = get_output(state)
       assert(told:find('the file on disk and commands do not have this edit yet', 1, true), told)
       eq(
         nvim.lua([[return vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function()
@@ -49,23 +49,23 @@ return function(_, drive)
       end)]]),
         { 5, 5, 3 }
       )
-      eq(text(nvim, 'cart.py'), support.CART .. '# mine\n', 'one undo takes the edit back')
+      eq(get_text(nvim, 'cart.py'), support.CART .. '# mine\n', 'one undo takes the edit back')
       nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-      eq(text(nvim, 'cart.py'), support.CART, 'and the next the typing')
+      eq(get_text(nvim, 'cart.py'), support.CART, 'and the next the typing')
       eq(nvim.notices(), {})
     end
   )
 
-  drive('an edit of a saved buffer is saved, and a command sees it', { setup = FULL }, function(nvim)
+  drive('an edit in a saved buffer is saved, so that a command sees it', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt edit and see it')
-    local told, status = output(nvim.ended())
+    local told, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'completed')
     assert(told:find('1 - discount / 100', 1, true), told)
-    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, FIXED })
+    eq({ get_text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, FIXED })
     eq(modified(nvim, 'cart.py'), false)
     nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-    eq(text(nvim, 'cart.py'), support.CART)
+    eq(get_text(nvim, 'cart.py'), support.CART)
   end)
 
   for _, unsaved in ipairs({ false, true }) do
@@ -78,55 +78,51 @@ return function(_, drive)
         before = before .. '# mine\n'
       end
       nvim.cmd('AgentPrompt change twice')
-      nvim.ended()
+      nvim.wait_for_turn_end()
       local changed =
         before:gsub('result %- discount', 'result * (1 - discount / 100)'):gsub('def total', 'def sum_of')
-      eq(text(nvim, 'cart.py'), changed)
+      eq(get_text(nvim, 'cart.py'), changed)
       nvim.lua([[vim.api.nvim_win_call(vim.fn.bufwinid('cart.py'), function() vim.cmd('silent undo') end)]])
-      eq(text(nvim, 'cart.py'), before)
+      eq(get_text(nvim, 'cart.py'), before)
     end)
   end
 
-  drive('what a person types while the question is open stays', nil, function(nvim)
+  drive('text typed while an approval is open stays', nil, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.cmd('AgentPrompt fix it')
-    nvim.asked()
+    nvim.wait_for_approval()
     nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
     nvim.keys('Go# typed<Esc>')
     wait('the typing', function()
-      return text(nvim, 'cart.py') == support.CART .. '# typed\n'
+      return get_text(nvim, 'cart.py') == support.CART .. '# typed\n'
     end)
-    nvim.twice('AgentApprove')
-    nvim.ended()
-    eq(text(nvim, 'cart.py'), FIXED .. '# typed\n')
+    nvim.run_twice('AgentApprove')
+    nvim.wait_for_turn_end()
+    eq(get_text(nvim, 'cart.py'), FIXED .. '# typed\n')
     eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })
   end)
 
-  drive(
-    'what was typed since the agent read it is told to it, and not changed',
-    { setup = FULL },
-    function(nvim)
-      nvim.cmd('edit cart.py')
-      nvim.cmd('AgentPrompt read it')
-      nvim.ended()
-      nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
-      nvim.keys('Go# typed<Esc>')
-      wait('the typing', function()
-        return text(nvim, 'cart.py') == support.CART .. '# typed\n'
-      end)
-      nvim.cmd('AgentPrompt fix it')
-      local told, status = output(nvim.ended(2))
-      eq(status, 'failed')
-      assert(told:find('has changed since you read it', 1, true) and told:find('# typed', 1, true), told)
-      eq(text(nvim, 'cart.py'), support.CART .. '# typed\n')
-      -- It knows the text now.
-      nvim.cmd('AgentPrompt fix it')
-      nvim.ended(3)
-      eq(text(nvim, 'cart.py'), FIXED .. '# typed\n')
-    end
-  )
+  drive('an edit of text that the user changed since is refused', { setup = FULL }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('AgentPrompt read it')
+    nvim.wait_for_turn_end()
+    nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
+    nvim.keys('Go# typed<Esc>')
+    wait('the typing', function()
+      return get_text(nvim, 'cart.py') == support.CART .. '# typed\n'
+    end)
+    nvim.cmd('AgentPrompt fix it')
+    local told, status = get_output(nvim.wait_for_turn_end(2))
+    eq(status, 'failed')
+    assert(told:find('has changed since you read it', 1, true) and told:find('# typed', 1, true), told)
+    eq(get_text(nvim, 'cart.py'), support.CART .. '# typed\n')
+    -- The agent has read the new text.
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_turn_end(3)
+    eq(get_text(nvim, 'cart.py'), FIXED .. '# typed\n')
+  end)
 
-  drive('typing all the time loses nothing, whatever comes of the edits', { setup = FULL }, function(nvim)
+  drive('continuous typing loses nothing while the agent edits', { setup = FULL }, function(nvim)
     nvim.cmd('edit cart.py')
     nvim.lua([[
       typed = 0
@@ -140,12 +136,12 @@ return function(_, drive)
     ]])
     for turn = 1, 3 do
       nvim.cmd('AgentPrompt change twice')
-      nvim.ended(turn)
+      nvim.wait_for_turn_end(turn)
     end
     wait('the typing', function()
       return nvim.lua('return typed') == 400
     end)
-    local lines = vim.split(text(nvim, 'cart.py'), '\n')
+    local lines = vim.split(get_text(nvim, 'cart.py'), '\n')
     local code, typed = {}, 0
     for _, line in ipairs(lines) do
       if line:match('^# %d+$') then
@@ -163,7 +159,7 @@ return function(_, drive)
   end)
 
   local roots = support.home .. '/roots'
-  drive('the same path in two folders is told apart', {
+  drive('the same path in two folders is distinguished', {
     workspace = roots .. '/first',
     files = { ['cart.py'] = support.CART, ['../second/cart.py'] = support.CART },
     setup = FULL:gsub(
@@ -175,10 +171,10 @@ return function(_, drive)
     nvim.cmd('edit ' .. roots .. '/first/cart.py')
     nvim.cmd('edit ' .. roots .. '/second/cart.py')
     nvim.cmd('AgentPrompt change the other')
-    local told, status = output(nvim.ended())
+    local told, status = get_output(nvim.wait_for_turn_end())
     eq(status, 'completed', told)
-    eq(text(nvim, roots .. '/first/cart.py'), support.CART)
-    eq(text(nvim, roots .. '/second/cart.py'), FIXED)
+    eq(get_text(nvim, roots .. '/first/cart.py'), support.CART)
+    eq(get_text(nvim, roots .. '/second/cart.py'), FIXED)
     eq(support.read(roots .. '/first/cart.py'), support.CART)
     eq(support.read(roots .. '/second/cart.py'), FIXED)
   end)
@@ -198,7 +194,7 @@ return function(_, drive)
   }
   local files = vim.tbl_extend('error', { ['latin1.txt'] = '\252ber one\n' }, golden)
   drive(
-    'code page, line ends, mark, last line end, mode and link are kept',
+    'encoding, line ends, BOM, final line end, mode and link are preserved',
     { setup = FULL, files = files },
     function(nvim)
       local real, link = nvim.workspace .. '/real.txt', nvim.workspace .. '/link.txt'
@@ -208,15 +204,15 @@ return function(_, drive)
         nvim.cmd('edit ' .. (name == 'real.txt' and 'link.txt' or name))
       end
       nvim.cmd('AgentPrompt golden')
-      nvim.ended()
+      nvim.wait_for_turn_end()
       for name, before in pairs(golden) do
         local after = name == 'utf16.txt' and utf16('two\nrest\n') or before:gsub('one', 'two')
         eq(support.read(nvim.workspace .. '/' .. name), after, name)
       end
       eq(vim.uv.fs_stat(real).mode % 512, tonumber('750', 8))
       eq(vim.uv.fs_lstat(link).type, 'link')
-      -- Its code page is the editor's to know: changed there, and a person's to save.
-      eq(text(nvim, 'latin1.txt'), 'über two\n')
+      -- Only the editor knows the encoding. So the buffer is edited, and the user saves it.
+      eq(get_text(nvim, 'latin1.txt'), 'über two\n')
       nvim.cmd('silent wall')
       eq(support.read(nvim.workspace .. '/latin1.txt'), '\252ber two\n')
       eq(support.read(nvim.workspace .. '/noeol.txt'):gsub('\n$', ''), 'rest\ntwo')
@@ -224,12 +220,12 @@ return function(_, drive)
   )
 
   drive(
-    'a file without a last line end gets one where it is asked for',
+    'a file without a final line end gets one if the edit adds it',
     { setup = FULL, files = { ['a.txt'] = 'one' } },
     function(nvim)
       nvim.cmd('edit a.txt')
       nvim.cmd('AgentPrompt end the line')
-      nvim.ended()
+      nvim.wait_for_turn_end()
       eq(support.read(nvim.workspace .. '/a.txt'), 'one\ntwo\n')
       eq(nvim.lua('return vim.api.nvim_buf_get_lines(vim.fn.bufnr("a.txt"), 0, -1, false)'), { 'one', 'two' })
     end

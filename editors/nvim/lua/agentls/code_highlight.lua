@@ -1,9 +1,9 @@
--- Highlights fenced code whose language has no tree-sitter parser but a syntax file: Neovim brings few parsers
--- and many syntax files.
+-- Highlights fenced code in languages that have a syntax file but no tree-sitter parser: Neovim bundles few parsers and
+-- many syntax files. It must not know what else a buffer contains.
 
 local M = {}
 
----What people write after a fence, where it is not the name of the syntax.
+---Common names of languages after a fence that differ from the name of the syntax.
 local ALIASES = {
   bash = 'sh',
   shell = 'sh',
@@ -26,38 +26,38 @@ local ALIASES = {
   dockerfile = 'dockerfile',
 }
 
----The syntax of a language, when there is one that is needed.
+---Returns the syntax for a language, or nil if tree-sitter highlights it or no syntax exists.
 ---@param language string
 ---@return string?
-local function syntax_of(language)
+local function find_syntax(language)
   local name = ALIASES[language] or language
   local parser = vim.treesitter.language.get_lang(name) or name
-  -- `add` raises an error before 0.11 and gives nil since, where there is no parser.
-  local added, there = pcall(vim.treesitter.language.add, parser)
-  if name == 'markdown' or (added and (there == nil and vim.fn.has('nvim-0.11') == 0 or there)) then
+  -- Without a parser, `add` raises an error before Neovim 0.11, and returns nil since.
+  local added, has_parser = pcall(vim.treesitter.language.add, parser)
+  if name == 'markdown' or (added and (has_parser == nil and vim.fn.has('nvim-0.11') == 0 or has_parser)) then
     return nil
   end
   return #vim.api.nvim_get_runtime_file('syntax/' .. name .. '.vim', false) > 0 and name or nil
 end
 
----@type table<integer, table<string, boolean>> Languages that each buffer knows.
-local known = {}
+---@type table<integer, table<string, boolean>> The known languages, by buffer.
+local known_languages = {}
 
----Makes `buffer` know the languages of the fences in `lines`.
+---Adds highlighting to `buffer` for the languages of the fences in `lines`.
 ---@param buffer integer
 ---@param lines string[]
-function M.learn(buffer, lines)
+function M.add_languages(buffer, lines)
   for _, line in ipairs(lines) do
     local language = line:match('^%s*```+%s*([%w+#]+)')
     language = language and language:lower()
-    local of_buffer = known[buffer] or {}
+    local of_buffer = known_languages[buffer] or {}
     if language and not of_buffer[language] then
       of_buffer[language] = true
-      known[buffer] = of_buffer
-      local syntax = language ~= 'diff' and syntax_of(language)
+      known_languages[buffer] = of_buffer
+      local syntax = language ~= 'diff' and find_syntax(language)
       if syntax then
         vim.api.nvim_buf_call(buffer, function()
-          -- tree-sitter turned it off; it stays beneath.
+          -- tree-sitter turned the syntax off; both can highlight the same buffer.
           if vim.bo.syntax ~= 'ON' then
             vim.bo.syntax = 'ON'
           end
@@ -79,8 +79,8 @@ function M.learn(buffer, lines)
 end
 
 ---@param buffer integer
-function M.forget(buffer)
-  known[buffer] = nil
+function M.forget_buffer(buffer)
+  known_languages[buffer] = nil
 end
 
 return M

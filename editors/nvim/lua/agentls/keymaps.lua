@@ -1,0 +1,186 @@
+-- Maps the keys of the plugin's own buffers, and shows them. It maps nothing anywhere else.
+
+local config = require('agentls.config')
+local protocol = require('agentls.protocol')
+
+local M = {}
+
+local function run_command(command)
+  return function()
+    vim.cmd(command)
+  end
+end
+
+---What each key at an approval does.
+local ANSWERS = {
+  allow = 'allow the call under the cursor once',
+  deny = 'deny it, with feedback',
+  allowSession = 'allow it for this session, with the rule it shows',
+  allowAlways = 'allow it from now on, with the rule it shows',
+  edit = 'edit its arguments, then allow it',
+  diff = 'show the diff of the tool call, or of the turn',
+}
+
+---Each other key of the chat: its option, its description, its function.
+local CHAT = {
+  { 'prompt', 'write a prompt', run_command('AgentPrompt') },
+  {
+    'open',
+    'open the full output of the tool call, or the file in the line',
+    function()
+      if not require('agentls.turn_actions').open_file_at_cursor() then
+        require('agentls.approval').show_output()
+      end
+    end,
+  },
+  {
+    'answer',
+    'answer a limit or a question, else open or close the fold',
+    function()
+      require('agentls.approval').answer_or_toggle_fold(config.current.keys.answer)
+    end,
+  },
+  { 'revert', 'revert the changes of this and later turns', run_command('AgentRevert') },
+  { 'redo', 'reapply reverted changes', run_command('AgentRedo') },
+  { 'fork', 'fork the session at this turn', run_command('AgentFork') },
+  { 'queue', 'list the queued prompts', run_command('AgentQueue') },
+  { 'cancel', 'cancel the turn', run_command('AgentCancel') },
+  { 'resume', 'resume an interrupted turn', run_command('AgentResume') },
+  {
+    'next',
+    'go to the next prompt',
+    function()
+      require('agentls.view').jump_to_prompt(1)
+    end,
+  },
+  {
+    'previous',
+    'go to the previous prompt',
+    function()
+      require('agentls.view').jump_to_prompt(-1)
+    end,
+  },
+  {
+    'earlier',
+    'load earlier events',
+    function()
+      local sessions = require('agentls.sessions')
+      local session = sessions.get_current()
+      if session then
+        sessions.load_earlier_page(session)
+      end
+    end,
+  },
+  { 'close', 'close the chat', run_command('Agent') },
+  {
+    'help',
+    'show these keys',
+    function()
+      M.show_help()
+    end,
+  },
+}
+
+local function map_key(buffer, mode, key, text, action)
+  if key then
+    vim.keymap.set(
+      mode,
+      key,
+      action,
+      { buffer = buffer, nowait = true, silent = true, desc = 'agentls: ' .. text }
+    )
+  end
+end
+
+---Maps a key that answers while a question is open. Otherwise it stays Vim's own key.
+local function map_answer_key(buffer, key, action)
+  if key then
+    vim.keymap.set('n', key, function()
+      return require('agentls.approval').resolve_key(action, key)
+    end, {
+      buffer = buffer,
+      nowait = true,
+      silent = true,
+      expr = true,
+      desc = 'agentls: ' .. ANSWERS[action],
+    })
+  end
+end
+
+---@param buffer integer
+function M.map_chat_keys(buffer)
+  local keys = config.current.keys
+  if not keys then
+    return
+  end
+  for _, entry in ipairs(CHAT) do
+    map_key(buffer, 'n', keys[entry[1]], entry[2], entry[3])
+  end
+  for _, entry in ipairs(protocol.approval_keys) do
+    local key = keys[config.APPROVAL_KEY_OPTIONS[entry.action]]
+    if entry.action == 'diff' then
+      map_key(buffer, 'n', key, ANSWERS.diff, function()
+        require('agentls.approval').run_key_action('diff')
+      end)
+    else
+      map_answer_key(buffer, key, entry.action)
+    end
+  end
+end
+
+---@param buffer integer
+function M.map_prompt_keys(buffer)
+  local keys = config.current.keys
+  if not keys then
+    return
+  end
+  map_key(buffer, 'n', keys.prompt_send, 'send', run_command('AgentSend'))
+  map_key(buffer, 'i', keys.prompt_send_insert, 'send', run_command('AgentSend'))
+  map_key(buffer, { 'n', 'i' }, keys.prompt_queue, 'queue until the turn ends', run_command('AgentSend!'))
+  map_key(buffer, 'n', keys.cancel, 'cancel the turn', run_command('AgentCancel'))
+  map_key(buffer, 'n', keys.close, 'close the chat', run_command('Agent'))
+end
+
+---Shows the keys in a floating window.
+function M.show_help()
+  require('agentls.notifications').dismiss_all()
+  local keys = config.current.keys
+  local lines = {}
+  local function add_row(key, text)
+    if key then
+      table.insert(lines, ('  %-8s %s'):format(key, text))
+    end
+  end
+  for _, entry in ipairs(protocol.approval_keys) do
+    add_row(keys and keys[config.APPROVAL_KEY_OPTIONS[entry.action]], ANSWERS[entry.action])
+  end
+  table.insert(lines, '           Off a card, all but the last first show the oldest open question.')
+  table.insert(lines, "           While no question is open, they are Vim's own keys.")
+  for _, entry in ipairs(CHAT) do
+    add_row(keys and keys[entry[1]], entry[2])
+  end
+  local width = 0
+  for _, line in ipairs(lines) do
+    width = math.max(width, vim.fn.strdisplaywidth(line) + 2)
+  end
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.bo[buffer].bufhidden = 'wipe'
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
+  vim.bo[buffer].modifiable = false
+  local window = vim.api.nvim_open_win(buffer, true, {
+    relative = 'editor',
+    row = math.max(0, math.floor((vim.o.lines - #lines) / 2) - 1),
+    col = math.max(0, math.floor((vim.o.columns - width) / 2)),
+    width = math.min(width, vim.o.columns),
+    height = math.min(#lines, vim.o.lines - 4),
+    style = 'minimal',
+    border = 'rounded',
+    title = ' agentls ',
+  })
+  vim.wo[window].cursorline = true
+  for _, key in ipairs({ 'q', '<Esc>', keys and keys.help or 'g?' }) do
+    vim.keymap.set('n', key, '<Cmd>close<CR>', { buffer = buffer, nowait = true })
+  end
+end
+
+return M

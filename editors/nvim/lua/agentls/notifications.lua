@@ -1,0 +1,221 @@
+-- Short notifications in a floating window at the top right. They never wait for a key. `:AgentNotices` lists them all.
+--
+-- A replaced `vim.notify` shows them instead. Neovim's own `vim.notify` prints into the message area, where a long
+-- message waits for Enter, and which Insert mode hides. This module must not know what a notification is about.
+
+local format = require('agentls.format')
+
+local api = vim.api
+local M = {}
+
+local PREFIX = 'agentls: '
+
+---How long a notification is visible, in ms. Warnings and errors are visible twice as long.
+M.VISIBLE_MS = 5000
+
+---@class agentls.Notification
+---@field text string
+---@field level integer
+---@field expires_at number
+
+---The lines of all notifications, each with its time.
+---@type string[]
+M.history = {}
+local MAX_HISTORY_LINES = 2000
+
+---@type agentls.Notification[]
+local visible = {}
+---@type integer?
+local buffer
+---@type integer?
+local window
+local MAX_COLUMNS = 100
+local GROUPS = { [vim.log.levels.ERROR] = 'DiagnosticError', [vim.log.levels.WARN] = 'DiagnosticWarn' }
+local namespace = api.nvim_create_namespace('agentls.notice')
+
+local function close_window()
+  if window and api.nvim_win_is_valid(window) then
+    pcall(api.nvim_win_close, window, true)
+  end
+  window = nil
+end
+
+---Builds the lines of the visible notifications, each with its highlight group.
+---@param width integer
+---@param max integer
+---@return [string, string][]
+local function build_lines(width, max)
+  local lines = {}
+  for i = #visible, 1, -1 do
+    local notice, mark = visible[i], #visible > 1 and '• ' or ''
+    for _, line in ipairs(vim.split(notice.text, '\n')) do
+      for _, piece in ipairs(format.split_columns(format.display_text(line), width - 2, api.nvim_strwidth)) do
+        table.insert(lines, { mark .. piece, GROUPS[notice.level] or 'NormalFloat' })
+        mark = #visible > 1 and '  ' or ''
+      end
+    end
+  end
+  if #lines > max then
+    lines = vim.list_slice(lines, 1, max - 1)
+    table.insert(lines, { '… :AgentNotices shows all', 'Comment' })
+  end
+  return lines
+end
+
+---Draws the visible notifications, newest first.
+local function draw_window()
+  if #visible == 0 then
+    return close_window()
+  end
+  local lines =
+    build_lines(math.max(10, math.min(MAX_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
+  local width = 1
+  for _, line in ipairs(lines) do
+    width = math.max(width, vim.fn.strdisplaywidth(line[1]))
+  end
+  if not buffer or not api.nvim_buf_is_valid(buffer) then
+    buffer = api.nvim_create_buf(false, true)
+  end
+  api.nvim_buf_set_lines(
+    buffer,
+    0,
+    -1,
+    false,
+    vim.tbl_map(function(line)
+      return line[1]
+    end, lines)
+  )
+  api.nvim_buf_clear_namespace(buffer, namespace, 0, -1)
+  for i, line in ipairs(lines) do
+    api.nvim_buf_set_extmark(buffer, namespace, i - 1, 0, { end_col = #line[1], hl_group = line[2] })
+  end
+  local has_tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
+  local geometry = {
+    relative = 'editor',
+    anchor = 'NE',
+    -- Below the winbar of a window at the top.
+    row = has_tabline and 2 or 1,
+    col = vim.o.columns,
+    width = width,
+    height = #lines,
+  }
+  local is_in_tabpage = window
+    and api.nvim_win_is_valid(window)
+    and api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage()
+  if is_in_tabpage then
+    api.nvim_win_set_config(assert(window), geometry)
+  else
+    close_window()
+    geometry.style, geometry.border, geometry.focusable, geometry.zindex = 'minimal', 'rounded', false, 200
+    geometry.title, geometry.noautocmd = ' agentls ', true
+    window = api.nvim_open_win(buffer, false, geometry)
+  end
+  -- A prompt that follows may not redraw the screen.
+  vim.cmd('redraw')
+end
+
+local function remove_expired()
+  local now = vim.uv.now()
+  visible = vim.tbl_filter(function(notice)
+    return notice.expires_at > now
+  end, visible)
+  pcall(draw_window)
+end
+
+---@param text string
+---@param level integer
+local function add_notification(text, level)
+  -- An information replaces older ones. A warning stays until it expires.
+  visible = vim.tbl_filter(function(notice)
+    return notice.text ~= text and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
+  end, visible)
+  local ms = GROUPS[level] and 2 * M.VISIBLE_MS or M.VISIBLE_MS
+  vim.uv.update_time()
+  table.insert(visible, { text = text, level = level, expires_at = vim.uv.now() + ms })
+  vim.defer_fn(remove_expired, ms + 20)
+  if not pcall(draw_window) then
+    -- Neovim opens no window while the text is locked.
+    vim.schedule(function()
+      pcall(draw_window)
+    end)
+  end
+end
+
+---@param text string
+local function record_history(text)
+  for i, line in ipairs(vim.split(text, '\n')) do
+    table.insert(M.history, (i == 1 and os.date('%H:%M:%S  ') or '          ') .. format.display_text(line))
+  end
+  if #M.history > MAX_HISTORY_LINES then
+    M.history = vim.list_slice(M.history, #M.history - MAX_HISTORY_LINES / 2)
+  end
+end
+
+---Whether nothing has replaced Neovim's own `vim.notify`.
+local function is_default_notify()
+  return debug.getinfo(vim.notify, 'S').source:find('^@vim/') ~= nil
+end
+
+---Shows a notification, on as many lines as it needs.
+---@param text string
+---@param level? integer
+function M.notify(text, level)
+  level = level or vim.log.levels.INFO
+  text = text:gsub('^' .. PREFIX, '')
+  record_history(text)
+  if not is_default_notify() then
+    vim.notify(PREFIX .. text, level)
+  elseif vim.v.vim_did_enter == 0 then
+    api.nvim_create_autocmd('VimEnter', {
+      once = true,
+      callback = function()
+        add_notification(text, level)
+      end,
+    })
+  elseif vim.in_fast_event() then
+    vim.schedule(function()
+      add_notification(text, level)
+    end)
+  else
+    add_notification(text, level)
+  end
+end
+
+---Shows a notification on one line. Truncates `subject` if necessary.
+---@param before string
+---@param subject? string Text from the model or the repository.
+---@param after? string
+---@param level? integer
+function M.notify_line(before, subject, after, level)
+  after = after or ''
+  local columns = vim.fn.strdisplaywidth
+  local available = vim.v.echospace - columns(PREFIX .. before) - columns(after)
+  local text = format.display_text(format.single_line(subject or '', 4000))
+  if columns(text) > available then
+    text = format.split_columns(text, math.max(available - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
+  end
+  M.notify(before .. text .. after, level)
+end
+
+---How many bytes of a long text `notify_truncated` shows.
+local MAX_BYTES = 400
+
+---Shows the start of a text that may be long. The history contains all of it.
+---@param text string
+---@param level? integer
+function M.notify_truncated(text, level)
+  text = format.reveal_hidden(text)
+  if #text > MAX_BYTES then
+    record_history(text)
+    text = format.truncate(text, MAX_BYTES)
+  end
+  M.notify(text, level)
+end
+
+---Hides all notifications, because something else needs the space.
+function M.dismiss_all()
+  visible = {}
+  pcall(draw_window)
+end
+
+return M
