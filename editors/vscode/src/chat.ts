@@ -4,7 +4,6 @@
 // The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
 
 import { fileURLToPath } from "node:url";
-import type { Attachment, Choice, LockedSession, Near, Offers, ViewState } from "./messages";
 import {
   type ApprovalRequestedNotification,
   type Decision,
@@ -22,9 +21,10 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
-import { SentPrompts } from "./sent";
+import { SentPrompts } from "./sentPrompts";
 import { asked, type Event, empty, reduce, type State } from "./state";
 import { load, prepend } from "./state/pages";
+import type { Attachment, Choice, LockedSession, Near, Offers, ViewState } from "./webviewProtocol";
 
 /** What the chat needs of a connection. A cancelled request is answered with an error. */
 export interface Api {

@@ -23,13 +23,13 @@ import {
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 import type { Api } from "./chat";
-import type { Connection } from "./messages";
-import { ServerProcess } from "./process";
 import { protocolVersion, type RequestTypes, type ServerCapability, serverNotifications } from "./protocol";
-import { RestartPolicy } from "./restart";
+import { RestartPolicy } from "./restartPolicy";
+import { ServerProcess } from "./serverProcess";
+import { Watch } from "./serverWatchdog";
 import type { Event } from "./state";
 import { Trace } from "./trace";
-import { Watch } from "./watch";
+import type { Connection } from "./webviewProtocol";
 
 /** A program that says nothing for so long after its start is no server. */
 const START_MS = 20_000;

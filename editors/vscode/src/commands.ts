@@ -4,16 +4,15 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { commands, type Diagnostic, type Disposable, env, Position, Uri, window, workspace } from "vscode";
-import type { Approvals } from "./approvals";
-import { showChanges } from "./changes";
+import type { Approvals } from "./approvalNotifier";
 import type { Chat } from "./chat";
+import type { Panel } from "./chatViewProvider";
 import type { Client } from "./client";
 import type { Credentials } from "./credentials";
 import type { Decisions } from "./decisions";
+import { notificationText } from "./format";
 import { showGrants } from "./grants";
 import { attachReference, nearby, problem, selection } from "./mentions";
-import { TURN_RUNS } from "./messages";
-import type { Panel } from "./panel";
 import {
   exportSession,
   pickChanges,
@@ -24,11 +23,12 @@ import {
   selectMode,
   selectModel,
 } from "./pickers";
-import { sendNow } from "./queue";
+import { sendNow } from "./promptQueue";
 import { folderOf, type Reviews } from "./review";
-import { notificationText } from "./text";
 import { trustFolder } from "./trust";
-import { askRevert, fork } from "./turns";
+import { askRevert, fork } from "./turnActions";
+import { showChanges } from "./turnDiff";
+import { TURN_RUNS } from "./webviewProtocol";
 
 /** What commands act on. */
 export interface Parts {

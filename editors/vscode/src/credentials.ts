@@ -2,8 +2,8 @@
 
 import { type ExtensionContext, window } from "vscode";
 import type { Chat } from "./chat";
-import { type KeyCheck, keyLine } from "./messages";
-import { notificationText } from "./text";
+import { notificationText } from "./format";
+import { type KeyCheck, keyLine } from "./webviewProtocol";
 
 const KNOWN: [name: string, label: string][] = [
   ["anthropic", "Anthropic"],

@@ -1,22 +1,22 @@
 // Puts the parts together when VS Code starts the extension.
 
 import { type ExtensionContext, window, workspace } from "vscode";
-import { registerActions } from "./actions";
-import { Approvals } from "./approvals";
+import { Approvals } from "./approvalNotifier";
 import { Chat } from "./chat";
+import { Panel } from "./chatViewProvider";
 import { Client } from "./client";
+import { registerActions } from "./codeActions";
 import { type Parts, registerCommands } from "./commands";
 import { Credentials } from "./credentials";
 import { Decisions } from "./decisions";
-import { Edits } from "./edits";
+import { diagnostics, follow, options, Surroundings } from "./editorUi";
 import { currentFolder, nearby } from "./mentions";
 import { Notebooks } from "./notebooks";
-import { Panel } from "./panel";
 import { type Mode, serverRequests } from "./protocol";
-import { handle } from "./requests";
 import { Reviews } from "./review";
-import { diagnostics, follow, options, Surroundings } from "./surroundings";
 import { TrustNotices, withdrawTrust } from "./trust";
+import { handle } from "./webviewController";
+import { Edits } from "./workspaceEdits";
 
 let client: Client | undefined;
 

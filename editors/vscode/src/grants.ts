@@ -2,8 +2,8 @@
 
 import { type QuickPickItem, ThemeIcon, window } from "vscode";
 import type { Chat } from "./chat";
+import { ago, labelText, notificationText, wrapText } from "./format";
 import type { Grant } from "./protocol";
-import { ago, labelText, notificationText, wrapText } from "./text";
 
 /** VS Code cuts longer lines of a list, and a rule must be read whole. */
 const LINE_WIDTH = 64;

@@ -15,10 +15,10 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
-import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "./ignored";
-import { type Attachment, lineRange, type Near, type Suggestion } from "./messages";
+import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "./fileSearch";
 import type { Range, Severity } from "./protocol";
 import { fileOf } from "./review";
+import { type Attachment, lineRange, type Near, type Suggestion } from "./webviewProtocol";
 
 const MOST = 30;
 

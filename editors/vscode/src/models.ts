@@ -1,8 +1,8 @@
 // The list of models as a person chooses from it: what the server offers, and any other name that is typed. Pure.
 
 import { given } from "./chat";
+import { labelText, tokens } from "./format";
 import type { ListModelsResult, ModelInfo } from "./protocol";
-import { labelText, tokens } from "./text";
 
 export interface ModelChoice {
   label: string;

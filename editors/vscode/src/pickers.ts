@@ -2,12 +2,12 @@
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
+import { notificationText } from "./format";
 import { brokenLine, type ModelChoice, modelChoices, modelQuestions, withTyped } from "./models";
 import type { Effort, Mode } from "./protocol";
 import { folderOf } from "./review";
 import { type ChangesItem, changesLine } from "./state";
-import { notificationText } from "./text";
-import { changed, ended } from "./turns";
+import { changed, ended } from "./turnActions";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
   plan: { label: "Plan", detail: "Reads only, and proposes." },

@@ -18,12 +18,12 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
+import { notificationText, reveal } from "./format";
 import { hunkAt, hunks, patched, reviewDifference, reviewDifferenceLine, toEdits, unpatched, withEdits } from "./hunks";
-import { MemoryFiles } from "./memoryFiles";
-import type { ReviewSummary } from "./messages";
+import { MemoryFiles } from "./memoryFileSystem";
 import type { ApprovalRequestedNotification } from "./protocol";
 import type { State, ToolItem } from "./state";
-import { notificationText, reveal } from "./text";
+import type { ReviewSummary } from "./webviewProtocol";
 
 export const REVIEW = "agentls-review";
 export const TEXT = "agentls-text";

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { window } from "vscode";
 import type { Chat } from "./chat";
-import { notificationText } from "./text";
+import { notificationText } from "./format";
 
 /** A server that does not end within this time hangs, and is killed. */
 const END_MS = 3000;

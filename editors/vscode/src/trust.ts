@@ -4,9 +4,9 @@
 
 import { type QuickPickItem, type Uri, window, workspace } from "vscode";
 import type { Api, Chat } from "./chat";
+import { labelText, notificationText, reveal } from "./format";
 import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protocol";
 import type { Reviews } from "./review";
-import { labelText, notificationText, reveal } from "./text";
 
 /** So many lines of the document are below the list that asks. */
 const COVERED_LINES = 6;

@@ -1,7 +1,7 @@
 // The items of a session as a list: found by kind and id, replaced, added, left out. A list is never changed in place.
 
+import { seconds } from "../format";
 import type { TurnState } from "../protocol";
-import { seconds } from "../text";
 import type { ChangesItem, Item, State, TurnEndItem } from "./model";
 
 /** One key an item, for lists and patches. */

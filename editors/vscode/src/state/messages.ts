@@ -1,5 +1,6 @@
 // Messages: text and reasoning piece by piece, the message that completes them, and broken ones that are taken back.
 
+import { utf8Length, utf8Tail } from "../format";
 import type {
   MessageBlock,
   MessageNotification,
@@ -7,7 +8,6 @@ import type {
   More,
   TextDeltaNotification,
 } from "../protocol";
-import { utf8Length, utf8Tail } from "../text";
 import { find, put, without } from "./items";
 import type { AssistantItem, State } from "./model";
 import { BY_MESSAGE, BY_WORDS, notice, resolved } from "./notices";

@@ -1,5 +1,6 @@
 // What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over.
 
+import { tokens } from "../format";
 import type {
   CircuitNotification,
   CompactedNotification,
@@ -8,7 +9,6 @@ import type {
   TransitionNotification,
   WaitNotification,
 } from "../protocol";
-import { tokens } from "../text";
 import { put } from "./items";
 import type { NoteItem, Notice, State } from "./model";
 

@@ -1,8 +1,8 @@
 // Pages of a session's past: put on top of what is known, or before it.
 
+import { utf8Length } from "../format";
 import type { LoadSessionResult, PartialMessage } from "../protocol";
 import { apply, reduce, waiting } from "../state";
-import { utf8Length } from "../text";
 import { standings } from "./changes";
 import { find, keyOf, put } from "./items";
 import { type Event, empty, type Item, type State, type ToolItem } from "./model";

@@ -1,5 +1,6 @@
 // Tool calls: their input as it is written, their output as it comes, and the questions about them.
 
+import { cutHead } from "../format";
 import type {
   ApprovalRequestedNotification,
   ApprovalResolvedNotification,
@@ -7,7 +8,6 @@ import type {
   ToolInputDeltaNotification,
   ToolOutputDeltaNotification,
 } from "../protocol";
-import { cutHead } from "../text";
 import { change, find, put } from "./items";
 import type { State, ToolItem } from "./model";
 import { BY_WORDS, resolved, resolvedOf } from "./notices";

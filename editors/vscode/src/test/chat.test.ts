@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RestartPolicy } from "../restart";
-import { CAPABILITY, Fake, STATE } from "./fake";
+import { RestartPolicy } from "../restartPolicy";
+import { CAPABILITY, Fake, STATE } from "./fakeServer";
 
 test("the first prompt makes a session with what was chosen", async () => {
   const fake = await new Fake().connect();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Decisions } from "../decisions";
 import type { ReviewOutcome } from "../review";
-import { Fake } from "./fake";
+import { Fake } from "./fakeServer";
 
 const ASKED = {
   approvalId: "a1",

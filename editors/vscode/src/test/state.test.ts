@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ViewState } from "../messages";
-import { diff, patch } from "../patch";
+import { cutHead, lastLines, lineCount, utf8Length, utf8Tail } from "../format";
 import type { LoadSessionResult, SessionState } from "../protocol";
 import { type AssistantItem, type Event, empty, LIVE_CHARS, reduce, type State, type ToolItem } from "../state";
 import { load, prepend } from "../state/pages";
-import { cutHead, lastLines, lineCount, utf8Length, utf8Tail } from "../text";
+import { diff, patch } from "../viewPatch";
+import type { ViewState } from "../webviewProtocol";
 
 const SESSION = "ses_1";
 const NOW: SessionState = {

@@ -4,9 +4,9 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import type { ViewState } from "../messages";
-import { diff, patch } from "../patch";
 import { type Event, empty, reduce, type State } from "../state";
+import { diff, patch } from "../viewPatch";
+import type { ViewState } from "../webviewProtocol";
 
 const FOLDER = new URL("../../../transcripts/", import.meta.url);
 const names = readdirSync(FOLDER).filter((name) => name.endsWith(".jsonl"));

@@ -1,17 +1,17 @@
 // The page as a whole: the connection's banner, the chat or the list of sessions, what passes, the input.
 
 import type { JSX } from "preact";
-import type { Connection, ViewState } from "../messages";
 import { type Activity, asked, type State } from "../state";
+import type { Connection, ViewState } from "../webviewProtocol";
 import { RevertCard } from "./changes";
+import { Button, Clock, Still } from "./components";
 import { Composer } from "./composer";
-import { Log } from "./log";
+import { Log } from "./conversation";
 import { NoticeLine } from "./notices";
-import { Button, Clock, Still } from "./parts";
+import { WaitingPrompts } from "./pendingPrompts";
 import { Queue } from "./queue";
 import { Sessions } from "./sessions";
 import { post } from "./store";
-import { WaitingPrompts } from "./waiting";
 
 export function App({ view }: { view: ViewState }): JSX.Element {
   const { chat, list, connection } = view;

@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ReviewSummary } from "../messages";
+import { bytes, reveal } from "../format";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
-import { bytes, reveal } from "../text";
-import { Button, Code, useFocus } from "./parts";
-import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questions";
+import type { ReviewSummary } from "../webviewProtocol";
+import { Button, Code, useFocus } from "./components";
+import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questionFocus";
 import { post } from "./store";
 
 const RISKS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };

@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { type Offers, type RevertAsked, TURN_RUNS } from "../messages";
 import type { ChangeKind, FileDiff } from "../protocol";
 import { type ChangesItem, changesLine, keyOf, totals } from "../state";
-import { keepChoice, keptChoice } from "./kept";
-import { Button, Still } from "./parts";
+import { type Offers, type RevertAsked, TURN_RUNS } from "../webviewProtocol";
+import { Button, Still } from "./components";
+import { keepChoice, keptChoice } from "./persistentState";
 import { post } from "./store";
 
 /** Up to so many files are listed without being asked for. */

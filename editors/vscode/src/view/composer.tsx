@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Attachment, Suggestion, ViewState } from "../messages";
-import { Choices } from "./choices";
-import { showEnd } from "./log";
-import { Button } from "./parts";
-import { answerShown, reopen, showFirstQuestion } from "./questions";
+import type { Attachment, Suggestion, ViewState } from "../webviewProtocol";
+import { Button } from "./components";
+import { showEnd } from "./conversation";
+import { answerShown, reopen, showFirstQuestion } from "./questionFocus";
+import { Choices } from "./sessionBar";
 import { draft, hear, keepDraft, post } from "./store";
 import { Suggestions } from "./suggestions";
 

@@ -1,10 +1,10 @@
 // Which files of instructions the agent was given, as one dim line that opens.
 
 import type { JSX } from "preact";
+import { bytes } from "../format";
 import type { InstructionFile, InstructionKind } from "../protocol";
 import { type InstructionsItem, keyOf } from "../state";
-import { bytes } from "../text";
-import { useKept } from "./kept";
+import { useKept } from "./persistentState";
 import { post } from "./store";
 
 const KINDS: Record<InstructionKind, string> = {

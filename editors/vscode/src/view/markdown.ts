@@ -30,7 +30,7 @@ import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { Marked, type Token, type Tokens } from "marked";
-import { lastLines, reveal, revealInProse } from "../text";
+import { lastLines, reveal, revealInProse } from "../format";
 
 const LANGUAGES = {
   bash,

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Notice } from "../state";
-import { Button, Clock } from "./parts";
+import { Button, Clock } from "./components";
 import { post } from "./store";
 
 export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boolean }): JSX.Element {

@@ -2,9 +2,9 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { QueueEdit } from "../messages";
 import type { QueuedPrompt, QueueState } from "../protocol";
-import { Button, useFocus } from "./parts";
+import type { QueueEdit } from "../webviewProtocol";
+import { Button, useFocus } from "./components";
 import { draft, keepDraft, post } from "./store";
 
 interface Props {

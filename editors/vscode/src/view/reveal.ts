@@ -2,7 +2,7 @@
 // are revealed as the element is described. What is typed (values) stays as it is.
 
 import { options, type VNode } from "preact";
-import { revealInProse } from "../text";
+import { revealInProse } from "../format";
 
 const READ = ["title", "aria-label", "placeholder"];
 

@@ -2,10 +2,10 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { SessionList } from "../messages";
+import { ago } from "../format";
 import type { SessionInfo } from "../protocol";
-import { ago } from "../text";
-import { Button, useFocus } from "./parts";
+import type { SessionList } from "../webviewProtocol";
+import { Button, useFocus } from "./components";
 import { post } from "./store";
 
 export function Sessions({ list, current }: { list: SessionList; current: string | undefined }): JSX.Element {

@@ -1,7 +1,7 @@
 // The page's copy of the view's state, drawn at most once a frame, and its line to the extension host.
 
-import type { FromView, ToView, ViewState } from "../messages";
-import { patch } from "../patch";
+import { patch } from "../viewPatch";
+import type { FromView, ToView, ViewState } from "../webviewProtocol";
 
 interface VsCode {
   postMessage(message: FromView): void;

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Suggestion } from "../messages";
+import type { Suggestion } from "../webviewProtocol";
 
 interface Props {
   items: readonly Suggestion[];

@@ -1,16 +1,16 @@
 // A tool call: what it is, what it was given, what it gives while it runs and at its end, and the question about it.
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Offers, ViewState } from "../messages";
+import { bytes, lastLines, lineCount, seconds } from "../format";
 import { keyOf, type ToolItem } from "../state";
-import { bytes, lastLines, lineCount, seconds } from "../text";
+import type { Offers, ViewState } from "../webviewProtocol";
 import { Approval } from "./approval";
-import { Entry } from "./items";
-import { keepChoice, keptChoice, useKept } from "./kept";
-import type { Inner } from "./nest";
+import { Button, Clock, Code, counts, Diff, Still } from "./components";
+import { Entry } from "./entry";
 import { NoticeLine } from "./notices";
-import { Button, Clock, Code, counts, Diff, Still } from "./parts";
+import { keepChoice, keptChoice, useKept } from "./persistentState";
 import { post } from "./store";
+import type { Inner } from "./subagents";
 
 /** Lines of output that are shown at first, and at most. */
 const FEW = 12;

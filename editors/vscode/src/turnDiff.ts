@@ -2,11 +2,11 @@
 // the diffs of the turn and of the later ones, so nothing is asked of the server.
 
 import { commands, type Uri, window } from "vscode";
+import { notificationText } from "./format";
 import { laterOf, sides } from "./hunks";
 import type { FileDiff } from "./protocol";
 import { fileOf, folderOf, type Reviews, textOf } from "./review";
 import type { ChangesItem, State } from "./state";
-import { notificationText } from "./text";
 
 interface Pair {
   file: Uri;

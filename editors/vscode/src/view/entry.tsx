@@ -1,17 +1,17 @@
 // What stands in the chat, each kind in its form.
 
 import type { JSX } from "preact";
-import { type KeyCheck, keyLine, type Offers, type ViewState } from "../messages";
+import { costOfUse, tokens } from "../format";
 import type { AssistantItem, Item, PlanListItem, TurnEndItem, UserItem } from "../state";
 import { endLine } from "../state";
-import { costOfUse, tokens } from "../text";
-import { Limit, Question } from "./asked";
+import { type KeyCheck, keyLine, type Offers, type ViewState } from "../webviewProtocol";
 import { Changes } from "./changes";
+import { Button, Markdown, Still } from "./components";
+import { Limit, Question } from "./inquiries";
 import { Instructions } from "./instructions";
-import { useKept } from "./kept";
-import type { Inner } from "./nest";
-import { Button, Markdown, Still } from "./parts";
+import { useKept } from "./persistentState";
 import { post } from "./store";
+import type { Inner } from "./subagents";
 import { Tool } from "./tool";
 
 interface Props {

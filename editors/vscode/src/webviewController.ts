@@ -1,16 +1,16 @@
 // What the page asks for: each of its messages, and who does it.
 
 import { commands, env, Range, Uri, window } from "vscode";
-import { showChanges } from "./changes";
 import { given } from "./chat";
 import { buttons, forkAndTell, type Parts, table } from "./commands";
+import { notificationText } from "./format";
 import { attachFiles, suggest, suggestCommands } from "./mentions";
-import type { FromView } from "./messages";
-import { edit, enqueue, remove, save, sendNow } from "./queue";
+import { edit, enqueue, remove, save, sendNow } from "./promptQueue";
 import { fileOf, folderOf } from "./review";
 import { takeOver } from "./takeover";
-import { notificationText } from "./text";
-import { askRevert, doRevert } from "./turns";
+import { askRevert, doRevert } from "./turnActions";
+import { showChanges } from "./turnDiff";
+import type { FromView } from "./webviewProtocol";
 
 export async function handle(parts: Parts, message: FromView): Promise<void> {
   const { chat, panel, reviews } = parts;

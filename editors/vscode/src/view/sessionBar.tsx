@@ -1,9 +1,9 @@
 // What the next prompt is sent with, and what the session has used.
 
 import type { JSX } from "preact";
-import type { ViewState } from "../messages";
+import { costOfUse, tokens } from "../format";
 import type { Mode } from "../protocol";
-import { costOfUse, tokens } from "../text";
+import type { ViewState } from "../webviewProtocol";
 import { post } from "./store";
 
 const MODES: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };

@@ -1,7 +1,7 @@
 // What was sent and the agent has not taken yet.
 
 import type { JSX } from "preact";
-import type { WaitingPrompt } from "../messages";
+import type { WaitingPrompt } from "../webviewProtocol";
 
 export function WaitingPrompts({ prompts }: { prompts: readonly WaitingPrompt[] }): JSX.Element {
   return (

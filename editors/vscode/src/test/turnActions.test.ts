@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { laterOf, sides } from "../hunks";
+import { edit, enqueue, remove, resent, save, sendNow } from "../promptQueue";
 import type { FileDiff, LoadSessionResult, MessageBlock } from "../protocol";
-import { edit, enqueue, remove, resent, save, sendNow } from "../queue";
 import { type ChangesItem, changesLine, type Event, empty, type Item, type Notice, reduce } from "../state";
 import { load, prepend } from "../state/pages";
-import { askRevert, changed, doRevert, ended, fork } from "../turns";
-import { nest } from "../view/nest";
-import { Fake, STATE } from "./fake";
+import { askRevert, changed, doRevert, ended, fork } from "../turnActions";
+import { nest } from "../view/subagents";
+import { Fake, STATE } from "./fakeServer";
 
 const METHODS = ["agent/queue", "agent/revert", "agent/forkSession", "agent/listAgents"];
 const AGENTS = [

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Approvals } from "../approvals";
+import { Approvals } from "../approvalNotifier";
 import type { Chat } from "../chat";
-import type { Panel } from "../panel";
+import type { Panel } from "../chatViewProvider";
 import type { ApprovalRequestedNotification } from "../protocol";
 import { type Event, empty, reduce, type State } from "../state";
 import { settings, told, window } from "./vscode.mock";

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { ServerProcess } from "../process";
-import { EVERY_MS, PATIENCE_MS, Watch } from "../watch";
+import { ServerProcess } from "../serverProcess";
+import { EVERY_MS, PATIENCE_MS, Watch } from "../serverWatchdog";
 
 const folder = mkdtempSync(join(tmpdir(), "agentls-process-"));
 after(() => rmSync(folder, { recursive: true }));

@@ -12,9 +12,9 @@ import {
   type WebviewViewProvider,
   type WebviewViewResolveContext,
 } from "vscode";
-import type { Attachment, FromView, ToView, ViewState } from "./messages";
-import { diff } from "./patch";
 import type { Item } from "./state";
+import { diff } from "./viewPatch";
+import type { Attachment, FromView, ToView, ViewState } from "./webviewProtocol";
 
 /** A frame; a patch is not sent sooner after the one before. */
 const FRAME_MS = 16;

@@ -1,9 +1,9 @@
 // The prompts that wait for the turn's end: added, edited, taken out, sent now. The list itself is the session's state.
 
 import { type Chat, given, promptOf } from "./chat";
-import type { Attachment } from "./messages";
 import type { MessageBlock, PromptBlock, QueueParams, QueueResult, Range } from "./protocol";
 import { spoken } from "./state/messages";
+import type { Attachment } from "./webviewProtocol";
 
 /** Puts a prompt at the queue's end; where nothing runs and nothing waits it is sent. */
 export async function enqueue(chat: Chat, text: string, attach: readonly Attachment[]): Promise<void> {

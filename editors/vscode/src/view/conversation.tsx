@@ -3,14 +3,23 @@
 
 import type { ComponentChild, JSX } from "preact";
 import { Component } from "preact";
-import type { KeyCheck, Offers, ViewState, WaitingPrompt } from "../messages";
 import { type Item, keyOf, type Notice } from "../state";
-import { Entry } from "./items";
-import { type Inner, nest } from "./nest";
-import { Button, Still } from "./parts";
-import { type Anchor, entryInGap, followsAfter, Heights, type Part, partsOf, type Scrolled, spanAt } from "./span";
+import type { KeyCheck, Offers, ViewState, WaitingPrompt } from "../webviewProtocol";
+import { Button, Still } from "./components";
+import { Entry } from "./entry";
+import { WaitingPrompts } from "./pendingPrompts";
 import { keepPlace, type Place, place, post } from "./store";
-import { WaitingPrompts } from "./waiting";
+import { type Inner, nest } from "./subagents";
+import {
+  type Anchor,
+  entryInGap,
+  followsAfter,
+  Heights,
+  type Part,
+  partsOf,
+  type Scrolled,
+  spanAt,
+} from "./virtualList";
 
 /** So many heights of the view are in the page above and below it. */
 const OVER = 2;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "../ignored";
+import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "../fileSearch";
 
 test("the lines of a .gitignore are globs below its folder", () => {
   const text = "# built\ndist/\n/target\n*.log\nsub/gen\na{b},c\n\n  \n";

@@ -15,11 +15,11 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
+import type { Panel } from "./chatViewProvider";
+import { costOfUse } from "./format";
 import { plain, severity } from "./mentions";
-import type { Panel } from "./panel";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { asked, type Event } from "./state";
-import { costOfUse } from "./text";
 
 /** The status bar and the context keys. */
 export class Surroundings implements Disposable {

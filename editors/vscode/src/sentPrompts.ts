@@ -1,7 +1,7 @@
 // What a person has sent and no session holds yet: shown at once, until the session's own event shows it.
 
-import type { Attachment, WaitingPrompt } from "./messages";
 import type { State, UserItem } from "./state";
+import type { Attachment, WaitingPrompt } from "./webviewProtocol";
 
 /** The session that the first prompt makes has no name yet. */
 const UNMADE = "";

@@ -1,8 +1,8 @@
 // What changed between two states of the view, and the way to apply it. Pure, and used by both sides: the host makes
 // patches by comparing identities, the page applies them to what it has.
 
-import type { Op, ViewState } from "./messages";
 import { type Item, keyOf, type State } from "./state";
+import type { Op, ViewState } from "./webviewProtocol";
 
 /** The changes that lead from `before` to `after`; none if they are the same. */
 export function diff(before: ViewState, after: ViewState): Op[] {

@@ -1,7 +1,7 @@
 // The server's process: started, listened to, and surely ended. It knows nothing of what is said over its pipes.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { reveal } from "./text";
+import { reveal } from "./format";
 
 /** So much of what it said last is kept. */
 const LAST_WORDS = 2000;

@@ -2,9 +2,9 @@
 // revert would do; the page shows that, and the person says yes once.
 
 import type { Chat } from "./chat";
-import { TURN_RUNS } from "./messages";
 import type { RevertConflict } from "./protocol";
 import type { ChangesItem, Item } from "./state";
+import { TURN_RUNS } from "./webviewProtocol";
 
 /** So many files are told by name. */
 const NAMED = 100;

@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { dollars } from "../format";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
-import { dollars } from "../text";
-import { Button } from "./parts";
-import { questionAppeared, questionGoes } from "./questions";
+import { Button } from "./components";
+import { questionAppeared, questionGoes } from "./questionFocus";
 import { post } from "./store";
 
 export function Limit({ item }: { item: LimitItem }): JSX.Element {

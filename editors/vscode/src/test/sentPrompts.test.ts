@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SentPrompts } from "../sent";
+import { SentPrompts } from "../sentPrompts";
 import { empty, type UserItem } from "../state";
 
 const user = (id: string, text: string): UserItem => ({

@@ -2,11 +2,11 @@
 
 import { type Disposable, window, workspace } from "vscode";
 import type { Chat } from "./chat";
-import type { Panel } from "./panel";
+import type { Panel } from "./chatViewProvider";
+import { notificationText } from "./format";
 import type { ApprovalRequestedNotification } from "./protocol";
 import type { Event, State, TurnEndItem } from "./state";
 import { endLine } from "./state";
-import { notificationText } from "./text";
 
 export class Approvals implements Disposable {
   constructor(

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { costOfUse, labelText, notificationText, reveal, revealInProse, wrapText } from "../text";
+import { costOfUse, labelText, notificationText, reveal, revealInProse, wrapText } from "../format";
 import { html } from "../view/markdown";
 
 test("everything that hides is written out", () => {

@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { reveal, seconds } from "../text";
+import { reveal, seconds } from "../format";
 import { type Blocks, blocks, colored, elements } from "./markdown";
 import { post } from "./store";
 

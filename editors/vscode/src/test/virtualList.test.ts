@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { entryInGap, followsAfter, Heights, partsOf, spanAt } from "../view/span";
+import { entryInGap, followsAfter, Heights, partsOf, spanAt } from "../view/virtualList";
 
 const tall = () => 100;
 const never = () => false;
