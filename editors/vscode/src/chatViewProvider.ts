@@ -12,163 +12,165 @@ import {
   type WebviewViewProvider,
   type WebviewViewResolveContext,
 } from "vscode";
-import type { Item } from "./state";
-import { diff } from "./viewPatch";
-import type { Attachment, FromView, ToView, ViewState } from "./webviewProtocol";
+import type { ChatItem } from "./state";
+import { diffViews } from "./viewPatch";
+import type { Attachment, HostMessage, ViewMessage, ViewState } from "./webviewProtocol";
 
 /** A frame; a patch is not sent sooner after the one before. */
-const FRAME_MS = 16;
+const FRAME_INTERVAL_MS = 16;
 /** So many entries of the conversation are enough for the first picture. */
-const SHOWN_FIRST = 30;
+const MIN_FIRST_ITEMS = 30;
 /** A page that does not answer (it was hidden) holds nothing up for longer. */
-const SILENT_MS = 2000;
+const DRAW_TIMEOUT_MS = 2000;
 
-export class Panel implements WebviewViewProvider, Disposable {
-  static readonly id = "agentls.chat";
+export class ChatViewProvider implements WebviewViewProvider, Disposable {
+  static readonly viewId = "agentls.chat";
 
   #view: WebviewView | undefined;
   /** What the page has; nothing before it is ready. */
-  #sent: ViewState | undefined;
-  #waiting: NodeJS.Timeout | undefined;
-  #drawn = true;
-  #silent: NodeJS.Timeout | undefined;
+  #sentState: ViewState | undefined;
+  #patchTimer: NodeJS.Timeout | undefined;
+  #isDrawn = true;
+  #drawTimer: NodeJS.Timeout | undefined;
   /** What is attached and not sent, by session. */
-  readonly #attached = new Map<string, Attachment[]>();
+  readonly #attachments = new Map<string, Attachment[]>();
   /** What is said once the page is there. */
-  #later: ToView[] = [];
+  #queuedMessages: HostMessage[] = [];
 
   constructor(
-    readonly extension: Uri,
-    readonly state: () => ViewState,
-    readonly handle: (message: FromView) => void,
-    readonly shown: () => void,
+    readonly extensionUri: Uri,
+    readonly getState: () => ViewState,
+    readonly onMessage: (message: ViewMessage) => void,
+    readonly onShown: () => void,
   ) {}
 
-  get visible(): boolean {
+  get isVisible(): boolean {
     return this.#view?.visible ?? false;
   }
 
   resolveWebviewView(view: WebviewView, _context: WebviewViewResolveContext, _token: CancellationToken): void {
     this.#view = view;
-    this.#sent = undefined;
+    this.#sentState = undefined;
     view.webview.options = {
       enableScripts: true,
-      localResourceRoots: [Uri.joinPath(this.extension, "out"), Uri.joinPath(this.extension, "media")],
+      localResourceRoots: [Uri.joinPath(this.extensionUri, "out"), Uri.joinPath(this.extensionUri, "media")],
     };
-    view.webview.onDidReceiveMessage((message: FromView) => this.#received(message));
+    view.webview.onDidReceiveMessage((message: ViewMessage) => this.#onViewMessage(message));
     view.onDidChangeVisibility(() => {
-      if (!view.visible) this.#gone();
-      this.shown();
+      if (!view.visible) this.#resetView();
+      this.onShown();
     });
     view.onDidDispose(() => {
       this.#view = undefined;
-      this.#gone();
+      this.#resetView();
     });
-    view.webview.html = this.#html(view.webview);
+    view.webview.html = this.#renderHtml(view.webview);
   }
 
   /** The state is another one: the page is told within a frame. */
-  changed(): void {
-    if (this.#sent === undefined || this.#waiting !== undefined || !this.#drawn) return;
-    this.#waiting = setTimeout(() => {
-      this.#waiting = undefined;
-      this.#patch();
-    }, FRAME_MS);
+  scheduleUpdate(): void {
+    if (this.#sentState === undefined || this.#patchTimer !== undefined || !this.#isDrawn) return;
+    this.#patchTimer = setTimeout(() => {
+      this.#patchTimer = undefined;
+      this.#sendPatch();
+    }, FRAME_INTERVAL_MS);
   }
 
   /** Shows the view, puts text and attachments into its input and the focus there. */
-  async compose(attach: Attachment[], text?: string, replace = false): Promise<void> {
-    await commands.executeCommand(`${Panel.id}.focus`);
-    this.#say({ type: "compose", text, attach, replace });
+  async composePrompt(attach: Attachment[], text?: string, replace = false): Promise<void> {
+    await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
+    this.#postWhenReady({ type: "compose", text, attach, replace });
   }
 
-  async showAsked(): Promise<void> {
-    await commands.executeCommand(`${Panel.id}.focus`);
-    this.#say({ type: "showAsked" });
+  async showPendingQuestion(): Promise<void> {
+    await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
+    this.#postWhenReady({ type: "showAsked" });
   }
 
   /** Gives text back to where it was typed, with what was attached to it. */
-  giveBack(text: string, attach: readonly Attachment[] = []): void {
-    this.#say({ type: "compose", text, attach: [...attach], replace: false });
+  restoreDraft(text: string, attach: readonly Attachment[] = []): void {
+    this.#postWhenReady({ type: "compose", text, attach: [...attach], replace: false });
   }
 
   /** What stands above the view: the session that is shown. */
-  title(title: string): void {
+  setTitle(title: string): void {
     if (this.#view && this.#view.title !== title) this.#view.title = title;
   }
 
   /** A number at the view's icon. */
-  badge(count: number, tooltip: string): void {
+  setBadge(count: number, tooltip: string): void {
     // Each assignment goes to the workbench, so only what is new is assigned.
     if (!this.#view || (this.#view.badge?.value ?? 0) === count) return;
     this.#view.badge = count === 0 ? undefined : { value: count, tooltip };
   }
 
-  post(message: ToView): void {
+  postMessage(message: HostMessage): void {
     void this.#view?.webview.postMessage(message);
   }
 
   dispose(): void {
-    this.#gone();
+    this.#resetView();
   }
 
-  #say(message: ToView): void {
-    if (this.#sent === undefined) this.#later.push(message);
-    else this.post(message);
+  #postWhenReady(message: HostMessage): void {
+    if (this.#sentState === undefined) this.#queuedMessages.push(message);
+    else this.postMessage(message);
   }
 
-  #received(message: FromView): void {
-    if (message.type === "drawn") this.#wasDrawn();
-    else if (message.type === "ready") this.#ready();
-    else if (message.type === "attached") this.#keepAttached(message.session, message.attach);
-    else this.handle(message);
+  #onViewMessage(message: ViewMessage): void {
+    if (message.type === "drawn") this.#onDrawn();
+    else if (message.type === "ready") this.#onViewReady();
+    else if (message.type === "attached") this.#storeAttachments(message.session, message.attach);
+    else this.onMessage(message);
   }
 
-  #keepAttached(session: string, attach: Attachment[]): void {
-    if (attach.length === 0) this.#attached.delete(session);
-    else this.#attached.set(session, attach);
+  #storeAttachments(session: string, attach: Attachment[]): void {
+    if (attach.length === 0) this.#attachments.delete(session);
+    else this.#attachments.set(session, attach);
   }
 
-  #ready(): void {
-    this.#gone();
-    this.#sent = this.state();
-    const { last, before } = lastTurns(this.#sent);
-    this.post({ type: "snapshot", view: last });
+  #onViewReady(): void {
+    this.#resetView();
+    this.#sentState = this.getState();
+    const { last, before } = splitLastTurns(this.#sentState);
+    this.postMessage({ type: "snapshot", view: last });
     // Before any patch, but after the end of a long session is on its way.
-    if (before.length > 0) setImmediate(() => this.post({ type: "before", items: before }));
-    if (this.#attached.size > 0) this.post({ type: "attached", bySession: Object.fromEntries(this.#attached) });
-    for (const later of this.#later.splice(0)) this.post(later);
-    this.shown();
+    if (before.length > 0) setImmediate(() => this.postMessage({ type: "before", items: before }));
+    if (this.#attachments.size > 0)
+      this.postMessage({ type: "attached", bySession: Object.fromEntries(this.#attachments) });
+    for (const later of this.#queuedMessages.splice(0)) this.postMessage(later);
+    this.onShown();
   }
 
-  #patch(): void {
-    const now = this.state();
-    if (this.#sent === undefined || this.#sent === now) return;
-    const ops = diff(this.#sent, now);
-    this.#sent = now;
+  #sendPatch(): void {
+    const now = this.getState();
+    if (this.#sentState === undefined || this.#sentState === now) return;
+    const ops = diffViews(this.#sentState, now);
+    this.#sentState = now;
     if (ops.length === 0) return;
-    this.#drawn = false;
-    this.#silent = setTimeout(() => this.#wasDrawn(), SILENT_MS);
-    this.post({ type: "patch", ops });
+    this.#isDrawn = false;
+    this.#drawTimer = setTimeout(() => this.#onDrawn(), DRAW_TIMEOUT_MS);
+    this.postMessage({ type: "patch", ops });
   }
 
-  #wasDrawn(): void {
-    clearTimeout(this.#silent);
-    this.#drawn = true;
-    if (this.#sent !== undefined && this.#sent !== this.state()) this.changed();
+  #onDrawn(): void {
+    clearTimeout(this.#drawTimer);
+    this.#isDrawn = true;
+    if (this.#sentState !== undefined && this.#sentState !== this.getState()) this.scheduleUpdate();
   }
 
-  #gone(): void {
-    clearTimeout(this.#waiting);
-    clearTimeout(this.#silent);
-    this.#waiting = undefined;
-    this.#sent = undefined;
-    this.#drawn = true;
+  #resetView(): void {
+    clearTimeout(this.#patchTimer);
+    clearTimeout(this.#drawTimer);
+    this.#patchTimer = undefined;
+    this.#sentState = undefined;
+    this.#isDrawn = true;
   }
 
-  #html(webview: Webview): string {
+  #renderHtml(webview: Webview): string {
     const nonce = randomBytes(16).toString("base64");
-    const file = (name: string) => webview.asWebviewUri(Uri.joinPath(this.extension, "out", name)).toString();
+    const toWebviewUri = (name: string) =>
+      webview.asWebviewUri(Uri.joinPath(this.extensionUri, "out", name)).toString();
     const policy = [
       "default-src 'none'",
       `script-src 'nonce-${nonce}'`,
@@ -183,21 +185,21 @@ export class Panel implements WebviewViewProvider, Disposable {
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="stylesheet" href="${file("style.css")}">
+<link rel="stylesheet" href="${toWebviewUri("style.css")}">
 <title>agentls</title>
 </head>
 <body>
 <div id="root"></div>
-<script nonce="${nonce}" src="${file("view.js")}"></script>
+<script nonce="${nonce}" src="${toWebviewUri("view.js")}"></script>
 </body>
 </html>`;
   }
 }
 
 /** What of a long session is shown first: its last turns. The rest follows. */
-export function lastTurns(view: ViewState): { last: ViewState; before: readonly Item[] } {
+export function splitLastTurns(view: ViewState): { last: ViewState; before: readonly ChatItem[] } {
   const items = view.chat?.items ?? [];
-  const from = items.slice(0, -SHOWN_FIRST).findLastIndex(({ kind }) => kind === "user");
+  const from = items.slice(0, -MIN_FIRST_ITEMS).findLastIndex(({ kind }) => kind === "user");
   if (view.chat === undefined || from <= 0) return { last: view, before: [] };
   return { last: { ...view, chat: { ...view.chat, items: items.slice(from) } }, before: items.slice(0, from) };
 }

@@ -2,7 +2,7 @@
 
 import { type CodeAction, CodeActionKind, type Disposable, languages } from "vscode";
 
-export function registerActions(): Disposable {
+export function registerCodeActions(): Disposable {
   return languages.registerCodeActionsProvider(
     { scheme: "file" },
     {

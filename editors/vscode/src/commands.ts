@@ -4,113 +4,116 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { commands, type Diagnostic, type Disposable, env, Position, Uri, window, workspace } from "vscode";
-import type { Approvals } from "./approvalNotifier";
+import type { ApprovalNotifier } from "./approvalNotifier";
 import type { Chat } from "./chat";
-import type { Panel } from "./chatViewProvider";
-import type { Client } from "./client";
-import type { Credentials } from "./credentials";
+import type { ChatViewProvider } from "./chatViewProvider";
+import type { AgentClient } from "./client";
+import type { CredentialStore } from "./credentials";
 import type { Decisions } from "./decisions";
-import { notificationText } from "./format";
+import { escapeNotification } from "./format";
 import { showGrants } from "./grants";
-import { attachReference, nearby, problem, selection } from "./mentions";
+import { attachReference, readActiveContext, readSelection, toDiagnosticAttachment } from "./mentions";
 import {
   exportSession,
-  pickChanges,
   pickTurn,
+  pickTurnChanges,
   resetCircuit,
   selectAgent,
   selectEffort,
   selectMode,
   selectModel,
 } from "./pickers";
-import { sendNow } from "./promptQueue";
-import { folderOf, type Reviews } from "./review";
+import { sendQueuedPrompt } from "./promptQueue";
+import { getWorkingFolder, type ReviewManager } from "./review";
 import { trustFolder } from "./trust";
-import { askRevert, fork } from "./turnActions";
-import { showChanges } from "./turnDiff";
-import { TURN_RUNS } from "./webviewProtocol";
+import { forkSession, previewRevert } from "./turnActions";
+import { showTurnChanges } from "./turnDiff";
+import { TURN_RUNNING_MESSAGE } from "./webviewProtocol";
 
 /** What commands act on. */
-export interface Parts {
+export interface CommandContext {
   chat: Chat;
-  client: Client;
-  panel: Panel;
-  approvals: Approvals;
+  client: AgentClient;
+  chatView: ChatViewProvider;
+  notifier: ApprovalNotifier;
   decisions: Decisions;
-  reviews: Reviews;
-  credentials: Credentials;
+  reviews: ReviewManager;
+  credentials: CredentialStore;
 }
 
-type Command = (parts: Parts, ...args: never[]) => unknown;
+type CommandHandler = (parts: CommandContext, ...args: never[]) => unknown;
 
-export const table = {
-  open: ({ panel }) => panel.compose([]),
-  newSession: ({ chat, panel }) => {
-    chat.begin();
-    return panel.compose([]);
+export const commandTable = {
+  open: ({ chatView }) => chatView.composePrompt([]),
+  newSession: ({ chat, chatView }) => {
+    chat.startNewSession();
+    return chatView.composePrompt([]);
   },
   sessions: async ({ chat }) => {
     await commands.executeCommand("agentls.chat.focus");
-    await chat.sessions(chat.view.list === undefined);
+    await chat.setSessionListVisible(chat.view.sessionList === undefined);
   },
   renameSession: async ({ chat }) => {
-    const session = chat.shown;
+    const session = chat.activeSession;
     if (!session) return;
     const title = await window.showInputBox({ title: "Title of the session", value: session.title ?? "" });
-    if (title) await chat.rename(session.sessionId, title);
+    if (title) await chat.renameSession(session.sessionId, title);
   },
-  ask: ({ panel }) => {
-    const near = nearby(window.activeTextEditor);
-    const attach = selection();
+  ask: ({ chatView }) => {
+    const near = readActiveContext(window.activeTextEditor);
+    const attach = readSelection();
     if (attach.length === 0 && near) attach.push({ kind: "file", label: near.label, block: near.block });
-    return panel.compose(attach);
+    return chatView.composePrompt(attach);
   },
-  fix: async ({ chat, panel }, uri: Uri, diagnostic: Diagnostic) => {
+  fix: async ({ chat, chatView }, uri: Uri, diagnostic: Diagnostic) => {
     await commands.executeCommand("agentls.chat.focus");
-    const attach = [problem(uri, diagnostic)];
-    if (chat.view.connection.state === "ready") await chat.send("Fix this problem.", attach);
-    else await panel.compose(attach, "Fix this problem.");
+    const attach = [toDiagnosticAttachment(uri, diagnostic)];
+    if (chat.view.connection.state === "ready") await chat.sendPrompt("Fix this problem.", attach);
+    else await chatView.composePrompt(attach, "Fix this problem.");
   },
-  cancel: ({ chat }) => chat.cancel(),
-  resume: ({ chat }) => chat.resume(),
+  cancel: ({ chat }) => chat.cancelTurn(),
+  resume: ({ chat }) => chat.resumeTurn(),
   compact: ({ chat }) => {
-    if (chat.shown?.running === undefined) return chat.compact();
+    if (chat.activeSession?.running === undefined) return chat.compactSession();
     return window.showInformationMessage("A turn runs: the session is compacted once it has ended.");
   },
   changes: async ({ chat, reviews }) => {
-    const changes = await pickChanges(chat, "Show the changes of which turn?");
-    if (changes) await showChanges(reviews, changes.id, undefined);
+    const changes = await pickTurnChanges(chat, "Show the changes of which turn?");
+    if (changes) await showTurnChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
     // The palette and the menus do not offer it then; keys of a person's own may.
-    if (chat.shown?.running !== undefined) return void window.showInformationMessage(TURN_RUNS);
-    const changes = await pickChanges(chat, "Revert which turn, and all later ones? One that is reverted is redone.");
+    if (chat.activeSession?.running !== undefined) return void window.showInformationMessage(TURN_RUNNING_MESSAGE);
+    const changes = await pickTurnChanges(
+      chat,
+      "Revert which turn, and all later ones? One that is reverted is redone.",
+    );
     if (!changes) return;
     await commands.executeCommand("agentls.chat.focus");
-    await askRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
+    await previewRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
   },
   fork: async ({ chat }) => {
     const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
-    if (turnId !== undefined) await forkAndTell(chat, turnId);
+    if (turnId !== undefined) await forkAndNotify(chat, turnId);
   },
   exportSession: ({ chat }) => exportSession(chat),
-  sendQueued: ({ chat }) => sendNow(chat),
-  approve: ({ approvals }) => approvals.answerShown("allow"),
-  deny: ({ approvals }) => approvals.answerShown("deny"),
-  review: ({ approvals }) => approvals.answerShown("diff"),
+  sendQueued: ({ chat }) => sendQueuedPrompt(chat),
+  approve: ({ notifier }) => notifier.answerVisibleApproval("allow"),
+  deny: ({ notifier }) => notifier.answerVisibleApproval("deny"),
+  review: ({ notifier }) => notifier.answerVisibleApproval("diff"),
   reviewAllow: ({ decisions, reviews }) => {
-    const { active } = reviews;
-    return active && decisions.decide(active.approvalId, "allow");
+    const { activeApproval: active } = reviews;
+    return active && decisions.decideApproval(active.approvalId, "allow");
   },
   reviewDeny: async ({ decisions, reviews }) => {
-    const { active } = reviews;
+    const { activeApproval: active } = reviews;
     if (!active) return;
     const feedback = await window.showInputBox({
       title: "Deny the edit",
       prompt: "What shall the agent be told? May be empty.",
     });
     if (feedback === undefined) return;
-    await decisions.decide(active.approvalId, "deny", feedback === "" ? {} : { feedback });
+    await decisions.decideApproval(active.approvalId, "deny", feedback === "" ? {} : { feedback });
   },
   reviewRejectHunk: ({ reviews }) => reviews.rejectHunk(),
   grants: ({ chat }) => showGrants(chat),
@@ -120,9 +123,9 @@ export const table = {
   selectMode: ({ chat }) => selectMode(chat),
   selectEffort: ({ chat }) => selectEffort(chat),
   enterKey: async ({ chat, credentials }) => {
-    if (await credentials.enter()) chat.set({ trouble: undefined });
+    if (await credentials.enterKey()) chat.updateView({ error: undefined });
   },
-  forgetKey: ({ credentials }) => credentials.forget(),
+  forgetKey: ({ credentials }) => credentials.forgetKey(),
   toggleFollow: async () => {
     const settings = workspace.getConfiguration("agentls");
     const on = !settings.get("follow", false);
@@ -134,41 +137,41 @@ export const table = {
     const problems = (answer?.problems ?? []).map(
       ({ file, line, message }) => `${file}${line ? `:${line}` : ""}: ${message}`,
     );
-    if (problems.length > 0) await window.showWarningMessage(notificationText(problems.join("\n")));
+    if (problems.length > 0) await window.showWarningMessage(escapeNotification(problems.join("\n")));
     else if (answer) await window.showInformationMessage("The configuration is read again; nothing is wrong in it.");
     await chat.refreshModels();
   },
   resetCircuit: ({ chat }) => resetCircuit(chat),
-  openConfig: () => openConfig(),
+  openConfig: () => openConfigFile(),
   restart: ({ client }) => client.restart(),
   showLog: ({ client }) => client.log.show(true),
   walkthrough: () => commands.executeCommand("workbench.action.openWalkthrough", "agentls.agentls#start", false),
-} satisfies Record<string, Command>;
+} satisfies Record<string, CommandHandler>;
 
 /** What buttons of the page ask for and no command does. */
-export const buttons = {
+export const buttonHandlers = {
   openServerPath: () => commands.executeCommand("workbench.action.openSettings", "agentls.server.path"),
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
-  retry: ({ chat }: Parts) => {
-    const said = chat.shown?.items.findLast((item) => item.kind === "user");
+  retry: ({ chat }: CommandContext) => {
+    const said = chat.activeSession?.items.findLast((item) => item.kind === "user");
     if (said?.kind !== "user") return;
-    const { lastTyped } = chat;
-    if (lastTyped?.text.trim() === said.text.trim()) return void chat.send(lastTyped.text, lastTyped.attach);
+    const { lastDraft } = chat;
+    if (lastDraft?.text.trim() === said.text.trim()) return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
     // It was sent before this window: what it points at is known, its pictures are not.
-    const attach = said.references.map((reference) => attachReference(reference, folderOf(chat.shown)));
-    void chat.send(said.text, attach);
+    const attach = said.references.map((reference) => attachReference(reference, getWorkingFolder(chat.activeSession)));
+    void chat.sendPrompt(said.text, attach);
     if (said.images > 0)
       void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
   },
 };
 
 /** What comes after the turn is out of sight at once: a person is told where they are. */
-export async function forkAndTell(chat: Chat, turnId: string): Promise<void> {
-  const told = await fork(chat, turnId);
-  if (told !== undefined) void window.showInformationMessage(notificationText(told));
+export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {
+  const told = await forkSession(chat, turnId);
+  if (told !== undefined) void window.showInformationMessage(escapeNotification(told));
 }
 
-const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of them.
+const CONFIG_TEMPLATE = `# Settings of agentls. \`agentls config schema\` prints all of them.
 
 # [provider.anthropic]
 # api_key = "\${ANTHROPIC_API_KEY}"
@@ -176,7 +179,7 @@ const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of t
 `;
 
 /** Opens the user's configuration file; one that is not there yet begins with an example. */
-async function openConfig(): Promise<void> {
+async function openConfigFile(): Promise<void> {
   const base = process.platform === "darwin" ? "Library/Application Support" : ".config";
   const folder = process.env["XDG_CONFIG_HOME"] || join(homedir(), base);
   const file = process.env["AGENTLS_CONFIG"] || join(folder, "agentls", "config.toml");
@@ -185,11 +188,12 @@ async function openConfig(): Promise<void> {
     return;
   }
   const editor = await window.showTextDocument(Uri.file(file).with({ scheme: "untitled" }));
-  if (editor.document.getText() === "") await editor.edit((builder) => builder.insert(new Position(0, 0), CONFIG));
+  if (editor.document.getText() === "")
+    await editor.edit((builder) => builder.insert(new Position(0, 0), CONFIG_TEMPLATE));
 }
 
-export function registerCommands(parts: Parts): Disposable[] {
-  return Object.entries(table).map(([name, run]) =>
-    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as Command)(parts, ...args)),
+export function registerCommands(parts: CommandContext): Disposable[] {
+  return Object.entries(commandTable).map(([name, run]) =>
+    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as CommandHandler)(parts, ...args)),
   );
 }

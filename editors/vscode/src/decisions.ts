@@ -2,7 +2,7 @@
 // sees: if the call has a review, the reviewed version runs, or nothing does.
 
 import type { Chat } from "./chat";
-import { given } from "./chat";
+import { omitUndefined } from "./chat";
 import type { ApprovalRequestedNotification, Decision } from "./protocol";
 import type { ReviewOutcome } from "./review";
 
@@ -16,21 +16,21 @@ export interface DecisionDetails {
 
 /** What decisions need of the reviews. */
 export interface ReviewSource {
-  outcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
-  close(approvalId: string): Promise<void>;
+  getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
+  closeReview(approvalId: string): Promise<void>;
 }
 
 /** What decisions tell. */
 export interface DecisionListener {
   /** Why an answer was not sent, for the person. */
-  refused(message: string): void;
+  onRefused(message: string): void;
   /** The answer did not reach the server, or was refused there: the question can be answered again. */
-  stillOpen(approvalId: string): void;
+  onStillOpen(approvalId: string): void;
 }
 
 export class Decisions {
   /** Approvals whose answer is on its way. */
-  readonly #sending = new Set<string>();
+  readonly #inFlight = new Set<string>();
 
   constructor(
     readonly chat: Chat,
@@ -39,37 +39,42 @@ export class Decisions {
   ) {}
 
   /** Answers an open approval. Refuses, with a sentence, what would run anything else than what is shown. */
-  async decide(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
-    const approval = this.chat.approval(approvalId);
-    if (approval === undefined) return this.listener.refused("This question is no longer open.");
-    if (this.#sending.has(approvalId)) return;
-    this.#sending.add(approvalId);
+  async decideApproval(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
+    const approval = this.chat.findApproval(approvalId);
+    if (approval === undefined) return this.listener.onRefused("This question is no longer open.");
+    if (this.#inFlight.has(approvalId)) return;
+    this.#inFlight.add(approvalId);
     try {
-      if (!(await this.#send(approval, decision, details))) this.listener.stillOpen(approvalId);
+      if (!(await this.#sendDecision(approval, decision, details))) this.listener.onStillOpen(approvalId);
     } finally {
-      this.#sending.delete(approvalId);
+      this.#inFlight.delete(approvalId);
     }
   }
 
-  async #send(approval: ApprovalRequestedNotification, decision: Decision, details: DecisionDetails): Promise<boolean> {
+  async #sendDecision(
+    approval: ApprovalRequestedNotification,
+    decision: Decision,
+    details: DecisionDetails,
+  ): Promise<boolean> {
     const { feedback, rule } = details;
     let { input } = details;
     if (decision !== "deny") {
-      const outcome = await this.reviews.outcome(approval);
-      if (outcome.kind === "refused") return this.#refuse(outcome.message);
+      const outcome = await this.reviews.getOutcome(approval);
+      if (outcome.kind === "refused") return this.#reportRefusal(outcome.message);
       if (outcome.kind !== "none" && input !== undefined) {
-        return this.#refuse("This call also has a review. Discard the review, or allow what the review shows.");
+        return this.#reportRefusal("This call also has a review. Discard the review, or allow what the review shows.");
       }
       if (outcome.kind === "edited") input = outcome.input;
     }
     const { approvalId } = approval;
-    if (!(await this.chat.approve(approvalId, decision, given({ feedback, input, rule })))) return false;
-    await this.reviews.close(approvalId);
+    if (!(await this.chat.respondToApproval(approvalId, decision, omitUndefined({ feedback, input, rule }))))
+      return false;
+    await this.reviews.closeReview(approvalId);
     return true;
   }
 
-  #refuse(message: string): false {
-    this.listener.refused(message);
+  #reportRefusal(message: string): false {
+    this.listener.onRefused(message);
     return false;
   }
 }

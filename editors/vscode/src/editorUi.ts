@@ -15,95 +15,95 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
-import type { Panel } from "./chatViewProvider";
-import { costOfUse } from "./format";
-import { plain, severity } from "./mentions";
+import type { ChatViewProvider } from "./chatViewProvider";
+import { formatCost } from "./format";
+import { toRange, toSeverity } from "./mentions";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
-import { asked, type Event } from "./state";
+import { type AgentEvent, countOpenInquiries } from "./state";
 
 /** The status bar and the context keys. */
-export class Surroundings implements Disposable {
-  readonly #item: StatusBarItem = window.createStatusBarItem("agentls.status", StatusBarAlignment.Right, 90);
-  readonly #keys = new Map<string, unknown>();
+export class EditorUi implements Disposable {
+  readonly #statusItem: StatusBarItem = window.createStatusBarItem("agentls.status", StatusBarAlignment.Right, 90);
+  readonly #contextKeys = new Map<string, unknown>();
 
   constructor(
     readonly chat: Chat,
-    readonly panel: Panel,
+    readonly chatView: ChatViewProvider,
   ) {
-    this.#item.name = "agentls";
-    this.#item.command = "agentls.open";
-    this.#item.show();
-    this.changed();
+    this.#statusItem.name = "agentls";
+    this.#statusItem.command = "agentls.open";
+    this.#statusItem.show();
+    this.refreshUi();
   }
 
   dispose(): void {
-    this.#item.dispose();
+    this.#statusItem.dispose();
   }
 
-  changed(): void {
-    const { view, status } = this.chat;
-    const { chat, offers } = view;
-    const waiting = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : asked(chat));
-    this.#key("agentls.hasSession", chat !== undefined);
-    this.#key("agentls.running", chat?.running !== undefined);
-    this.#key("agentls.resumable", chat?.resumable !== undefined);
-    this.#key("agentls.asked", (chat?.approvals.length ?? 0) > 0);
-    this.#key("agentls.can.compact", offers.compact);
-    this.#key("agentls.can.circuits", offers.circuits);
-    this.#key("agentls.can.credentials", offers.credentials);
-    this.#key("agentls.can.revert", offers.revert);
-    this.#key("agentls.can.fork", offers.fork);
-    this.#key("agentls.can.export", offers.exports);
-    this.#key("agentls.can.agents", offers.agents);
-    this.#key("agentls.hasQueue", chat?.queue !== undefined);
-    this.panel.title(chat?.title ?? "Chat");
-    this.panel.badge(waiting, waiting === 1 ? "The agent asks you" : `The agent asks you ${waiting} things`);
-    const { text, tooltip, grave } = this.#line(waiting);
+  refreshUi(): void {
+    const { view, serverStatus: status } = this.chat;
+    const { chat, capabilities } = view;
+    const waiting = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : countOpenInquiries(chat));
+    this.#setContextKey("agentls.hasSession", chat !== undefined);
+    this.#setContextKey("agentls.running", chat?.running !== undefined);
+    this.#setContextKey("agentls.resumable", chat?.resumable !== undefined);
+    this.#setContextKey("agentls.asked", (chat?.approvals.length ?? 0) > 0);
+    this.#setContextKey("agentls.can.compact", capabilities.compact);
+    this.#setContextKey("agentls.can.circuits", capabilities.circuits);
+    this.#setContextKey("agentls.can.credentials", capabilities.credentials);
+    this.#setContextKey("agentls.can.revert", capabilities.revert);
+    this.#setContextKey("agentls.can.fork", capabilities.fork);
+    this.#setContextKey("agentls.can.export", capabilities.exports);
+    this.#setContextKey("agentls.can.agents", capabilities.agents);
+    this.#setContextKey("agentls.hasQueue", chat?.queue !== undefined);
+    this.chatView.setTitle(chat?.title ?? "Chat");
+    this.chatView.setBadge(waiting, waiting === 1 ? "The agent asks you" : `The agent asks you ${waiting} things`);
+    const { text, tooltip, isWarning } = this.#describeStatus(waiting);
     // Each assignment goes to the workbench, so only what is new is assigned.
-    if (this.#item.text !== text) {
-      this.#item.text = text;
-      this.#item.accessibilityInformation = { label: `agentls: ${tooltip}` };
+    if (this.#statusItem.text !== text) {
+      this.#statusItem.text = text;
+      this.#statusItem.accessibilityInformation = { label: `agentls: ${tooltip}` };
     }
-    if (this.#item.tooltip !== tooltip) this.#item.tooltip = tooltip;
-    if (grave !== (this.#item.backgroundColor !== undefined)) {
-      this.#item.backgroundColor = grave ? new ThemeColor("statusBarItem.warningBackground") : undefined;
+    if (this.#statusItem.tooltip !== tooltip) this.#statusItem.tooltip = tooltip;
+    if (isWarning !== (this.#statusItem.backgroundColor !== undefined)) {
+      this.#statusItem.backgroundColor = isWarning ? new ThemeColor("statusBarItem.warningBackground") : undefined;
     }
   }
 
-  #line(waiting: number): { text: string; tooltip: string; grave: boolean } {
-    const { view, status } = this.chat;
+  #describeStatus(waiting: number): { text: string; tooltip: string; isWarning: boolean } {
+    const { view, serverStatus: status } = this.chat;
     const { connection, chat, warnings } = view;
-    if (connection.state === "failed" || connection.state === "waiting" || connection.silent) {
-      return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", grave: true };
+    if (connection.state === "failed" || connection.state === "waiting" || connection.isSilent) {
+      return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", isWarning: true };
     }
-    if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starts", grave: false };
+    if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starts", isWarning: false };
     if (waiting > 0) {
-      return { text: `$(question) agentls: ${waiting}`, tooltip: `asks you (${waiting})`, grave: true };
+      return { text: `$(question) agentls: ${waiting}`, tooltip: `asks you (${waiting})`, isWarning: true };
     }
     const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
-    const cost = chat?.contextUsed ? ` · ${costOfUse(chat.costUsd)}` : "";
+    const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";
     const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
-    if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, grave: false };
+    if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
     const line = status?.line ?? warnings[0];
     if (running > 0) {
-      return { text: "$(loading~spin) agentls", tooltip: `works (${running})${cost}`, grave: false };
+      return { text: "$(loading~spin) agentls", tooltip: `works (${running})${cost}`, isWarning: false };
     }
-    return { text: "$(comment-discussion) agentls", tooltip: `${line ?? "ready"}${cost}`, grave: false };
+    return { text: "$(comment-discussion) agentls", tooltip: `${line ?? "ready"}${cost}`, isWarning: false };
   }
 
-  #key(name: string, value: unknown): void {
-    if (this.#keys.get(name) === value) return;
-    this.#keys.set(name, value);
+  #setContextKey(name: string, value: unknown): void {
+    if (this.#contextKeys.get(name) === value) return;
+    this.#contextKeys.set(name, value);
     void commands.executeCommand("setContext", name, value);
   }
 }
 
 /** Shows the file that the agent works on, where the person wants that. */
-export async function follow(chat: Chat, event: Event): Promise<void> {
+export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<void> {
   if (event.method !== "agent/toolCall" || !workspace.getConfiguration("agentls").get("follow", false)) return;
   const call = event.params as ToolCallNotification;
   const [where] = call.locations ?? [];
-  if (!where || call.sessionId !== chat.shown?.sessionId || (call.locations?.length ?? 0) > 1) return;
+  if (!where || call.sessionId !== chat.activeSession?.sessionId || (call.locations?.length ?? 0) > 1) return;
   if (call.status !== "running" && call.status !== "completed") return;
   try {
     const document = await workspace.openTextDocument(Uri.parse(where.uri));
@@ -120,7 +120,7 @@ export async function follow(chat: Chat, event: Event): Promise<void> {
 }
 
 /** Answers `agent/getDiagnostics`. */
-export function diagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult {
+export function collectDiagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult {
   const all =
     uri === undefined
       ? languages.getDiagnostics()
@@ -131,8 +131,8 @@ export function diagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult
       .flatMap(([of, found]) =>
         found.map((one) => ({
           uri: of.toString(),
-          range: plain(one.range),
-          severity: severity(one.severity),
+          range: toRange(one.range),
+          severity: toSeverity(one.severity),
           message: one.message,
           ...(one.source === undefined ? {} : { source: one.source }),
         })),
@@ -141,6 +141,6 @@ export function diagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult
 }
 
 /** The settings that lie over the server's files. */
-export function options(): Record<string, unknown> {
+export function readServerOptions(): Record<string, unknown> {
   return workspace.getConfiguration("agentls").get<Record<string, unknown>>("options", {});
 }

@@ -29,7 +29,7 @@ export function utf8Tail(text: string, bytes: number): string {
 }
 
 /** The end of `text`, at most `max` characters, from the beginning of a line. */
-export function cutHead(text: string, max: number): string {
+export function trimHead(text: string, max: number): string {
   if (text.length <= max) return text;
   // Room is left, so that the next piece does not cut again at once.
   const from = text.length - Math.floor(max * 0.75);
@@ -38,38 +38,38 @@ export function cutHead(text: string, max: number): string {
 }
 
 /** A duration for people. */
-export function seconds(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 120_000) return `${Math.round(ms / 1000)} s`;
   return `${Math.round(ms / 60_000)} min`;
 }
 
-export function tokens(count: number): string {
+export function formatTokens(count: number): string {
   if (count < 1000) return String(count);
   if (count < 100_000) return `${(count / 1000).toFixed(1)}k`;
   if (count < 1_000_000) return `${Math.round(count / 1000)}k`;
   return `${(count / 1_000_000).toFixed(1)}M`;
 }
 
-export function dollars(usd: number): string {
+export function formatDollars(usd: number): string {
   if (usd === 0) return "$0";
   return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }
 
 /** What tokens cost that were used. */
-export function costOfUse(usd: number | undefined): string {
+export function formatCost(usd: number | undefined): string {
   if (usd === undefined) return "price unknown";
-  return usd === 0 ? "free" : dollars(usd);
+  return usd === 0 ? "free" : formatDollars(usd);
 }
 
-export function bytes(count: number): string {
+export function formatBytes(count: number): string {
   if (count < 10_000) return `${count} bytes`;
   return count < 10_000_000 ? `${Math.round(count / 1000)} KB` : `${Math.round(count / 1_000_000)} MB`;
 }
 
 /** How long ago `at` was; both in ms since the Unix epoch. */
-export function ago(at: number, now: number): string {
+export function formatAge(at: number, now: number): string {
   const minutes = Math.floor((now - at) / 60_000);
   if (minutes < 1) return "now";
   if (minutes < 60) return `${minutes} min`;
@@ -78,7 +78,7 @@ export function ago(at: number, now: number): string {
 }
 
 /** The lines of a text; a line feed at its end begins no line. */
-export function lineCount(text: string): number {
+export function countLines(text: string): number {
   if (text === "") return 0;
   let count = text.endsWith("\n") ? 0 : 1;
   for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) count += 1;
@@ -86,8 +86,8 @@ export function lineCount(text: string): number {
 }
 
 /** The last `max` lines of a text, and how many were left out. */
-export function lastLines(text: string, max: number): { text: string; left: number } {
-  const total = lineCount(text);
+export function takeLastLines(text: string, max: number): { text: string; left: number } {
+  const total = countLines(text);
   if (total <= max) return { text, left: 0 };
   let at = text.endsWith("\n") ? text.length - 1 : text.length;
   for (let line = 0; line < max; line++) at = text.lastIndexOf("\n", at - 1);
@@ -95,17 +95,17 @@ export function lastLines(text: string, max: number): { text: string; left: numb
 }
 
 /** What a person cannot see, or what changes the order or the width of what they see. Spaces other than U+0020 count. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\p{Co}\u2800]|(?! )\p{Zs}/gu;
+const HIDDEN_CHARACTERS = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\p{Co}\u2800]|(?! )\p{Zs}/gu;
 
 /** Joiners and variation selectors where scripts and emoji need them, and the spaces of prose. */
-const NEEDED =
+const NEEDED_IN_PROSE =
   /(?<=\p{Extended_Pictographic})[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)|(?<=\p{Extended_Pictographic}\p{Emoji_Modifier}?\ufe0f?)\u200d(?=\p{Extended_Pictographic})|(?<=[\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}])[\u200c\u200d](?=\p{L})|[\u00a0\u202f\u3000]/gu;
 
 /**
  * `text` with everything that hides written out: `<U+202E>`. For what a person decides about: commands, arguments,
  * rules, code. Line feeds and tabs remain; a carriage return before a line feed is dropped.
  */
-export function reveal(text: string): string {
+export function revealHidden(text: string): string {
   return revealWhere(text, () => true);
 }
 
@@ -113,13 +113,13 @@ export function reveal(text: string): string {
 export function revealInProse(text: string): string {
   let needed: Set<number> | undefined;
   return revealWhere(text, (at) => {
-    needed ??= new Set([...text.matchAll(NEEDED)].map(({ index }) => index));
+    needed ??= new Set([...text.matchAll(NEEDED_IN_PROSE)].map(({ index }) => index));
     return !needed.has(at);
   });
 }
 
 function revealWhere(text: string, hides: (at: number) => boolean): string {
-  return text.replace(HIDDEN, (character, at: number) => {
+  return text.replace(HIDDEN_CHARACTERS, (character, at: number) => {
     if (character === "\n" || character === "\t") return character;
     if (character === "\r" && text[at + 1] === "\n") return "";
     if (!hides(at)) return character;
@@ -131,13 +131,13 @@ function revealWhere(text: string, hides: (at: number) => boolean): string {
 }
 
 /** `text` inside a notification or a dialog of VS Code, where `[label](command:…)` would be a live link. */
-export function notificationText(text: string): string {
-  return reveal(text).replaceAll("](", "] (");
+export function escapeNotification(text: string): string {
+  return revealHidden(text).replaceAll("](", "] (");
 }
 
 /** `text` as a label in VS Code's lists, where `$(name)` would be drawn as an icon. */
-export function labelText(text: string): string {
-  return reveal(text).replaceAll("\n", "␊").replaceAll("\t", " ").replaceAll("$(", "\\$(");
+export function escapeLabel(text: string): string {
+  return revealHidden(text).replaceAll("\n", "␊").replaceAll("\t", " ").replaceAll("$(", "\\$(");
 }
 
 /** `text` in pieces of at most `width` characters, for lists that cut long lines. */

@@ -2,7 +2,7 @@
 
 import { type QuickPickItem, ThemeIcon, window } from "vscode";
 import type { Chat } from "./chat";
-import { ago, labelText, notificationText, wrapText } from "./format";
+import { escapeLabel, escapeNotification, formatAge, wrapText } from "./format";
 import type { Grant } from "./protocol";
 
 /** VS Code cuts longer lines of a list, and a rule must be read whole. */
@@ -13,12 +13,12 @@ export interface GrantItem extends QuickPickItem {
 }
 
 /** The rows of the list: a rule goes on in further rows, so that no end of it is out of sight. */
-export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
+export function buildGrantItems(grants: readonly Grant[], now: number): GrantItem[] {
   const buttons = [{ iconPath: new ThemeIcon("trash"), tooltip: "Revoke…" }];
   return grants.flatMap((grant) => {
-    const labels = wrapText(grant.rule, LINE_WIDTH).map(labelText);
+    const labels = wrapText(grant.rule, LINE_WIDTH).map(escapeLabel);
     const scope = grant.scope === "session" ? "this session only" : "every session in this folder";
-    const detail = `${scope} · ${labelText(grant.folder)} · allowed ${when(grant.grantedAt, now)}`;
+    const detail = `${scope} · ${escapeLabel(grant.folder)} · allowed ${formatGrantAge(grant.grantedAt, now)}`;
     return labels.map((label, at) => ({
       label: at === 0 ? label : `… ${label}`,
       grant,
@@ -29,14 +29,14 @@ export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
   });
 }
 
-function when(at: number, now: number): string {
-  const past = ago(at, now);
+function formatGrantAge(at: number, now: number): string {
+  const past = formatAge(at, now);
   return past === "now" ? "just now" : `${past} ago`;
 }
 
 /** Lists what runs without asking; what is chosen is revoked after a confirmation. */
 export async function showGrants(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
+  const sessionId = chat.activeSession?.sessionId;
   for (;;) {
     const answer = await chat.request("agent/listGrants", sessionId === undefined ? {} : { sessionId });
     if (answer === undefined) return;
@@ -46,27 +46,27 @@ export async function showGrants(chat: Chat): Promise<void> {
       );
       return;
     }
-    const grant = await chooseGrant(grantItems(answer.grants, Date.now()));
+    const grant = await pickGrant(buildGrantItems(answer.grants, Date.now()));
     if (grant === undefined) return;
-    const question = `Revoke this grant? What it allows asks again from now on.\n\n${notificationText(grant.rule)}`;
+    const question = `Revoke this grant? What it allows asks again from now on.\n\n${escapeNotification(grant.rule)}`;
     if ((await window.showWarningMessage(question, { modal: true }, "Revoke")) !== "Revoke") continue;
     if ((await chat.request("agent/revokeGrant", { grantId: grant.grantId })) === undefined) return;
-    chat.set({ answered: `Revoked: ${grant.rule}` });
+    chat.updateView({ lastAnswer: `Revoked: ${grant.rule}` });
   }
 }
 
-function chooseGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
+function pickGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
   return new Promise((chosen) => {
     const pick = window.createQuickPick<GrantItem>();
     pick.title = "Allowed without asking";
     pick.placeholder = "Choose a rule to revoke it";
     pick.items = items;
-    const end = (grant: Grant | undefined) => {
+    const finishPick = (grant: Grant | undefined) => {
       chosen(grant);
       pick.hide();
     };
-    pick.onDidTriggerItemButton(({ item }) => end(item.grant));
-    pick.onDidAccept(() => end(pick.selectedItems[0]?.grant));
+    pick.onDidTriggerItemButton(({ item }) => finishPick(item.grant));
+    pick.onDidAccept(() => finishPick(pick.selectedItems[0]?.grant));
     pick.onDidHide(() => {
       chosen(undefined);
       pick.dispose();

@@ -13,23 +13,23 @@ import {
   type Uri,
 } from "vscode";
 
-export class MemoryFiles implements FileSystemProvider {
-  readonly #texts = new Map<string, { text: Uint8Array; at: number }>();
-  readonly #changed = new EventEmitter<FileChangeEvent[]>();
-  readonly onDidChangeFile: EditorEvent<FileChangeEvent[]> = this.#changed.event;
+export class MemoryFileSystem implements FileSystemProvider {
+  readonly #files = new Map<string, { text: Uint8Array; at: number }>();
+  readonly #changeEmitter = new EventEmitter<FileChangeEvent[]>();
+  readonly onDidChangeFile: EditorEvent<FileChangeEvent[]> = this.#changeEmitter.event;
 
-  put(uri: Uri, text: string): void {
-    this.#texts.set(uri.toString(), { text: Buffer.from(text), at: Date.now() });
-    this.#changed.fire([{ type: FileChangeType.Changed, uri }]);
+  putText(uri: Uri, text: string): void {
+    this.#files.set(uri.toString(), { text: Buffer.from(text), at: Date.now() });
+    this.#changeEmitter.fire([{ type: FileChangeType.Changed, uri }]);
   }
 
   /** VS Code then forgets them too, in Quick Open's list of recent files for one. */
-  remove(...uris: Uri[]): void {
+  removeFiles(...uris: Uri[]): void {
     for (const uri of uris) this.delete(uri);
-    this.#changed.fire(uris.map((uri) => ({ type: FileChangeType.Deleted, uri })));
+    this.#changeEmitter.fire(uris.map((uri) => ({ type: FileChangeType.Deleted, uri })));
   }
 
-  text(uri: Uri): string {
+  readText(uri: Uri): string {
     return Buffer.from(this.readFile(uri)).toString();
   }
 
@@ -38,21 +38,21 @@ export class MemoryFiles implements FileSystemProvider {
   }
 
   stat(uri: Uri): FileStat {
-    const file = this.#file(uri);
+    const file = this.#getFile(uri);
     return { type: FileType.File, ctime: file.at, mtime: file.at, size: file.text.length };
   }
 
   readFile(uri: Uri): Uint8Array {
-    return this.#file(uri).text;
+    return this.#getFile(uri).text;
   }
 
   /** Also what was there before the window was reloaded: an editor that is open may be saved. */
   writeFile(uri: Uri, text: Uint8Array): void {
-    this.#texts.set(uri.toString(), { text, at: Date.now() });
+    this.#files.set(uri.toString(), { text, at: Date.now() });
   }
 
   delete(uri: Uri): void {
-    this.#texts.delete(uri.toString());
+    this.#files.delete(uri.toString());
   }
 
   readDirectory(): [string, FileType][] {
@@ -67,8 +67,8 @@ export class MemoryFiles implements FileSystemProvider {
     throw FileSystemError.NoPermissions(uri);
   }
 
-  #file(uri: Uri): { text: Uint8Array; at: number } {
-    const file = this.#texts.get(uri.toString());
+  #getFile(uri: Uri): { text: Uint8Array; at: number } {
+    const file = this.#files.get(uri.toString());
     if (!file) throw FileSystemError.FileNotFound(uri);
     return file;
   }

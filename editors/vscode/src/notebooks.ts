@@ -5,43 +5,43 @@
 import { readFile } from "node:fs/promises";
 import { Disposable, type NotebookDocument, workspace } from "vscode";
 
-export class Notebooks implements Disposable {
+export class NotebookSync implements Disposable {
   /** The files that the server was told of. */
-  readonly #told = new Set<string>();
+  readonly #openUris = new Set<string>();
   readonly #listeners: Disposable;
 
-  constructor(readonly notify: (method: string, params: unknown) => void) {
+  constructor(readonly sendNotification: (method: string, params: unknown) => void) {
     this.#listeners = Disposable.from(
-      workspace.onDidChangeNotebookDocument(({ notebook }) => void this.#look(notebook)),
-      workspace.onDidSaveNotebookDocument((notebook) => void this.#look(notebook)),
-      workspace.onDidCloseNotebookDocument((notebook) => this.#close(notebook.uri.toString())),
+      workspace.onDidChangeNotebookDocument(({ notebook }) => void this.#syncNotebook(notebook)),
+      workspace.onDidSaveNotebookDocument((notebook) => void this.#syncNotebook(notebook)),
+      workspace.onDidCloseNotebookDocument((notebook) => this.#closeNotebook(notebook.uri.toString())),
     );
   }
 
   /** Another server knows nothing of what was told. */
-  connected(): void {
-    this.#told.clear();
-    for (const notebook of workspace.notebookDocuments) void this.#look(notebook);
+  onConnected(): void {
+    this.#openUris.clear();
+    for (const notebook of workspace.notebookDocuments) void this.#syncNotebook(notebook);
   }
 
   dispose(): void {
     this.#listeners.dispose();
   }
 
-  async #look(notebook: NotebookDocument): Promise<void> {
+  async #syncNotebook(notebook: NotebookDocument): Promise<void> {
     const uri = notebook.uri.toString();
-    if (!notebook.isDirty) return this.#close(uri);
+    if (!notebook.isDirty) return this.#closeNotebook(uri);
     // As a text it is told of by the stock client.
     const isText = workspace.textDocuments.some((document) => document.uri.toString() === uri);
-    if (notebook.uri.scheme !== "file" || isText || this.#told.has(uri)) return;
-    this.#told.add(uri);
+    if (notebook.uri.scheme !== "file" || isText || this.#openUris.has(uri)) return;
+    this.#openUris.add(uri);
     const text = await readFile(notebook.uri.fsPath, "utf8").catch(() => "");
-    if (this.#told.has(uri)) {
-      this.notify("textDocument/didOpen", { textDocument: { uri, languageId: "jupyter", version: 1, text } });
+    if (this.#openUris.has(uri)) {
+      this.sendNotification("textDocument/didOpen", { textDocument: { uri, languageId: "jupyter", version: 1, text } });
     }
   }
 
-  #close(uri: string): void {
-    if (this.#told.delete(uri)) this.notify("textDocument/didClose", { textDocument: { uri } });
+  #closeNotebook(uri: string): void {
+    if (this.#openUris.delete(uri)) this.sendNotification("textDocument/didClose", { textDocument: { uri } });
   }
 }

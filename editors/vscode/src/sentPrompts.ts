@@ -1,39 +1,39 @@
 // What a person has sent and no session holds yet: shown at once, until the session's own event shows it.
 
-import type { State, UserItem } from "./state";
-import type { Attachment, WaitingPrompt } from "./webviewProtocol";
+import type { ChatState, UserItem } from "./state";
+import type { Attachment, PendingPrompt } from "./webviewProtocol";
 
 /** The session that the first prompt makes has no name yet. */
-const UNMADE = "";
+const NEW_SESSION = "";
 
 export class SentPrompts {
-  readonly #waiting = new Map<string, readonly WaitingPrompt[]>();
-  #sent = 0;
+  readonly #pending = new Map<string, readonly PendingPrompt[]>();
+  #lastId = 0;
 
   /** Those of a session, or of the one that is being made. */
-  of(sessionId: string | undefined): readonly WaitingPrompt[] | undefined {
-    return this.#waiting.get(sessionId ?? UNMADE);
+  getPending(sessionId: string | undefined): readonly PendingPrompt[] | undefined {
+    return this.#pending.get(sessionId ?? NEW_SESSION);
   }
 
-  add(sessionId: string | undefined, text: string, attach: readonly Attachment[], steer: boolean): number {
-    this.#sent += 1;
-    const prompt = { id: this.#sent, text, attached: attach.map(({ label }) => label), steer };
-    this.#set(sessionId ?? UNMADE, [...(this.of(sessionId) ?? []), prompt]);
-    return this.#sent;
+  addPrompt(sessionId: string | undefined, text: string, attach: readonly Attachment[], steer: boolean): number {
+    this.#lastId += 1;
+    const prompt = { id: this.#lastId, text, attached: attach.map(({ label }) => label), steer };
+    this.#setPending(sessionId ?? NEW_SESSION, [...(this.getPending(sessionId) ?? []), prompt]);
+    return this.#lastId;
   }
 
   /** The session of the first prompt has a name now. */
-  made(sessionId: string): void {
-    const waiting = this.#waiting.get(UNMADE);
-    this.#set(UNMADE, []);
-    if (waiting) this.#set(sessionId, [...(this.of(sessionId) ?? []), ...waiting]);
+  onSessionCreated(sessionId: string): void {
+    const waiting = this.#pending.get(NEW_SESSION);
+    this.#setPending(NEW_SESSION, []);
+    if (waiting) this.#setPending(sessionId, [...(this.getPending(sessionId) ?? []), ...waiting]);
   }
 
   /** It was refused, or its turn is over. */
-  drop(id: number): void {
-    for (const [sessionId, waiting] of this.#waiting) {
+  dropPrompt(id: number): void {
+    for (const [sessionId, waiting] of this.#pending) {
       if (waiting.some((one) => one.id === id))
-        this.#set(
+        this.#setPending(
           sessionId,
           waiting.filter((one) => one.id !== id),
         );
@@ -41,16 +41,17 @@ export class SentPrompts {
   }
 
   /** The session holds more than before: what it took does not wait any more. */
-  taken(before: State | undefined, after: State): void {
-    if (!this.#waiting.has(after.sessionId)) return;
+  onItemsAdded(before: ChatState | undefined, after: ChatState): void {
+    if (!this.#pending.has(after.sessionId)) return;
     const known = new Set(before?.items.map(({ id }) => id));
-    for (const item of after.items) if (item.kind === "user" && !known.has(item.id)) this.#take(after.sessionId, item);
+    for (const item of after.items)
+      if (item.kind === "user" && !known.has(item.id)) this.#removeTaken(after.sessionId, item);
   }
 
   /** No turn runs: what went to one is not taken any more. Returns their texts. */
-  ended(sessionId: string): string[] {
-    const waiting = this.#waiting.get(sessionId) ?? [];
-    this.#set(
+  takeUnusedSteers(sessionId: string): string[] {
+    const waiting = this.#pending.get(sessionId) ?? [];
+    this.#setPending(
       sessionId,
       waiting.filter(({ steer }) => !steer),
     );
@@ -58,14 +59,14 @@ export class SentPrompts {
   }
 
   /** A command is expanded by the server, so where no text fits the oldest is meant. */
-  #take(sessionId: string, { text }: UserItem): void {
-    const waiting = this.#waiting.get(sessionId) ?? [];
+  #removeTaken(sessionId: string, { text }: UserItem): void {
+    const waiting = this.#pending.get(sessionId) ?? [];
     const found = waiting.find((one) => one.text.trim() === text.trim()) ?? waiting[0];
-    if (found) this.drop(found.id);
+    if (found) this.dropPrompt(found.id);
   }
 
-  #set(sessionId: string, waiting: readonly WaitingPrompt[]): void {
-    if (waiting.length === 0) this.#waiting.delete(sessionId);
-    else this.#waiting.set(sessionId, waiting);
+  #setPending(sessionId: string, waiting: readonly PendingPrompt[]): void {
+    if (waiting.length === 0) this.#pending.delete(sessionId);
+    else this.#pending.set(sessionId, waiting);
   }
 }

@@ -1,65 +1,66 @@
 // Notices a server that has stopped answering. It asks something small from time to time; knows no protocol.
 
 /** How often it asks, and how long it waits for an answer. */
-export const EVERY_MS = 4000;
-export const PATIENCE_MS = 5000;
+export const PING_INTERVAL_MS = 4000;
+export const PING_TIMEOUT_MS = 5000;
 
-export class Watch {
+export class ServerWatchdog {
   #timer: NodeJS.Timeout | undefined;
-  #over = false;
-  #silent = false;
+  #isStopped = false;
+  #wasSilent = false;
 
   /** `ask`: settles once the server has answered, with whatever. `tell`: that it does not answer, or does again. */
   constructor(
-    readonly ask: () => Promise<unknown>,
-    readonly tell: (silent: boolean) => void,
+    readonly ping: () => Promise<unknown>,
+    readonly onChange: (isSilent: boolean) => void,
   ) {}
 
   get silent(): boolean {
-    return this.#silent;
+    return this.#wasSilent;
   }
 
   start(): void {
-    this.#timer = setTimeout(() => void this.#look(), EVERY_MS);
+    this.#timer = setTimeout(() => void this.#checkServer(), PING_INTERVAL_MS);
   }
 
   stop(): void {
-    this.#over = true;
+    this.#isStopped = true;
     clearTimeout(this.#timer);
   }
 
   /** Whether the server answers within this time. */
-  async answers(within: number): Promise<boolean> {
-    return this.#answered(this.#ask(), within);
+  async answersWithin(within: number): Promise<boolean> {
+    return this.#awaitAnswer(this.#pingServer(), within);
   }
 
-  async #look(): Promise<void> {
-    const answer = this.#ask();
+  async #checkServer(): Promise<void> {
+    const answer = this.#pingServer();
     const begun = Date.now();
-    let answered = await this.#answered(answer, PATIENCE_MS);
+    let answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
     // A machine that slept wakes up with its timers over: the server gets its time too.
-    if (!answered && Date.now() - begun > 2 * PATIENCE_MS) answered = await this.#answered(answer, PATIENCE_MS);
-    if (!answered && !this.#over) {
-      this.#change(true);
+    if (!answered && Date.now() - begun > 2 * PING_TIMEOUT_MS)
+      answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
+    if (!answered && !this.#isStopped) {
+      this.#setSilent(true);
       await answer;
     }
-    if (this.#over) return;
-    this.#change(false);
+    if (this.#isStopped) return;
+    this.#setSilent(false);
     this.start();
   }
 
-  #change(silent: boolean): void {
-    if (silent === this.#silent) return;
-    this.#silent = silent;
-    this.tell(silent);
+  #setSilent(silent: boolean): void {
+    if (silent === this.#wasSilent) return;
+    this.#wasSilent = silent;
+    this.onChange(silent);
   }
 
   /** An error is an answer too. */
-  #ask(): Promise<unknown> {
-    return this.ask().catch(() => undefined);
+  #pingServer(): Promise<unknown> {
+    return this.ping().catch(() => undefined);
   }
 
-  async #answered(answer: Promise<unknown>, within: number): Promise<boolean> {
+  async #awaitAnswer(answer: Promise<unknown>, within: number): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<boolean>((over) => {
       timer = setTimeout(() => over(false), within);

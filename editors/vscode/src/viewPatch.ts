@@ -1,82 +1,82 @@
 // What changed between two states of the view, and the way to apply it. Pure, and used by both sides: the host makes
 // patches by comparing identities, the page applies them to what it has.
 
-import { type Item, keyOf, type State } from "./state";
-import type { Op, ViewState } from "./webviewProtocol";
+import { type ChatItem, type ChatState, getItemKey } from "./state";
+import type { ViewOp, ViewState } from "./webviewProtocol";
 
 /** The changes that lead from `before` to `after`; none if they are the same. */
-export function diff(before: ViewState, after: ViewState): Op[] {
-  const ops: Op[] = [];
-  for (const key of keysOf(before, after)) {
+export function diffViews(before: ViewState, after: ViewState): ViewOp[] {
+  const ops: ViewOp[] = [];
+  for (const key of unionKeys(before, after)) {
     if (key !== "chat" && before[key] !== after[key]) ops.push({ op: "set", key, value: after[key] });
   }
   if (before.chat === after.chat) return ops;
-  if (before.chat === undefined || after.chat === undefined || !joins(before.chat, after.chat)) {
+  if (before.chat === undefined || after.chat === undefined || !canPatch(before.chat, after.chat)) {
     ops.push({ op: "chat", chat: after.chat });
     return ops;
   }
-  for (const key of keysOf(before.chat, after.chat)) {
+  for (const key of unionKeys(before.chat, after.chat)) {
     if (key !== "items" && before.chat[key] !== after.chat[key]) ops.push({ op: "field", key, value: after.chat[key] });
   }
-  items(before.chat.items, after.chat.items, ops);
+  diffItems(before.chat.items, after.chat.items, ops);
   return ops;
 }
 
 /** Whether patches can tell the way: the same session, and nothing was put before what is known. */
-function joins(before: State, after: State): boolean {
+function canPatch(before: ChatState, after: ChatState): boolean {
   return before.sessionId === after.sessionId && before.firstSeq === after.firstSeq;
 }
 
-function keysOf<T extends object>(a: T, b: T): (keyof T)[] {
+function unionKeys<T extends object>(a: T, b: T): (keyof T)[] {
   return [...new Set([...Object.keys(a), ...Object.keys(b)])] as (keyof T)[];
 }
 
-function items(before: readonly Item[], after: readonly Item[], ops: Op[]): void {
+function diffItems(before: readonly ChatItem[], after: readonly ChatItem[], ops: ViewOp[]): void {
   if (before === after) return;
   // Most often all is the same but the end.
   let same = 0;
   while (same < before.length && before[same] === after[same]) same++;
-  const known = new Map(before.slice(same).map((item) => [keyOf(item), item]));
+  const known = new Map(before.slice(same).map((item) => [getItemKey(item), item]));
   const fresh = after.slice(same);
-  const kept = new Set(fresh.map(keyOf));
+  const kept = new Set(fresh.map(getItemKey));
   for (const key of known.keys()) if (!kept.has(key)) ops.push({ op: "remove", key });
   for (const item of fresh) {
-    const old = known.get(keyOf(item));
-    if (old !== item) ops.push(old === undefined ? { op: "item", item } : changed(old, item));
+    const old = known.get(getItemKey(item));
+    if (old !== item) ops.push(old === undefined ? { op: "item", item } : diffItem(old, item));
   }
 }
 
 /** One text that grew is told by what was added; all else whole. */
-function changed(old: Item, item: Item): Op {
+function diffItem(old: ChatItem, item: ChatItem): ViewOp {
   if (old.kind === "assistant" && item.kind === "assistant" && old.open && item.open) {
-    const text = grown(old.text, item.text);
+    const text = getAddedText(old.text, item.text);
     if (text !== undefined && old.reasoning === item.reasoning) {
-      return { op: "grow", key: keyOf(item), field: "text", text, drop: 0 };
+      return { op: "grow", key: getItemKey(item), field: "text", text, drop: 0 };
     }
-    const reasoning = grown(old.reasoning, item.reasoning);
+    const reasoning = getAddedText(old.reasoning, item.reasoning);
     if (reasoning !== undefined && old.text === item.text) {
-      return { op: "grow", key: keyOf(item), field: "reasoning", text: reasoning, drop: 0 };
+      return { op: "grow", key: getItemKey(item), field: "reasoning", text: reasoning, drop: 0 };
     }
   }
   if (old.kind === "tool" && item.kind === "tool" && old.live !== undefined && item.live !== undefined) {
     if (item.status === old.status && item.runningSince === old.runningSince) {
       const drop = (item.liveDropped ?? 0) - (old.liveDropped ?? 0);
       const kept = old.live.length - drop;
-      if (kept > 0) return { op: "grow", key: keyOf(item), field: "live", text: item.live.slice(kept), drop };
+      if (kept > 0) return { op: "grow", key: getItemKey(item), field: "live", text: item.live.slice(kept), drop };
     }
   }
   return { op: "item", item };
 }
 
 /** Items only grow between deltas, so lengths decide. */
-function grown(old: string, text: string): string | undefined {
+function getAddedText(old: string, text: string): string | undefined {
   return text.length > old.length ? text.slice(old.length) : undefined;
 }
 
 /** The state with `ops` applied. What did not change keeps its identity, so that it is not drawn again. */
-export function patch(view: ViewState, ops: readonly Op[]): ViewState {
+export function applyOps(view: ViewState, ops: readonly ViewOp[]): ViewState {
   let next = view;
-  let list: Item[] | undefined;
+  let list: ChatItem[] | undefined;
   for (const op of ops) {
     switch (op.op) {
       case "set":
@@ -92,16 +92,16 @@ export function patch(view: ViewState, ops: readonly Op[]): ViewState {
       default:
         if (!next.chat) break;
         list ??= [...next.chat.items];
-        applyItem(list, op);
+        applyItemOp(list, op);
         next = { ...next, chat: { ...next.chat, items: list } };
     }
   }
   return next;
 }
 
-function applyItem(list: Item[], op: Extract<Op, { op: "item" | "grow" | "remove" }>): void {
-  const key = op.op === "item" ? keyOf(op.item) : op.key;
-  const at = list.findLastIndex((item) => keyOf(item) === key);
+function applyItemOp(list: ChatItem[], op: Extract<ViewOp, { op: "item" | "grow" | "remove" }>): void {
+  const key = op.op === "item" ? getItemKey(op.item) : op.key;
+  const at = list.findLastIndex((item) => getItemKey(item) === key);
   if (op.op === "item") {
     if (at < 0) list.push(op.item);
     else list[at] = op.item;

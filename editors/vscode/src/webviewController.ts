@@ -1,54 +1,56 @@
 // What the page asks for: each of its messages, and who does it.
 
 import { commands, env, Range, Uri, window } from "vscode";
-import { given } from "./chat";
-import { buttons, forkAndTell, type Parts, table } from "./commands";
-import { notificationText } from "./format";
-import { attachFiles, suggest, suggestCommands } from "./mentions";
-import { edit, enqueue, remove, save, sendNow } from "./promptQueue";
-import { fileOf, folderOf } from "./review";
-import { takeOver } from "./takeover";
-import { askRevert, doRevert } from "./turnActions";
-import { showChanges } from "./turnDiff";
-import type { FromView } from "./webviewProtocol";
+import { omitUndefined } from "./chat";
+import { buttonHandlers, type CommandContext, commandTable, forkAndNotify } from "./commands";
+import { escapeNotification } from "./format";
+import { attachFiles, suggestCommands, suggestMentions } from "./mentions";
+import { editQueuedPrompt, enqueuePrompt, removeQueuedPrompt, saveQueuedPrompt, sendQueuedPrompt } from "./promptQueue";
+import { getWorkingFolder, resolvePath } from "./review";
+import { takeOverSession } from "./takeover";
+import { applyRevert, previewRevert } from "./turnActions";
+import { showTurnChanges } from "./turnDiff";
+import type { ViewMessage } from "./webviewProtocol";
 
-export async function handle(parts: Parts, message: FromView): Promise<void> {
-  const { chat, panel, reviews } = parts;
+export async function handleViewMessage(parts: CommandContext, message: ViewMessage): Promise<void> {
+  const { chat, chatView, reviews } = parts;
   switch (message.type) {
     case "ready":
     case "drawn":
     case "attached":
       return;
     case "dropped":
-      return panel.compose(attachFiles(message.uris));
+      return chatView.composePrompt(attachFiles(message.uris));
     case "send":
-      return message.later ? enqueue(chat, message.text, message.attach) : chat.send(message.text, message.attach);
+      return message.later
+        ? enqueuePrompt(chat, message.text, message.attach)
+        : chat.sendPrompt(message.text, message.attach);
     case "cancel":
-      return chat.cancel();
+      return chat.cancelTurn();
     case "resume":
-      return chat.resume();
+      return chat.resumeTurn();
     case "suggest": {
       const { id, sign, query } = message;
-      const items = sign === "@" ? await suggest(query) : await suggestCommands(chat, query);
-      return panel.post({ type: "suggestions", id, items });
+      const items = sign === "@" ? await suggestMentions(query) : await suggestCommands(chat, query);
+      return chatView.postMessage({ type: "suggestions", id, items });
     }
     case "approve": {
       const { approvalId, decision, feedback, rule } = message;
-      const approval = chat.shown?.approvals.find((open) => open.approvalId === approvalId);
+      const approval = chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
       // What the server cut cannot be edited: its end would be lost.
       if (message.input !== undefined && approval?.more?.["input"] !== undefined) {
-        return panel.post({ type: "stillOpen", approvalId });
+        return chatView.postMessage({ type: "stillOpen", approvalId });
       }
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
-      return parts.decisions.decide(approvalId, decision, { feedback, rule, input });
+      return parts.decisions.decideApproval(approvalId, decision, { feedback, rule, input });
     }
     case "discardReview":
-      return reviews.discard(message.approvalId);
+      return reviews.discardReview(message.approvalId);
     case "limit": {
       const { limitId, raiseBy, stop } = message;
       return void (await chat.request("agent/limitRespond", {
         limitId,
-        ...given({ raiseBy }),
+        ...omitUndefined({ raiseBy }),
         ...(stop ? { stop } : {}),
       }));
     }
@@ -60,37 +62,37 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
       }));
     }
     case "showElsewhere":
-      return chat.showElsewhere();
+      return chat.showPendingSession();
     case "takeOver":
-      return takeOver(chat);
+      return takeOverSession(chat);
     case "review":
-      return reviews.propose(message.approvalId);
+      return reviews.openReview(message.approvalId);
     case "openDiff":
-      return reviews.done(message.toolCallId);
+      return reviews.showCompletedEdit(message.toolCallId);
     case "openChanges":
-      return showChanges(reviews, message.turnId, message.path);
+      return showTurnChanges(reviews, message.turnId, message.path);
     case "askRevert":
-      return askRevert(chat, message.turnId, message.redo);
+      return previewRevert(chat, message.turnId, message.redo);
     case "doRevert":
-      return doRevert(chat);
+      return applyRevert(chat);
     case "dropRevert":
-      return chat.set({ revert: undefined });
+      return chat.updateView({ pendingRevert: undefined });
     case "fork":
-      return forkAndTell(chat, message.turnId);
+      return forkAndNotify(chat, message.turnId);
     case "queue": {
       const { action, promptId, text } = message;
-      const uriOf = (path: string) => fileOf(path, folderOf(chat.shown)).toString();
-      if (action === "edit") return edit(chat, promptId);
-      if (action === "save") return save(chat, promptId, text ?? "", uriOf);
-      return action === "remove" ? remove(chat, promptId) : sendNow(chat, promptId);
+      const uriOf = (path: string) => resolvePath(path, getWorkingFolder(chat.activeSession)).toString();
+      if (action === "edit") return editQueuedPrompt(chat, promptId);
+      if (action === "save") return saveQueuedPrompt(chat, promptId, text ?? "", uriOf);
+      return action === "remove" ? removeQueuedPrompt(chat, promptId) : sendQueuedPrompt(chat, promptId);
     }
     case "stopEditing":
-      return chat.set({ editing: undefined });
+      return chat.updateView({ queueEdit: undefined });
     case "openText": {
-      const sessionId = chat.shown?.sessionId;
+      const sessionId = chat.activeSession?.sessionId;
       const whole = message.ref !== undefined && sessionId !== undefined;
-      const text = whole ? await chat.content(sessionId, message.ref ?? "") : message.text;
-      if (text !== undefined) await reviews.text(message.title, text);
+      const text = whole ? await chat.readContent(sessionId, message.ref ?? "") : message.text;
+      if (text !== undefined) await reviews.showText(message.title, text);
       return;
     }
     case "openFile":
@@ -98,7 +100,7 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     case "openPath":
       // On Windows a path with two slashes names another machine, and opening it sends the person's credentials.
       if (/^[/\\]{2}/.test(message.path)) return;
-      return openFile(fileOf(message.path, folderOf(chat.shown)), message.line);
+      return openFile(resolvePath(message.path, getWorkingFolder(chat.activeSession)), message.line);
     case "openLink":
       // Only what a browser or a mail program opens; a person confirms it in VS Code's own question.
       if (/^(https?|mailto):/i.test(message.href)) await env.openExternal(Uri.parse(message.href));
@@ -111,27 +113,27 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
       return;
     }
     case "sessions":
-      return chat.sessions(message.show, message.query);
+      return chat.setSessionListVisible(message.show, message.query);
     case "moreSessions":
-      return chat.moreSessions();
+      return chat.loadMoreSessions();
     case "openSession":
-      return chat.open(message.sessionId);
+      return chat.openSession(message.sessionId);
     case "renameSession":
-      return chat.rename(message.sessionId, message.title);
+      return chat.renameSession(message.sessionId, message.title);
     case "deleteSession": {
-      const question = `Delete “${notificationText(message.title)}” for good?`;
+      const question = `Delete “${escapeNotification(message.title)}” for good?`;
       if ((await window.showWarningMessage(question, { modal: true }, "Delete")) === "Delete") {
-        await chat.remove(message.sessionId);
+        await chat.deleteSession(message.sessionId);
       }
       return;
     }
     case "earlier":
-      return chat.earlier();
+      return chat.loadEarlierEvents();
     case "dismissTrouble":
-      return chat.set({ trouble: undefined });
+      return chat.updateView({ error: undefined });
     case "command": {
-      if (message.name in table) await commands.executeCommand(`agentls.${message.name}`);
-      else buttons[message.name as keyof typeof buttons](parts);
+      if (message.name in commandTable) await commands.executeCommand(`agentls.${message.name}`);
+      else buttonHandlers[message.name as keyof typeof buttonHandlers](parts);
     }
   }
 }
@@ -144,6 +146,6 @@ async function openFile(uri: Uri, line: number | undefined): Promise<void> {
       ...(line === undefined ? {} : { selection: new Range(at, 0, at, 0) }),
     });
   } catch {
-    await window.showWarningMessage(`${notificationText(uri.fsPath)} cannot be shown.`);
+    await window.showWarningMessage(`${escapeNotification(uri.fsPath)} cannot be shown.`);
   }
 }

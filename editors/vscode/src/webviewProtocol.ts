@@ -1,23 +1,23 @@
 // What the extension host and the page of the view say to each other. Both sides use these types.
 
 import type { Effort, Mode, PromptBlock, Range, RevertConflict, RevertedFile, SessionInfo } from "./protocol";
-import type { Item, State } from "./state";
+import type { ChatItem, ChatState } from "./state";
 
 /** How it stands with the server. */
 export interface Connection {
   state: "starting" | "ready" | "waiting" | "failed";
   /** It is connected and does not answer. */
-  silent?: boolean | undefined;
+  isSilent?: boolean | undefined;
   /** Why it is not ready, for people. */
   message?: string | undefined;
   /** When the next start is tried, in ms since the Unix epoch. */
-  until?: number | undefined;
+  retryAt?: number | undefined;
   /** What a person can do about it. */
   remedy?: "missing" | "version" | "start" | undefined;
 }
 
 /** What the server offers; what it does not is left out of sight. */
-export interface Offers {
+export interface Capabilities {
   images: boolean;
   steer: boolean;
   compact: boolean;
@@ -35,7 +35,7 @@ export interface Offers {
 }
 
 /** A revert, or a redo, that waits for the person's yes: what it would do. */
-export interface RevertAsked {
+export interface RevertPreview {
   sessionId: string;
   turnId: string;
   redo: boolean;
@@ -61,16 +61,16 @@ export interface QueueEdit {
 }
 
 /** The agent of the session, or of the next one. */
-export interface AgentShown {
+export interface ShownAgent {
   name: string;
   mode: Mode;
   model?: string | undefined;
   /** Whether there are others to choose. */
-  several: boolean;
+  hasAlternatives: boolean;
 }
 
 /** What a person chooses for a session; `null`: the provider's own effort. */
-export interface Choice {
+export interface SessionChoice {
   mode?: Mode | undefined;
   model?: string | undefined;
   effort?: Effort | null | undefined;
@@ -79,13 +79,13 @@ export interface Choice {
 export interface SessionList {
   query: string;
   sessions: SessionInfo[];
-  more: boolean;
-  loading: boolean;
+  hasMore: boolean;
+  isLoading: boolean;
   error?: string | undefined;
 }
 
 /** The file or selection in the editor that a click attaches. */
-export interface Near {
+export interface ActiveContext {
   label: string;
   block: PromptBlock;
 }
@@ -108,7 +108,7 @@ export interface LockedSession {
 }
 
 /** What was sent and the agent has not taken yet. */
-export interface WaitingPrompt {
+export interface PendingPrompt {
   id: number;
   text: string;
   /** The labels of what is attached. */
@@ -120,42 +120,42 @@ export interface WaitingPrompt {
 /** All that the view draws. */
 export interface ViewState {
   connection: Connection;
-  offers: Offers;
+  capabilities: Capabilities;
   /** The session that is shown; without one, the place to begin. */
-  chat?: State | undefined;
+  chat?: ChatState | undefined;
   /** A session is being loaded. */
-  loading: boolean;
+  isLoading: boolean;
   /** What the next session begins with. */
-  next: Choice & { agent?: string | undefined };
+  nextSession: SessionChoice & { agent?: string | undefined };
   /** What the person chose last, which the server takes where nothing is chosen for the next session. */
-  last: Choice;
-  agent?: AgentShown | undefined;
+  lastChoice: SessionChoice;
+  agent?: ShownAgent | undefined;
   locked?: LockedSession | undefined;
-  revert?: RevertAsked | undefined;
-  editing?: QueueEdit | undefined;
+  pendingRevert?: RevertPreview | undefined;
+  queueEdit?: QueueEdit | undefined;
   /** The model that is taken when none is chosen. */
   defaultModel?: string | undefined;
   /** The list of sessions, while it is shown. */
-  list?: SessionList | undefined;
-  near?: Near | undefined;
+  sessionList?: SessionList | undefined;
+  activeContext?: ActiveContext | undefined;
   /** How many questions wait in sessions that are not shown. */
-  elsewhere: number;
+  pendingElsewhere: number;
   /** How reviews differ from their proposals, by the ids of the approvals. */
   reviews: Readonly<Record<string, ReviewSummary>>;
   /** What the last answer to an approval did, for people; until the next prompt. */
-  answered?: string | undefined;
+  lastAnswer?: string | undefined;
   /** Warnings of the server as a whole. */
   warnings: string[];
   /** A request that was refused, for people. */
-  trouble?: string | undefined;
+  error?: string | undefined;
   /** The key that was entered last, until the next prompt. */
-  key?: KeyCheck | undefined;
+  keyCheck?: KeyCheck | undefined;
   /** What was sent and is not in the session yet. */
-  waiting?: readonly WaitingPrompt[] | undefined;
+  pendingPrompts?: readonly PendingPrompt[] | undefined;
   /** A prompt was sent and its turn has not begun. */
-  sending: boolean;
+  isSending: boolean;
   /** Stop was pressed and the turn has not ended. */
-  stopping: boolean;
+  isStopping: boolean;
 }
 
 /** What can be attached to a prompt. */
@@ -176,25 +176,25 @@ export interface CommandSuggestion {
 export type Suggestion = Attachment | CommandSuggestion;
 
 /** One change of what the view has. */
-export type Op =
+export type ViewOp =
   /** A field of the view's state, but `chat`. */
   | { op: "set"; key: Exclude<keyof ViewState, "chat">; value: unknown }
   /** Another session, or none. */
-  | { op: "chat"; chat: State | undefined }
+  | { op: "chat"; chat: ChatState | undefined }
   /** A field of the session, but `items`; without `value` it is not set any more. */
-  | { op: "field"; key: Exclude<keyof State, "items">; value?: unknown }
+  | { op: "field"; key: Exclude<keyof ChatState, "items">; value?: unknown }
   /** An item that is new or changed; a new one stands at the end. */
-  | { op: "item"; item: Item }
+  | { op: "item"; item: ChatItem }
   /** A text of an item grew; `drop` characters at its beginning go. */
   | { op: "grow"; key: string; field: "text" | "reasoning" | "live"; text: string; drop: number }
   | { op: "remove"; key: string };
 
-export type ToView =
+export type HostMessage =
   | { type: "snapshot"; view: ViewState }
   /** What comes before the items of the snapshot. */
-  | { type: "before"; items: readonly Item[] }
+  | { type: "before"; items: readonly ChatItem[] }
   /** One a frame; answered by `drawn` before the next is sent. */
-  | { type: "patch"; ops: Op[] }
+  | { type: "patch"; ops: ViewOp[] }
   | { type: "suggestions"; id: number; items: Suggestion[] }
   /** Puts text and attachments into the input and the focus there. */
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
@@ -210,7 +210,7 @@ export type ToView =
    */
   | { type: "answerShown"; action: "allow" | "deny" | "diff"; reviewed?: string | undefined };
 
-export type FromView =
+export type ViewMessage =
   | { type: "ready" }
   | { type: "drawn" }
   /** `later`: waits in the queue for the turn's end. */
@@ -286,17 +286,17 @@ export type ViewCommand =
   | "retry";
 
 /** Why nothing is put back now, where a turn runs. */
-export const TURN_RUNS = "A turn runs: nothing is reverted or redone before it has ended.";
+export const TURN_RUNNING_MESSAGE = "A turn runs: nothing is reverted or redone before it has ended.";
 
 /** A range of lines as people write it. */
-export function lineRange(range: Range): string {
+export function formatLineRange(range: Range): string {
   const first = range.start.line + 1;
   const last = range.end.character === 0 && range.end.line > range.start.line ? range.end.line : range.end.line + 1;
   return last > first ? `:${first}-${last}` : `:${first}`;
 }
 
 /** What came of a key, for people. */
-export function keyLine({ provider, result, message }: KeyCheck): string {
+export function describeKeyCheck({ provider, result, message }: KeyCheck): string {
   switch (result) {
     case "asking":
       return `Asks ${provider} whether the key is right…`;

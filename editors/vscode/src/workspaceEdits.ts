@@ -22,51 +22,52 @@ import type {
   TextEdit,
 } from "vscode-languageclient/node";
 
-export class Edits {
+export class WorkspaceEdits {
   /** Documents that were edited in the running turn, with the version that our last edit left. */
-  readonly #edited = new Map<string, number>();
+  readonly #editedVersions = new Map<string, number>();
 
   /** `tellChanges` tells the server what an edit has made of a document, before it is told that it was made. */
-  constructor(readonly tellChanges: () => Promise<void>) {}
+  constructor(readonly flushDocumentChanges: () => Promise<void>) {}
 
   /** A turn ended: its undo steps are closed. */
-  turnEnded(): void {
-    this.#edited.clear();
+  onTurnEnded(): void {
+    this.#editedVersions.clear();
   }
 
   /** Applies an edit, or says why it was not. */
-  async apply(
+  async applyEdit(
     params: ApplyWorkspaceEditParams,
     next: ApplyWorkspaceEditRequest.HandlerSignature,
   ): Promise<Awaited<HandlerResult<ApplyWorkspaceEditResult, void>>> {
     const changes = params.edit.documentChanges ?? [];
-    for (const uri of touched(params)) {
-      const notebook = unsavedNotebook(uri);
-      if (notebook) return refused(`${notebook.uri.fsPath} is open as a notebook with unsaved changes: save it first`);
+    for (const uri of listTouchedUris(params)) {
+      const notebook = findUnsavedNotebook(uri);
+      if (notebook)
+        return rejectEdit(`${notebook.uri.fsPath} is open as a notebook with unsaved changes: save it first`);
     }
     for (const change of changes) {
       if (!("textDocument" in change) || change.textDocument.version === null) continue;
-      const document = opened(change.textDocument.uri);
+      const document = findOpenDocument(change.textDocument.uri);
       if (document && document.version !== change.textDocument.version) {
-        return refused(`${document.uri.fsPath} has changed meanwhile (version ${document.version})`);
+        return rejectEdit(`${document.uri.fsPath} has changed meanwhile (version ${document.version})`);
       }
     }
     const [only] = changes;
     if (changes.length === 1 && only && "textDocument" in only) {
       const edits = only.edits.filter((edit): edit is TextEdit => "newText" in edit);
-      const editor = editorOf(only.textDocument.uri);
-      if (editor && edits.length === only.edits.length) return this.#inEditor(editor, edits);
+      const editor = findVisibleEditor(only.textDocument.uri);
+      if (editor && edits.length === only.edits.length) return this.#applyInEditor(editor, edits);
     }
     const result = await next(params, new CancellationTokenSource().token);
-    await this.tellChanges();
+    await this.flushDocumentChanges();
     return result;
   }
 
   /** Joins on to the undo step of the turn's edit before, if nothing else was changed since. */
-  async #inEditor(editor: TextEditor, edits: readonly TextEdit[]): Promise<ApplyWorkspaceEditResult> {
+  async #applyInEditor(editor: TextEditor, edits: readonly TextEdit[]): Promise<ApplyWorkspaceEditResult> {
     const { document } = editor;
     const key = document.uri.toString();
-    const joins = this.#edited.get(key) === document.version;
+    const joins = this.#editedVersions.get(key) === document.version;
     const applied = await editor.edit(
       (builder) => {
         for (const { range, newText } of edits) {
@@ -76,44 +77,44 @@ export class Edits {
       },
       { undoStopBefore: !joins, undoStopAfter: false },
     );
-    if (!applied) return refused(`${document.uri.fsPath} could not be changed in the editor`);
-    this.#edited.set(key, document.version);
-    await this.tellChanges();
+    if (!applied) return rejectEdit(`${document.uri.fsPath} could not be changed in the editor`);
+    this.#editedVersions.set(key, document.version);
+    await this.flushDocumentChanges();
     return { applied };
   }
 
   /** Answers `agent/saveDocuments`: which documents are on the disk now as they are shown, and why others are not. */
-  async save({ uris }: { uris: string[] }): Promise<Saved> {
-    const answer: Saved = { saved: [], failed: [] };
+  async saveDocuments({ uris }: { uris: string[] }): Promise<SaveResult> {
+    const answer: SaveResult = { saved: [], failed: [] };
     const wanted = workspace.getConfiguration("agentls").get("saveAfterEdit", true);
     for (const uri of uris) {
-      const reason = await this.#notSaved(uri, wanted);
+      const reason = await this.#trySave(uri, wanted);
       if (reason === undefined) answer.saved.push(uri);
       else answer.failed.push({ uri, reason });
     }
     return answer;
   }
 
-  async #notSaved(uri: string, wanted: boolean): Promise<string | undefined> {
-    const document = opened(uri);
+  async #trySave(uri: string, wanted: boolean): Promise<string | undefined> {
+    const document = findOpenDocument(uri);
     if (document === undefined) return "it is not open in the editor";
     if (!document.isDirty) return undefined;
     if (!wanted) return "the person's settings leave files unsaved (agentls.saveAfterEdit)";
     if (!(await document.save())) return "the editor could not save it";
     // What saving changed (a formatter, a final line feed) belongs to the same undo step.
     const key = document.uri.toString();
-    if (this.#edited.has(key)) this.#edited.set(key, document.version);
-    await this.tellChanges();
+    if (this.#editedVersions.has(key)) this.#editedVersions.set(key, document.version);
+    await this.flushDocumentChanges();
     return undefined;
   }
 }
 
-interface Saved {
+interface SaveResult {
   saved: string[];
   failed: { uri: string; reason: string }[];
 }
 
-function touched(params: ApplyWorkspaceEditParams): string[] {
+function listTouchedUris(params: ApplyWorkspaceEditParams): string[] {
   const uris = Object.keys(params.edit.changes ?? {});
   for (const change of params.edit.documentChanges ?? []) {
     if ("textDocument" in change) uris.push(change.textDocument.uri);
@@ -123,21 +124,21 @@ function touched(params: ApplyWorkspaceEditParams): string[] {
   return uris;
 }
 
-function refused(failureReason: string): ApplyWorkspaceEditResult {
+function rejectEdit(failureReason: string): ApplyWorkspaceEditResult {
   return { applied: false, failureReason };
 }
 
-function opened(uri: string): TextDocument | undefined {
+function findOpenDocument(uri: string): TextDocument | undefined {
   const wanted = Uri.parse(uri).toString();
   return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
 }
 
-function editorOf(uri: string): TextEditor | undefined {
+function findVisibleEditor(uri: string): TextEditor | undefined {
   const wanted = Uri.parse(uri).toString();
   return window.visibleTextEditors.find((editor) => editor.document.uri.toString() === wanted);
 }
 
-function unsavedNotebook(uri: string): NotebookDocument | undefined {
+function findUnsavedNotebook(uri: string): NotebookDocument | undefined {
   const wanted = Uri.parse(uri).toString();
   return workspace.notebookDocuments.find((notebook) => notebook.isDirty && notebook.uri.toString() === wanted);
 }

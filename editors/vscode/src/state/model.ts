@@ -26,12 +26,12 @@ import type {
 } from "../protocol";
 
 /** A notification of the server, as it came. */
-export interface Event {
+export interface AgentEvent {
   method: string;
   params: unknown;
 }
 
-interface Base {
+interface BaseItem {
   /** Unique among items of one kind. */
   id: string;
   turnId?: string | undefined;
@@ -39,7 +39,7 @@ interface Base {
   parentToolCallId?: string | undefined;
 }
 
-export interface UserItem extends Base {
+export interface UserItem extends BaseItem {
   kind: "user";
   text: string;
   /** Files and ranges, as people write them. */
@@ -49,7 +49,7 @@ export interface UserItem extends Base {
   steer: boolean;
 }
 
-export interface AssistantItem extends Base {
+export interface AssistantItem extends BaseItem {
   kind: "assistant";
   text: string;
   /** UTF-8 bytes of `text` while it is open: what offsets count. */
@@ -63,7 +63,7 @@ export interface AssistantItem extends Base {
   more?: More | undefined;
 }
 
-export interface ToolItem extends Base {
+export interface ToolItem extends BaseItem {
   kind: "tool";
   name: string;
   title: string;
@@ -90,46 +90,46 @@ export interface ToolItem extends Base {
   decision?: ApprovalResolvedNotification | undefined;
 }
 
-export interface PlanListItem extends Base {
+export interface PlanListItem extends BaseItem {
   kind: "plan";
   items: PlanItem[];
 }
 
-export interface WarningItem extends Base {
+export interface WarningItem extends BaseItem {
   kind: "warning";
   code: string;
   message: string;
 }
 
-export interface NoteItem extends Base {
+export interface NoteItem extends BaseItem {
   kind: "note";
   text: string;
 }
 
-export interface LimitItem extends Base {
+export interface LimitItem extends BaseItem {
   kind: "limit";
   asked: LimitRequestedNotification;
   resolved?: LimitResolvedNotification | undefined;
 }
 
-export interface QuestionItem extends Base {
+export interface QuestionItem extends BaseItem {
   kind: "question";
   asked: QuestionRequestedNotification;
   resolved?: QuestionResolvedNotification | undefined;
 }
 
-export interface TurnEndItem extends Base {
+export interface TurnEndItem extends BaseItem {
   kind: "turnEnd";
   state: TurnState;
   reason: TerminalReason;
   usage?: TokenUsage | undefined;
   costUsd?: number | undefined;
   error?: ErrorData | undefined;
-  tookMs?: number | undefined;
+  durationMs?: number | undefined;
 }
 
 /** What a turn has changed; its id is the turn's. */
-export interface ChangesItem extends Base {
+export interface ChangesItem extends BaseItem {
   kind: "changes";
   /** The number of the event that told of it. */
   seq: number;
@@ -142,18 +142,18 @@ export interface ChangesItem extends Base {
   /** While it is taken back: the turn whose revert took it along. */
   revertedWith?: string | undefined;
   /** While it is taken back: the files that the revert left as they were. */
-  left?: readonly string[] | undefined;
+  unrevertedPaths?: readonly string[] | undefined;
 }
 
 /** The files of instructions that the agent has from here on. */
-export interface InstructionsItem extends Base {
+export interface InstructionsItem extends BaseItem {
   kind: "instructions";
   files: InstructionFile[];
   leftOut?: number | undefined;
 }
 
 /** What stands in the chat, from top to bottom. */
-export type Item =
+export type ChatItem =
   | UserItem
   | AssistantItem
   | ToolItem
@@ -175,7 +175,7 @@ export interface Notice {
   /** What follows if it does not help. */
   next?: string | undefined;
   /** When it ends, in ms since the Unix epoch. */
-  till?: number | undefined;
+  endsAt?: number | undefined;
   /** The call that delegated to the sub-agent which it is of. */
   parent?: string | undefined;
   /** The circuit that it is about. */
@@ -183,7 +183,7 @@ export interface Notice {
 }
 
 /** A turn that was taken back with all later ones, or made again. */
-export interface Revert {
+export interface RevertRecord {
   turnId: string;
   /** The number of the event that told of it. */
   seq: number;
@@ -192,24 +192,24 @@ export interface Revert {
   paths?: readonly string[] | undefined;
 }
 
-export type Activity = "thinking" | "answering" | "calling" | "tool";
+export type TurnActivity = "thinking" | "answering" | "calling" | "tool";
 
-export interface State {
+export interface ChatState {
   sessionId: string;
   /** The number of the last event that was applied; 0 before the first. */
   seq: number;
-  items: readonly Item[];
+  items: readonly ChatItem[];
   /** Open ones, oldest first. */
   approvals: readonly ApprovalRequestedNotification[];
   notices: readonly Notice[];
   /** What was taken back and made again, oldest first. */
-  reverts: readonly Revert[];
+  reverts: readonly RevertRecord[];
   /** The prompts that wait for the turn's end, when there are any. */
   queue?: QueueState | undefined;
   /** The turn that is running. */
   running?: string | undefined;
   startedAt?: number | undefined;
-  activity?: Activity | undefined;
+  activity?: TurnActivity | undefined;
   /** The last turn, when it can be gone on with. */
   resumable?: string | undefined;
   title?: string | undefined;
@@ -230,9 +230,9 @@ export interface State {
   /** What did not join on and must be loaded. */
   missed?: "events" | "text" | undefined;
   /** What the person said and a cut turn did not use: it goes back to them. */
-  unused?: string | undefined;
+  unusedSteerText?: string | undefined;
 }
 
-export function empty(sessionId: string): State {
+export function createChatState(sessionId: string): ChatState {
   return { sessionId, seq: 0, items: [], approvals: [], notices: [], reverts: [], hasEarlier: false };
 }

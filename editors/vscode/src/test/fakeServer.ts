@@ -1,7 +1,7 @@
 // A chat and a server of a few lines: what was asked of it, and what it answers.
 
 import assert from "node:assert/strict";
-import { type Api, Chat } from "../chat";
+import { Chat, type ServerApi } from "../chat";
 import type { ServerCapability } from "../protocol";
 
 export const CAPABILITY: ServerCapability = {
@@ -16,20 +16,20 @@ export const STATE = {
   usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
 };
 
-export interface Asked {
+export interface RecordedRequest {
   method: string;
   params: Record<string, unknown>;
   signal: AbortSignal | undefined;
-  answer: (result: unknown) => void;
-  refuse: (error: unknown) => void;
+  resolve: (result: unknown) => void;
+  reject: (error: unknown) => void;
 }
 
-export class Fake {
-  readonly asked: Asked[] = [];
-  readonly notified: { method: string; params: unknown }[] = [];
-  readonly given: string[] = [];
-  readonly kept = new Map<string, string>();
-  stops = 0;
+export class FakeServer {
+  readonly requests: RecordedRequest[] = [];
+  readonly notifications: { method: string; params: unknown }[] = [];
+  readonly restoredDrafts: string[] = [];
+  readonly storage = new Map<string, string>();
+  stopCount = 0;
   answers: Record<string, unknown> = {
     "agent/newSession": { sessionId: "s1", mode: "ask", seq: 0 },
     "agent/listModels": { models: [], providers: [] },
@@ -38,42 +38,46 @@ export class Fake {
     "agent/setMode": {},
   };
 
-  readonly api: Api = {
-    ask: (method, params, signal) =>
-      new Promise((answer, refuse) => {
-        this.asked.push({ method, params: params as Record<string, unknown>, signal, answer, refuse });
-        if (method in this.answers) answer(this.answers[method]);
+  readonly api: ServerApi = {
+    sendRequest: (method, params, signal) =>
+      new Promise((resolve, reject) => {
+        this.requests.push({ method, params: params as Record<string, unknown>, signal, resolve, reject });
+        if (method in this.answers) resolve(this.answers[method]);
       }),
-    request: (method, params, signal) => this.api.ask(method, params, signal) as never,
-    notify: (method, params) => void this.notified.push({ method, params }),
+    request: (method, params, signal) => this.api.sendRequest(method, params, signal) as never,
+    sendNotification: (method, params) => void this.notifications.push({ method, params }),
   };
 
   readonly chat = new Chat(
     {
-      get: (key) => this.kept.get(key),
-      set: (key, value) => void (value === undefined ? this.kept.delete(key) : this.kept.set(key, value)),
+      get: (key) => this.storage.get(key),
+      set: (key, value) => void (value === undefined ? this.storage.delete(key) : this.storage.set(key, value)),
     },
     {
-      changed() {},
-      happened() {},
-      giveBack: (text, attach = []) => void this.given.push([text, ...attach.map(({ label }) => label)].join(" + ")),
-      mode: () => undefined,
-      folder: () => undefined,
-      stopped: () => void this.stops++,
+      onViewChanged() {},
+      onEvent() {},
+      restoreDraft: (text, attach = []) =>
+        void this.restoredDrafts.push([text, ...attach.map(({ label }) => label)].join(" + ")),
+      getDefaultMode: () => undefined,
+      getSessionFolder: () => undefined,
+      onTurnStopped: () => void this.stopCount++,
     },
   );
 
-  async connect(...more: string[]): Promise<this> {
-    await this.chat.connected(this.api, { ...CAPABILITY, methods: [...CAPABILITY.methods, ...more] });
+  async connectChat(...more: string[]): Promise<this> {
+    await this.chat.onConnected(this.api, { ...CAPABILITY, methods: [...CAPABILITY.methods, ...more] });
     return this;
   }
 
-  event(method: string, params: object): void {
-    this.chat.received({ method: `agent/${method}`, params: { sessionId: "s1", at: 1, turnId: "t1", ...params } });
+  emitEvent(method: string, params: object): void {
+    this.chat.onNotification({
+      method: `agent/${method}`,
+      params: { sessionId: "s1", at: 1, turnId: "t1", ...params },
+    });
   }
 
-  last(method: string): Asked {
-    const found = this.asked.findLast((one) => one.method === method);
+  lastRequest(method: string): RecordedRequest {
+    const found = this.requests.findLast((one) => one.method === method);
     assert.ok(found, `${method} was asked`);
     return found;
   }

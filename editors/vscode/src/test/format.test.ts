@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { costOfUse, labelText, notificationText, reveal, revealInProse, wrapText } from "../format";
-import { html } from "../view/markdown";
+import { escapeLabel, escapeNotification, formatCost, revealHidden, revealInProse, wrapText } from "../format";
+import { renderHtml } from "../view/markdown";
 
 test("everything that hides is written out", () => {
   const hidden = [
@@ -13,10 +13,10 @@ test("everything that hides is written out", () => {
   ];
   for (const code of hidden) {
     const name = code.toString(16).toUpperCase().padStart(4, "0");
-    assert.equal(reveal(`a${String.fromCodePoint(code)}b`), `a<U+${name}>b`);
+    assert.equal(revealHidden(`a${String.fromCodePoint(code)}b`), `a<U+${name}>b`);
   }
-  assert.equal(reveal("\u001b[2J\u0000\u007f\r"), "␛[2J␀<U+007F>␍");
-  assert.equal(reveal("a\r\n\tb ü 漢 🙂"), "a\n\tb ü 漢 🙂");
+  assert.equal(revealHidden("\u001b[2J\u0000\u007f\r"), "␛[2J␀<U+007F>␍");
+  assert.equal(revealHidden("a\r\n\tb ü 漢 🙂"), "a\n\tb ü 漢 🙂");
 });
 
 test("prose keeps what it needs", () => {
@@ -26,8 +26,8 @@ test("prose keeps what it needs", () => {
 });
 
 test("neither a link nor an icon is live in VS Code's own messages and lists", () => {
-  assert.equal(notificationText("[Allow](command:agentls.approve)"), "[Allow] (command:agentls.approve)");
-  assert.equal(labelText("bash(echo $(check))\nx"), "bash(echo \\$(check))␊x");
+  assert.equal(escapeNotification("[Allow](command:agentls.approve)"), "[Allow] (command:agentls.approve)");
+  assert.equal(escapeLabel("bash(echo $(check))\nx"), "bash(echo \\$(check))␊x");
 });
 
 test("a long text is wrapped without a loss", () => {
@@ -53,7 +53,7 @@ test("HTML in Markdown is text", () => {
     "```<button>\n<button>\n```",
   ]) {
     assert.doesNotMatch(
-      html(source),
+      renderHtml(source),
       /<(button|span|section|b|details|summary|input|svg|iframe|style|img|dialog|!--)/,
       source,
     );
@@ -61,7 +61,7 @@ test("HTML in Markdown is text", () => {
 });
 
 test("the cost of use tells an unknown price from a free model", () => {
-  assert.equal(costOfUse(undefined), "price unknown");
-  assert.equal(costOfUse(0), "free");
-  assert.equal(costOfUse(0.5), "$0.50");
+  assert.equal(formatCost(undefined), "price unknown");
+  assert.equal(formatCost(0), "free");
+  assert.equal(formatCost(0.5), "$0.50");
 });

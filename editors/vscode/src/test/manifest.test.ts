@@ -16,12 +16,12 @@ const manifest = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8"))
 const { commands, menus, keybindings, configuration } = manifest.contributes;
 const named = new Set(commands.map(({ command }) => command));
 
-function source(name: string): string {
+function readSource(name: string): string {
   return readFileSync(new URL(`src/${name}`, ROOT), "utf8");
 }
 
 test("each command of the manifest is in the table, and each of the table in the manifest", () => {
-  const table = /export const table = \{([\s\S]*?)\n\} satisfies/.exec(source("commands.ts"))?.[1] ?? "";
+  const table = /export const commandTable = \{([\s\S]*?)\n\} satisfies/.exec(readSource("commands.ts"))?.[1] ?? "";
   const inTable = [...table.matchAll(/^ {2}(\w+)[:(]/gm)].map(([, name]) => `agentls.${name}`);
   assert.deepEqual([...inTable].sort(), [...named].sort());
 });
@@ -33,7 +33,7 @@ test("menus and keys name commands that there are", () => {
 test("each setting is described and read", () => {
   const all = readdirSync(new URL("src/", ROOT))
     .filter((name) => name.endsWith(".ts"))
-    .map(source)
+    .map(readSource)
     .join("\n");
   for (const [name, { description, markdownDescription }] of Object.entries(configuration.properties)) {
     assert.ok((description ?? markdownDescription ?? "").length > 20, name);

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SentPrompts } from "../sentPrompts";
-import { empty, type UserItem } from "../state";
+import { createChatState, type UserItem } from "../state";
 
-const user = (id: string, text: string): UserItem => ({
+const userItem = (id: string, text: string): UserItem => ({
   kind: "user",
   id,
   text,
@@ -13,32 +13,32 @@ const user = (id: string, text: string): UserItem => ({
   images: 0,
   steer: false,
 });
-const holding = (...items: UserItem[]) => ({ ...empty("s1"), items });
+const stateWith = (...items: UserItem[]) => ({ ...createChatState("s1"), items });
 
 test("a prompt from before its session was made goes along with it", () => {
   const sent = new SentPrompts();
-  sent.add(undefined, "hello", [], false);
-  sent.made("s1");
-  assert.equal(sent.of(undefined), undefined);
+  sent.addPrompt(undefined, "hello", [], false);
+  sent.onSessionCreated("s1");
+  assert.equal(sent.getPending(undefined), undefined);
   assert.deepEqual(
-    sent.of("s1")?.map(({ text }) => text),
+    sent.getPending("s1")?.map(({ text }) => text),
     ["hello"],
   );
 });
 
 test("a command that the server expands is taken all the same", () => {
   const sent = new SentPrompts();
-  sent.add("s1", "/fix it", [], false);
-  sent.taken(holding(), holding(user("m1", "Please fix this: it")));
-  assert.equal(sent.of("s1"), undefined);
+  sent.addPrompt("s1", "/fix it", [], false);
+  sent.onItemsAdded(stateWith(), stateWith(userItem("m1", "Please fix this: it")));
+  assert.equal(sent.getPending("s1"), undefined);
 });
 
 test("what the session held before takes nothing", () => {
   const sent = new SentPrompts();
-  sent.add("s1", "again", [], true);
-  const before = holding(user("m1", "again"));
-  sent.taken(before, before);
-  assert.equal(sent.of("s1")?.length, 1);
-  assert.deepEqual(sent.ended("s1"), ["again"]);
-  assert.equal(sent.of("s1"), undefined);
+  sent.addPrompt("s1", "again", [], true);
+  const before = stateWith(userItem("m1", "again"));
+  sent.onItemsAdded(before, before);
+  assert.equal(sent.getPending("s1")?.length, 1);
+  assert.deepEqual(sent.takeUnusedSteers("s1"), ["again"]);
+  assert.equal(sent.getPending("s1"), undefined);
 });

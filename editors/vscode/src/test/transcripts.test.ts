@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { type Event, empty, reduce, type State } from "../state";
-import { diff, patch } from "../viewPatch";
+import { type AgentEvent, type ChatState, createChatState, reduceEvent } from "../state";
+import { applyOps, diffViews } from "../viewPatch";
 import type { ViewState } from "../webviewProtocol";
 
 const FOLDER = new URL("../../../transcripts/", import.meta.url);
@@ -17,29 +17,31 @@ for (const name of names) {
   const [about, ...lines] = readFileSync(new URL(name, FOLDER), "utf8")
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as { about?: string; expect?: Record<string, unknown> } & Event);
+    .map((line) => JSON.parse(line) as { about?: string; expect?: Record<string, unknown> } & AgentEvent);
   test(`${name}: ${about?.about}`, () => {
-    let state: State = empty("ses_4f1k");
-    let page = onPage(state);
+    let state: ChatState = createChatState("ses_4f1k");
+    let page = viewStateOf(state);
     for (const line of lines) {
       if (line.expect) {
         assert.ok(
-          fits(shown(state), line.expect),
-          `${JSON.stringify(line.expect)}\n  is not\n${JSON.stringify(shown(state))}`,
+          matchesExpected(listShownFields(state), line.expect),
+          `${JSON.stringify(line.expect)}\n  is not\n${JSON.stringify(listShownFields(state))}`,
         );
         continue;
       }
-      const next = reduce(state, line);
-      const ops = JSON.parse(JSON.stringify(diff(onPage(state), onPage(next)))) as ReturnType<typeof diff>;
-      page = patch(page, ops);
+      const next = reduceEvent(state, line);
+      const ops = JSON.parse(JSON.stringify(diffViews(viewStateOf(state), viewStateOf(next)))) as ReturnType<
+        typeof diffViews
+      >;
+      page = applyOps(page, ops);
       state = next;
-      assert.deepEqual(visible(page.chat), visible(state), `the page after ${JSON.stringify(line)}`);
+      assert.deepEqual(omitHostFields(page.chat), omitHostFields(state), `the page after ${JSON.stringify(line)}`);
     }
   });
 }
 
 /** The fields that the transcripts name. */
-function shown(state: State): Record<string, unknown> {
+function listShownFields(state: ChatState): Record<string, unknown> {
   const open = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
   return {
     ...state,
@@ -52,23 +54,23 @@ function shown(state: State): Record<string, unknown> {
 }
 
 /** Whether what is named is so; `null` is not set, and lists are as long. */
-function fits(value: unknown, expected: unknown): boolean {
+function matchesExpected(value: unknown, expected: unknown): boolean {
   if (expected === null) return value === undefined || value === null;
   if (Array.isArray(expected)) {
     if (!Array.isArray(value) || value.length !== expected.length) return false;
-    return expected.every((one, at) => fits(value[at], one));
+    return expected.every((one, at) => matchesExpected(value[at], one));
   }
   if (typeof expected === "object") {
     const fields = (value ?? {}) as Record<string, unknown>;
-    return Object.entries(expected).every(([key, one]) => fits(fields[key], one));
+    return Object.entries(expected).every(([key, one]) => matchesExpected(fields[key], one));
   }
   return value === expected;
 }
 
-function onPage(chat: State): ViewState {
+function viewStateOf(chat: ChatState): ViewState {
   return {
     connection: { state: "ready" },
-    offers: {
+    capabilities: {
       images: false,
       steer: false,
       compact: false,
@@ -84,20 +86,20 @@ function onPage(chat: State): ViewState {
       commands: true,
       trust: true,
     },
-    loading: false,
-    next: {},
-    last: {},
-    elsewhere: 0,
+    isLoading: false,
+    nextSession: {},
+    lastChoice: {},
+    pendingElsewhere: 0,
     reviews: {},
     warnings: [],
-    sending: false,
-    stopping: false,
+    isSending: false,
+    isStopping: false,
     chat,
   };
 }
 
 /** Without what only the host counts. */
-function visible(state: State | undefined): unknown {
+function omitHostFields(state: ChatState | undefined): unknown {
   return JSON.parse(
     JSON.stringify(state, (key, value: unknown) => (/^(bytes|reasoningBytes)$/.test(key) ? undefined : value)),
   );

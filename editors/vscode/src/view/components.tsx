@@ -2,12 +2,12 @@
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { reveal, seconds } from "../format";
-import { type Blocks, blocks, colored, elements } from "./markdown";
-import { post } from "./store";
+import { formatDuration, revealHidden } from "../format";
+import { highlightCode, type MarkdownBlocks, renderBlock, splitBlocks } from "./markdown";
+import { postMessage } from "./store";
 
 /** Drawn again only when one of its properties, or its own state, is another. */
-export abstract class Still<P extends object> extends Component<P> {
+export abstract class PureComponent<P extends object> extends Component<P> {
   override shouldComponentUpdate(next: P, state: object): boolean {
     if (state !== this.state) return true;
     const now = this.props as Record<string, unknown>;
@@ -18,89 +18,93 @@ export abstract class Still<P extends object> extends Component<P> {
 
 interface MarkdownProps {
   text: string;
-  open: boolean;
+  isOpen: boolean;
 }
 
 /** A message's text; while it grows, only its last blocks are made anew. */
-export class Markdown extends Still<MarkdownProps> {
-  #blocks: Blocks | undefined;
+export class Markdown extends PureComponent<MarkdownProps> {
+  #blocks: MarkdownBlocks | undefined;
 
-  render({ text, open }: MarkdownProps): JSX.Element {
+  render({ text, isOpen: open }: MarkdownProps): JSX.Element {
     // Links may be defined below their use, so a completed text with definitions is read once as a whole.
-    this.#blocks = blocks(text, this.#blocks, !open && /^ {0,3}\[[^\]]+\]:/m.test(text));
+    this.#blocks = splitBlocks(text, this.#blocks, !open && /^ {0,3}\[[^\]]+\]:/m.test(text));
     return (
-      <div class="markdown" onClick={pressed}>
+      <div class="markdown" onClick={onMarkdownClick}>
         {this.#blocks.list.map((block, at) => (
-          <Block key={at} text={block} />
+          <MarkdownBlock key={at} text={block} />
         ))}
       </div>
     );
   }
 }
 
-class Block extends Still<{ text: string }> {
-  #place: HTMLDivElement | null = null;
+class MarkdownBlock extends PureComponent<{ text: string }> {
+  #element: HTMLDivElement | null = null;
 
   override componentDidMount(): void {
-    this.#fill();
+    this.#renderContent();
   }
 
   override componentDidUpdate(): void {
-    this.#fill();
+    this.#renderContent();
   }
 
   render(): JSX.Element {
     return (
       <div
         ref={(place) => {
-          this.#place = place;
+          this.#element = place;
         }}
       />
     );
   }
 
-  #fill(): void {
-    this.#place?.replaceChildren(elements(this.props.text));
+  #renderContent(): void {
+    this.#element?.replaceChildren(renderBlock(this.props.text));
   }
 }
 
 /** Links and the buttons of code blocks. */
-function pressed(event: MouseEvent): void {
+function onMarkdownClick(event: MouseEvent): void {
   const target = event.target as Element;
   const button = target.closest<HTMLElement>("[data-do]");
   if (button) {
     const code = button.closest(".code")?.querySelector("code")?.textContent ?? "";
     if (button.dataset["do"] === "copy") {
-      post({ type: "copy", text: code });
+      postMessage({ type: "copy", text: code });
       button.textContent = "Copied";
       setTimeout(() => {
         button.textContent = "Copy";
       }, 1500);
-    } else post({ type: "insert", text: code });
+    } else postMessage({ type: "insert", text: code });
     return;
   }
   const link = target.closest("a");
   if (!link) return;
   event.preventDefault();
   const href = link.getAttribute("href") ?? "";
-  if (/^[a-z][a-z0-9+.-]+:/i.test(href) && !href.startsWith("file:")) post({ type: "openLink", href });
+  if (/^[a-z][a-z0-9+.-]+:/i.test(href) && !href.startsWith("file:")) postMessage({ type: "openLink", href });
   else {
     const [path = "", line] = href.replace(/^file:\/\//, "").split(/#L|:(?=\d)/, 2);
     if (path !== "")
-      post({ type: "openPath", path: decodeURIComponent(path), line: line ? Number.parseInt(line, 10) : undefined });
+      postMessage({
+        type: "openPath",
+        path: decodeURIComponent(path),
+        line: line ? Number.parseInt(line, 10) : undefined,
+      });
   }
 }
 
 /** Code with its colors. */
-export class Code extends Still<{ text: string; language: string; wrap?: boolean }> {
-  #place: HTMLElement | null = null;
+export class CodeBlock extends PureComponent<{ text: string; language: string; wrap?: boolean }> {
+  #element: HTMLElement | null = null;
 
   override componentDidMount(): void {
-    this.#fill();
+    this.#renderContent();
   }
 
   override componentDidUpdate(): void {
-    this.#fill();
+    this.#renderContent();
   }
 
   render(): JSX.Element {
@@ -108,34 +112,34 @@ export class Code extends Still<{ text: string; language: string; wrap?: boolean
       <pre tabIndex={0} class={this.props.wrap ? "wrap" : ""}>
         <code
           ref={(place) => {
-            this.#place = place;
+            this.#element = place;
           }}
         />
       </pre>
     );
   }
 
-  #fill(): void {
-    this.#place?.replaceChildren(colored(this.props.text, this.props.language));
+  #renderContent(): void {
+    this.#element?.replaceChildren(highlightCode(this.props.text, this.props.language));
   }
 }
 
 /** So many lines of a diff are read at a glance; all of it is for the diff editor. */
-const DIFF_LINES = 40;
+const MAX_DIFF_LINES = 40;
 /** A cut that hides less than this is not made. */
-const FEW_MORE = 10;
+const MIN_HIDDEN_LINES = 10;
 
 /** The beginning of a unified diff, and the way to all of it. */
-export class Diff extends Still<{ text: string; toolCallId: string }> {
+export class DiffPreview extends PureComponent<{ text: string; toolCallId: string }> {
   render({ text, toolCallId }: { text: string; toolCallId: string }): JSX.Element {
     const lines = text.split("\n").filter((line, at, all) => at < all.length - 1 || line !== "");
     const body = lines.filter((line) => !/^(---|\+\+\+|diff |index )/.test(line));
-    const left = body.length > DIFF_LINES + FEW_MORE ? body.length - DIFF_LINES : 0;
+    const left = body.length > MAX_DIFF_LINES + MIN_HIDDEN_LINES ? body.length - MAX_DIFF_LINES : 0;
     return (
       <div>
         <pre class="diff" tabIndex={0} role="region" aria-label="Changes">
           {body.slice(0, body.length - left).map((line) => (
-            <span class={kindOf(line)}>{line === "" ? " " : reveal(line)}</span>
+            <span class={classifyLine(line)}>{line === "" ? " " : revealHidden(line)}</span>
           ))}
         </pre>
         {left > 0 && (
@@ -146,7 +150,7 @@ export class Diff extends Still<{ text: string; toolCallId: string }> {
             <Button
               label={`Read all ${body.length} lines in the diff editor`}
               kind="quiet"
-              onPress={() => post({ type: "openDiff", toolCallId })}
+              onPress={() => postMessage({ type: "openDiff", toolCallId })}
             />
           </p>
         )}
@@ -155,14 +159,14 @@ export class Diff extends Still<{ text: string; toolCallId: string }> {
   }
 }
 
-function kindOf(line: string): string {
+function classifyLine(line: string): string {
   if (line.startsWith("+")) return "add";
   if (line.startsWith("-")) return "del";
   return line.startsWith("@@") ? "at" : "same";
 }
 
 /** How many lines a diff adds and takes out. */
-export function counts(diff: string): { added: number; removed: number } {
+export function countDiffLines(diff: string): { added: number; removed: number } {
   let added = 0;
   let removed = 0;
   for (const line of diff.split("\n")) {
@@ -181,16 +185,16 @@ export function Clock({ from, till }: { from?: number | undefined; till?: number
   }, []);
   if (till !== undefined) {
     const left = till - now;
-    return left > 0 ? <span class="clock">{whole(Math.ceil(left / 1000))}</span> : null;
+    return left > 0 ? <span class="clock">{formatWhole(Math.ceil(left / 1000))}</span> : null;
   }
   if (from === undefined) return null;
   const past = Math.max(0, now - from);
-  return past < 1000 ? null : <span class="clock">{whole(Math.floor(past / 1000))}</span>;
+  return past < 1000 ? null : <span class="clock">{formatWhole(Math.floor(past / 1000))}</span>;
 }
 
 /** Whole seconds or minutes: a clock that runs needs no parts of a second. */
-function whole(count: number): string {
-  return count < 120 ? `${count} s` : seconds(count * 1000);
+function formatWhole(count: number): string {
+  return count < 120 ? `${count} s` : formatDuration(count * 1000);
 }
 
 interface ButtonProps {
@@ -201,7 +205,7 @@ interface ButtonProps {
   disabled?: boolean;
   children?: ComponentChildren;
   /** Enter does nothing: for what must not be allowed by a stray Enter. */
-  notByEnter?: boolean;
+  ignoresEnter?: boolean;
   testId?: string;
 }
 
@@ -212,7 +216,7 @@ export function Button({
   title,
   disabled,
   children,
-  notByEnter,
+  ignoresEnter,
   testId,
 }: ButtonProps): JSX.Element {
   return (
@@ -223,7 +227,7 @@ export function Button({
       disabled={disabled ?? false}
       data-testid={testId}
       onKeyDown={(event) => {
-        if (notByEnter && event.key === "Enter" && !event.ctrlKey && !event.metaKey) event.preventDefault();
+        if (ignoresEnter && event.key === "Enter" && !event.ctrlKey && !event.metaKey) event.preventDefault();
       }}
       onClick={onPress}
     >
@@ -233,8 +237,8 @@ export function Button({
 }
 
 /** Puts the focus on an element when it appears. */
-export function useFocus<E extends HTMLElement>(): { current: E | null } {
-  const place = useRef<E>(null);
-  useEffect(() => place.current?.focus(), []);
-  return place;
+export function useAutoFocus<E extends HTMLElement>(): { current: E | null } {
+  const elementRef = useRef<E>(null);
+  useEffect(() => elementRef.current?.focus(), []);
+  return elementRef;
 }

@@ -3,118 +3,118 @@
 
 import type { ComponentChild, JSX } from "preact";
 import { Component } from "preact";
-import { type Item, keyOf, type Notice } from "../state";
-import type { KeyCheck, Offers, ViewState, WaitingPrompt } from "../webviewProtocol";
-import { Button, Still } from "./components";
+import { type ChatItem, getItemKey, type Notice } from "../state";
+import type { Capabilities, KeyCheck, PendingPrompt, ViewState } from "../webviewProtocol";
+import { Button, PureComponent } from "./components";
 import { Entry } from "./entry";
-import { WaitingPrompts } from "./pendingPrompts";
-import { keepPlace, type Place, place, post } from "./store";
-import { type Inner, nest } from "./subagents";
+import { PendingPrompts } from "./pendingPrompts";
+import { postMessage, type ReadingPosition, readPosition, savePosition } from "./store";
+import { groupSubagents, type SubagentTree } from "./subagents";
 import {
-  type Anchor,
-  entryInGap,
-  followsAfter,
-  Heights,
-  type Part,
-  partsOf,
-  type Scrolled,
-  spanAt,
+  buildRows,
+  computeVisibleRange,
+  findEntryInGap,
+  HeightCache,
+  type ListRow,
+  type ScrollAnchor,
+  type ScrollState,
+  shouldFollowEnd,
 } from "./virtualList";
 
 /** So many heights of the view are in the page above and below it. */
-const OVER = 2;
-const LEAST_OVER = 400;
+const OVERSCAN_VIEWS = 2;
+const MIN_OVERSCAN_PX = 400;
 
 /** A scroll within this time after a wheel, a finger, or a key went up is a person's. */
-const BY_HAND_MS = 1_000;
+const USER_SCROLL_MS = 1_000;
 /** The keys that may scroll up; Space does so with Shift. */
-const UP: ReadonlySet<string> = new Set(["ArrowUp", "PageUp", "Home", " "]);
+const SCROLL_UP_KEYS: ReadonlySet<string> = new Set(["ArrowUp", "PageUp", "Home", " "]);
 
 interface Props {
   session: string;
   /** The number of the first event that is shown; for tests, as is how many turns have ended. */
-  first: number | undefined;
-  items: readonly Item[];
+  firstSeq: number | undefined;
+  items: readonly ChatItem[];
   notices: readonly Notice[];
   hasEarlier: boolean;
   resumable: string | undefined;
-  running: boolean;
-  offers: Offers;
+  isRunning: boolean;
+  offers: Capabilities;
   reviews: ViewState["reviews"];
-  checked: KeyCheck | undefined;
-  waiting: readonly WaitingPrompt[] | undefined;
+  keyCheck: KeyCheck | undefined;
+  pendingPrompts: readonly PendingPrompt[] | undefined;
 }
 
-let shown: Log | undefined;
+let mounted: Conversation | undefined;
 
 /** Shows the end of the conversation, and follows it. */
-export function showEnd(): void {
-  shown?.toEnd();
+export function scrollToEnd(): void {
+  mounted?.scrollToEnd();
 }
 
-export class Log extends Still<Props> {
+export class Conversation extends PureComponent<Props> {
   override state = { away: false };
-  readonly #heights = new Heights();
+  readonly #heights = new HeightCache();
   readonly #cells = new Map<string, HTMLElement>();
-  readonly #observer = new ResizeObserver((entries) => this.#resized(entries));
-  #box: HTMLDivElement | null = null;
-  #keys: readonly string[] = [];
-  #parts: readonly Part[] = [];
-  #follows = true;
+  readonly #observer = new ResizeObserver((entries) => this.#onResize(entries));
+  #scroller: HTMLDivElement | null = null;
+  #entryKeys: readonly string[] = [];
+  #rows: readonly ListRow[] = [];
+  #followsEnd = true;
   /** What stays where it is while the end is not followed. */
-  #reading: { key: string; offset: number } | undefined;
+  #anchorEntry: { key: string; offset: number } | undefined;
   /** Where the session was left, until that entry is there: the end of a long session comes first. */
-  #left: Place | undefined;
-  #last: Scrolled = { top: 0, height: 0, view: 0 };
+  #savedPosition: ReadingPosition | undefined;
+  #lastScroll: ScrollState = { top: 0, height: 0, view: 0 };
   /** When a person did last what may scroll up, in milliseconds of the page; the scroll itself comes a moment later. */
   #scrolledUpAt = Number.NEGATIVE_INFINITY;
-  #keeping: ReturnType<typeof setTimeout> | undefined;
+  #saveTimer: ReturnType<typeof setTimeout> | undefined;
 
   override componentDidMount(): void {
-    shown = this;
-    this.#left = place(this.props.session);
-    this.#goBack();
-    if (this.#box) this.#observer.observe(this.#box);
-    this.#settle();
+    mounted = this;
+    this.#savedPosition = readPosition(this.props.session);
+    this.#restorePosition();
+    if (this.#scroller) this.#observer.observe(this.#scroller);
+    this.#restoreScroll();
   }
 
   override componentDidUpdate(): void {
-    this.#goBack();
-    this.#settle();
+    this.#restorePosition();
+    this.#restoreScroll();
   }
 
-  #goBack(): void {
-    const left = this.#left;
-    if (left === undefined || !this.#keys.includes(left.key)) return;
-    this.#left = undefined;
-    this.#follows = false;
-    this.#reading = left;
+  #restorePosition(): void {
+    const left = this.#savedPosition;
+    if (left === undefined || !this.#entryKeys.includes(left.key)) return;
+    this.#savedPosition = undefined;
+    this.#followsEnd = false;
+    this.#anchorEntry = left;
     this.setState({ away: true });
   }
 
   override componentWillUnmount(): void {
-    if (shown === this) shown = undefined;
+    if (mounted === this) mounted = undefined;
     this.#observer.disconnect();
-    this.#keep();
+    this.#savePosition();
   }
 
-  toEnd(): void {
-    this.#left = undefined;
-    this.#follows = true;
-    this.#reading = undefined;
+  scrollToEnd(): void {
+    this.#savedPosition = undefined;
+    this.#followsEnd = true;
+    this.#anchorEntry = undefined;
     this.setState({ away: false });
     this.forceUpdate();
   }
 
   render(props: Props): JSX.Element {
-    const { top, inner } = nest(props.items, props.notices);
-    this.#keys = top.map(keyOf);
-    this.#parts = this.#near(top, inner);
+    const { top, subagents } = groupSubagents(props.items, props.notices);
+    this.#entryKeys = top.map(getItemKey);
+    this.#rows = this.#buildVisibleRows(top, subagents);
     return (
       <div class="log-frame">
         <div
           ref={(box) => {
-            this.#box = box;
+            this.#scroller = box;
           }}
           class="log"
           role="log"
@@ -122,37 +122,37 @@ export class Log extends Still<Props> {
           aria-label="Conversation"
           tabIndex={0}
           data-testid="log"
-          data-first={props.first}
+          data-first={props.firstSeq}
           data-ends={props.items.filter(({ kind }) => kind === "turnEnd").length}
-          onScroll={() => this.#scrolled()}
-          onWheel={(event) => event.deltaY < 0 && this.#scrollsUp()}
-          onTouchMove={() => this.#scrollsUp()}
-          onPointerDown={(event) => event.target === event.currentTarget && this.#scrollsUp()}
-          onKeyDown={(event) => UP.has(event.key) && this.#scrollsUp()}
+          onScroll={() => this.#onScroll()}
+          onWheel={(event) => event.deltaY < 0 && this.#onScrollUp()}
+          onTouchMove={() => this.#onScrollUp()}
+          onPointerDown={(event) => event.target === event.currentTarget && this.#onScrollUp()}
+          onKeyDown={(event) => SCROLL_UP_KEYS.has(event.key) && this.#onScrollUp()}
         >
           <div class="entries">
             {props.hasEarlier && (
               <div class="earlier">
-                <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />
+                <Button label="Show earlier" kind="quiet" onPress={() => postMessage({ type: "earlier" })} />
               </div>
             )}
-            {this.#parts.map((part) =>
+            {this.#rows.map((part) =>
               part.kind === "gap" ? (
                 <div
-                  key={`gap before ${this.#keys[part.to] ?? "the end"}`}
+                  key={`gap before ${this.#entryKeys[part.to] ?? "the end"}`}
                   class="gap"
                   aria-hidden="true"
                   style={{ height: `${part.height}px` }}
                 />
               ) : (
-                this.#entry(top, part.at, inner)
+                this.#renderEntry(top, part.at, subagents)
               ),
             )}
-            {props.waiting && <WaitingPrompts prompts={props.waiting} />}
+            {props.pendingPrompts && <PendingPrompts prompts={props.pendingPrompts} />}
           </div>
         </div>
         {this.state.away && (
-          <button type="button" class="to-end" onClick={() => this.toEnd()}>
+          <button type="button" class="to-end" onClick={() => this.scrollToEnd()}>
             ↓ Newest
           </button>
         )}
@@ -160,28 +160,28 @@ export class Log extends Still<Props> {
     );
   }
 
-  #entry(top: readonly Item[], at: number, inner: Inner | undefined): ComponentChild {
-    const { offers, reviews, running, checked, resumable } = this.props;
+  #renderEntry(top: readonly ChatItem[], at: number, inner: SubagentTree | undefined): ComponentChild {
+    const { offers, reviews, isRunning: running, keyCheck, resumable } = this.props;
     const item = top[at];
     if (item === undefined) return null;
     const isLast = at === top.length - 1;
-    const key = keyOf(item);
+    const key = getItemKey(item);
     return (
-      <Cell key={key} name={key} last={isLast} hold={this.#hold}>
+      <EntryCell key={key} name={key} isLast={isLast} register={this.#registerCell}>
         <Entry
           item={item}
           offers={offers}
-          reviews={inner?.has(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
-          running={running && item.kind === "changes"}
-          inner={inner?.has(item) ? inner : undefined}
-          checked={isLast ? checked : undefined}
-          resumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
+          reviews={inner?.hasEntries(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
+          isRunning={running && item.kind === "changes"}
+          subagents={inner?.hasEntries(item) ? inner : undefined}
+          keyCheck={isLast ? keyCheck : undefined}
+          isResumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
         />
-      </Cell>
+      </EntryCell>
     );
   }
 
-  readonly #hold = (name: string, cell: HTMLElement | null): void => {
+  readonly #registerCell = (name: string, cell: HTMLElement | null): void => {
     const old = this.#cells.get(name);
     if (old === cell) return;
     if (old) this.#observer.unobserve(old);
@@ -192,120 +192,120 @@ export class Log extends Still<Props> {
     }
   };
 
-  #heightAt = (at: number): number => this.#heights.of(this.#keys[at] ?? "");
+  #heightAt = (at: number): number => this.#heights.getHeight(this.#entryKeys[at] ?? "");
 
-  get #view(): number {
-    return this.#box?.clientHeight || window.innerHeight;
+  get #viewHeight(): number {
+    return this.#scroller?.clientHeight || window.innerHeight;
   }
 
   /** What is in the page: what is near the view, and what must not leave it. */
-  #near(top: readonly Item[], inner: Inner | undefined): Part[] {
+  #buildVisibleRows(top: readonly ChatItem[], inner: SubagentTree | undefined): ListRow[] {
     const count = top.length;
     // A screen reader reads what is in the page, all of it.
     if (document.body.classList.contains("vscode-using-screen-reader")) {
       return top.map((_item, at) => ({ kind: "entry", at }));
     }
-    const view = this.#view;
+    const view = this.#viewHeight;
     // At first only what is seen: it is there sooner.
-    const over = this.#box === null ? 0 : Math.max(LEAST_OVER, view * OVER);
-    const span = spanAt(count, this.#heightAt, this.#anchor(), view, over);
-    const [first, last] = this.#selected();
-    const focused = this.#cellOf(document.activeElement)?.dataset["entry"];
-    const kept = (at: number): boolean => {
+    const over = this.#scroller === null ? 0 : Math.max(MIN_OVERSCAN_PX, view * OVERSCAN_VIEWS);
+    const span = computeVisibleRange(count, this.#heightAt, this.#getAnchor(), view, over);
+    const [first, last] = this.#getSelectedRange();
+    const focused = this.#findCell(document.activeElement)?.dataset["entry"];
+    const mustRender = (at: number): boolean => {
       const item = top[at];
       if (item === undefined || at === count - 1 || (at >= first && at <= last)) return true;
-      return this.#keys[at] === focused || asks(item) || (inner?.asks(item) ?? false);
+      return this.#entryKeys[at] === focused || isOpenInquiry(item) || (inner?.hasOpenQuestion(item) ?? false);
     };
-    return partsOf(count, span, kept, this.#heightAt);
+    return buildRows(count, span, mustRender, this.#heightAt);
   }
 
-  #anchor(): Anchor | undefined {
-    const { key, offset } = this.#reading ?? {};
-    if (this.#follows || key === undefined || offset === undefined) return undefined;
-    const at = this.#keys.lastIndexOf(key);
+  #getAnchor(): ScrollAnchor | undefined {
+    const { key, offset } = this.#anchorEntry ?? {};
+    if (this.#followsEnd || key === undefined || offset === undefined) return undefined;
+    const at = this.#entryKeys.lastIndexOf(key);
     return at < 0 ? undefined : { at, offset };
   }
 
   /** The entries between which text is selected. */
-  #selected(): [number, number] {
+  #getSelectedRange(): [number, number] {
     const selection = document.getSelection();
     if (!selection || selection.isCollapsed) return [0, -1];
     const ends = [selection.anchorNode, selection.focusNode].map((node) =>
-      this.#keys.indexOf(this.#cellOf(node)?.dataset["entry"] ?? ""),
+      this.#entryKeys.indexOf(this.#findCell(node)?.dataset["entry"] ?? ""),
     );
     return ends.includes(-1) ? [0, -1] : [Math.min(...ends), Math.max(...ends)];
   }
 
-  #cellOf(node: Node | null): HTMLElement | undefined {
+  #findCell(node: Node | null): HTMLElement | undefined {
     const element = node instanceof Element ? node : node?.parentElement;
     return element?.closest<HTMLElement>("[data-entry]") ?? undefined;
   }
 
   /** After a change: the end, or what is read, is where it was. */
-  #settle(): void {
-    const box = this.#box;
+  #restoreScroll(): void {
+    const box = this.#scroller;
     if (!box) return;
-    if (this.#follows) box.scrollTop = box.scrollHeight;
-    else if (this.#reading) {
-      const cell = this.#cells.get(this.#reading.key);
-      if (cell) box.scrollTop += cell.offsetTop - box.scrollTop - this.#reading.offset;
-      else if (!this.#keys.includes(this.#reading.key)) this.#read();
+    if (this.#followsEnd) box.scrollTop = box.scrollHeight;
+    else if (this.#anchorEntry) {
+      const cell = this.#cells.get(this.#anchorEntry.key);
+      if (cell) box.scrollTop += cell.offsetTop - box.scrollTop - this.#anchorEntry.offset;
+      else if (!this.#entryKeys.includes(this.#anchorEntry.key)) this.#updateAnchor();
     }
-    this.#last = this.#now(box);
+    this.#lastScroll = this.#readScroll(box);
   }
 
-  #now(box: HTMLElement): Scrolled {
+  #readScroll(box: HTMLElement): ScrollState {
     return { top: box.scrollTop, height: box.scrollHeight, view: box.clientHeight };
   }
 
-  #scrollsUp(): void {
+  #onScrollUp(): void {
     this.#scrolledUpAt = performance.now();
   }
 
-  #scrolled(): void {
-    const box = this.#box;
+  #onScroll(): void {
+    const box = this.#scroller;
     if (!box) return;
-    const now = this.#now(box);
-    const byHand = performance.now() - this.#scrolledUpAt < BY_HAND_MS;
-    this.#follows = followsAfter(this.#follows, this.#last, now, byHand);
-    this.#last = now;
-    if (this.#follows) this.#reading = undefined;
+    const now = this.#readScroll(box);
+    const byHand = performance.now() - this.#scrolledUpAt < USER_SCROLL_MS;
+    this.#followsEnd = shouldFollowEnd(this.#followsEnd, this.#lastScroll, now, byHand);
+    this.#lastScroll = now;
+    if (this.#followsEnd) this.#anchorEntry = undefined;
     else {
       // A person looks elsewhere.
-      this.#left = undefined;
-      this.#read();
+      this.#savedPosition = undefined;
+      this.#updateAnchor();
     }
-    if (this.#follows === this.state.away) {
-      this.setState({ away: !this.#follows });
-      this.#keep();
+    if (this.#followsEnd === this.state.away) {
+      this.setState({ away: !this.#followsEnd });
+      this.#savePosition();
     }
     // Not put off by the next scroll: while a turn goes on, they never end.
-    this.#keeping ??= setTimeout(() => this.#keep(), 100);
-    if (this.#isBare(box)) this.forceUpdate();
+    this.#saveTimer ??= setTimeout(() => this.#savePosition(), 100);
+    if (this.#showsGap(box)) this.forceUpdate();
   }
 
   /** What is at the top of the view is what is read. */
-  #read(): void {
-    const box = this.#box;
+  #updateAnchor(): void {
+    const box = this.#scroller;
     const list = box?.firstElementChild;
     if (!box || !list) return;
     let part = 0;
     for (const child of list.children as Iterable<HTMLElement> & HTMLCollection) {
       const counts = child.dataset["entry"] !== undefined || child.classList.contains("gap");
-      const which = counts ? this.#parts[part++] : undefined;
+      const which = counts ? this.#rows[part++] : undefined;
       if (which === undefined || child.offsetTop + child.offsetHeight <= box.scrollTop) continue;
       const found =
         which.kind === "entry"
           ? { at: which.at, top: 0 }
-          : entryInGap(which, this.#heightAt, box.scrollTop - child.offsetTop);
-      const key = this.#keys[found.at];
-      if (key !== undefined) this.#reading = { key, offset: child.offsetTop + found.top - box.scrollTop };
+          : findEntryInGap(which, this.#heightAt, box.scrollTop - child.offsetTop);
+      const key = this.#entryKeys[found.at];
+      if (key !== undefined) this.#anchorEntry = { key, offset: child.offsetTop + found.top - box.scrollTop };
       return;
     }
   }
 
   /** Whether what is left out is in the view, or nearly. */
-  #isBare(box: HTMLElement): boolean {
+  #showsGap(box: HTMLElement): boolean {
     const near = box.clientHeight / 2;
     for (const gap of box.querySelectorAll<HTMLElement>(".entries > .gap")) {
       const above = gap.offsetTop + gap.offsetHeight < box.scrollTop - near;
@@ -315,57 +315,57 @@ export class Log extends Still<Props> {
   }
 
   /** A part is opened, a text grows, the view is resized. */
-  #resized(entries: readonly ResizeObserverEntry[]): void {
+  #onResize(entries: readonly ResizeObserverEntry[]): void {
     for (const { target, borderBoxSize } of entries) {
       const name = (target as HTMLElement).dataset["entry"];
       const height = borderBoxSize[0]?.blockSize;
       // An element that has left the page has no height.
-      if (name !== undefined && height !== undefined && target.isConnected) this.#heights.set(name, height);
+      if (name !== undefined && height !== undefined && target.isConnected) this.#heights.setHeight(name, height);
     }
-    this.#settle();
-    if (this.#box && this.#isBare(this.#box)) this.forceUpdate();
+    this.#restoreScroll();
+    if (this.#scroller && this.#showsGap(this.#scroller)) this.forceUpdate();
   }
 
   /** Coming back to the session finds the place that was read. */
-  #keep(): void {
-    clearTimeout(this.#keeping);
-    this.#keeping = undefined;
-    if (this.#left !== undefined) return;
-    keepPlace(this.props.session, this.#follows ? undefined : this.#reading);
+  #savePosition(): void {
+    clearTimeout(this.#saveTimer);
+    this.#saveTimer = undefined;
+    if (this.#savedPosition !== undefined) return;
+    savePosition(this.props.session, this.#followsEnd ? undefined : this.#anchorEntry);
   }
 }
 
-function asks(item: Item): boolean {
+function isOpenInquiry(item: ChatItem): boolean {
   if (item.kind === "tool") return item.approval !== undefined;
   return (item.kind === "limit" || item.kind === "question") && item.resolved === undefined;
 }
 
-interface CellProps {
+interface EntryCellProps {
   name: string;
-  last: boolean;
-  hold: (name: string, cell: HTMLElement | null) => void;
+  isLast: boolean;
+  register: (name: string, cell: HTMLElement | null) => void;
   children?: ComponentChild;
 }
 
 /** The place of an entry, whose height is measured. */
-class Cell extends Component<CellProps> {
-  #place: HTMLElement | null = null;
+class EntryCell extends Component<EntryCellProps> {
+  #element: HTMLElement | null = null;
 
   override componentDidMount(): void {
-    this.props.hold(this.props.name, this.#place);
+    this.props.register(this.props.name, this.#element);
   }
 
   override componentWillUnmount(): void {
-    this.props.hold(this.props.name, null);
+    this.props.register(this.props.name, null);
   }
 
-  render({ name, last, children }: CellProps): JSX.Element {
+  render({ name, isLast, children }: EntryCellProps): JSX.Element {
     return (
       <div
         ref={(place) => {
-          this.#place = place;
+          this.#element = place;
         }}
-        class={last ? "entry last" : "entry"}
+        class={isLast ? "entry last" : "entry"}
         data-entry={name}
       >
         {children}

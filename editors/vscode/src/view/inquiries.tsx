@@ -2,18 +2,18 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { dollars } from "../format";
+import { formatDollars } from "../format";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
 import { Button } from "./components";
-import { questionAppeared, questionGoes } from "./questionFocus";
-import { post } from "./store";
+import { onQuestionAdded, onQuestionRemoved } from "./questionFocus";
+import { postMessage } from "./store";
 
-export function Limit({ item }: { item: LimitItem }): JSX.Element {
+export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   const { asked, resolved } = item;
   if (resolved === undefined) return <OpenLimit asked={asked} />;
   const money = asked.limit.endsWith("cost");
-  const by = money && resolved.raisedBy !== undefined ? dollars(resolved.raisedBy) : resolved.raisedBy;
+  const by = money && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
   const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
   return (
     <p class="note">
@@ -23,27 +23,27 @@ export function Limit({ item }: { item: LimitItem }): JSX.Element {
 }
 
 /** The place of an open question: it gets the focus when it appears, and passes it on when it goes. */
-function useQuestion(): { current: HTMLElement | null } {
-  const place = useRef<HTMLElement>(null);
+function useQuestionFocus(): { current: HTMLElement | null } {
+  const questionRef = useRef<HTMLElement>(null);
   useEffect(() => {
-    const question = place.current;
+    const question = questionRef.current;
     if (!question) return undefined;
-    questionAppeared(question);
-    return () => questionGoes(question);
+    onQuestionAdded(question);
+    return () => onQuestionRemoved(question);
   }, []);
-  return place;
+  return questionRef;
 }
 
 function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
-  const place = useQuestion();
-  const unknown = asked.limit === "unknown_price";
-  const money = asked.limit.endsWith("cost");
+  const questionRef = useQuestionFocus();
+  const isPriceUnknown = asked.limit === "unknown_price";
+  const isCost = asked.limit.endsWith("cost");
   // Once more as much is the usual wish.
-  const [by, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
-  const amount = Number.parseFloat(by);
+  const [raiseBy, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
+  const amount = Number.parseFloat(raiseBy);
   return (
     <section
-      ref={place}
+      ref={questionRef}
       class="approval medium"
       role="group"
       aria-label={`A limit: ${asked.message}`}
@@ -53,28 +53,39 @@ function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
     >
       <p class="why">{asked.message}</p>
       <div class="ways">
-        {!unknown && (
+        {!isPriceUnknown && (
           <label class="inline">
-            Raise by{money ? " $" : " "}
-            <input type="number" min="0" step="any" value={by} onInput={(event) => setBy(event.currentTarget.value)} />
+            Raise by{isCost ? " $" : " "}
+            <input
+              type="number"
+              min="0"
+              step="any"
+              value={raiseBy}
+              onInput={(event) => setBy(event.currentTarget.value)}
+            />
           </label>
         )}
         <Button
-          label={unknown ? "Go on anyway" : "Raise and go on"}
+          label={isPriceUnknown ? "Go on anyway" : "Raise and go on"}
           kind="main"
-          notByEnter
-          disabled={!unknown && !(amount > 0)}
+          ignoresEnter
+          disabled={!isPriceUnknown && !(amount > 0)}
           onPress={() =>
-            post({ type: "limit", limitId: asked.limitId, raiseBy: unknown ? undefined : amount, stop: false })
+            postMessage({
+              type: "limit",
+              limitId: asked.limitId,
+              raiseBy: isPriceUnknown ? undefined : amount,
+              stop: false,
+            })
           }
         />
-        <Button label="Stop" onPress={() => post({ type: "limit", limitId: asked.limitId, stop: true })} />
+        <Button label="Stop" onPress={() => postMessage({ type: "limit", limitId: asked.limitId, stop: true })} />
       </div>
     </section>
   );
 }
 
-export function Question({ item }: { item: QuestionItem }): JSX.Element {
+export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
   const { asked, resolved } = item;
   if (resolved === undefined) return <OpenQuestion id={item.id} asked={asked} />;
   const said = Object.values(resolved.answers ?? {})
@@ -89,13 +100,13 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
 
 function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] }): JSX.Element {
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
-  const place = useQuestion();
+  const questionRef = useQuestionFocus();
   const missing = asked.fields.some(
     (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
   );
-  const set = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
-  const answer = () => {
-    if (!missing) post({ type: "question", questionId: asked.questionId, answers });
+  const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
+  const sendAnswer = () => {
+    if (!missing) postMessage({ type: "question", questionId: asked.questionId, answers });
   };
   // Digits are for the first field that has choices.
   const numbered = asked.fields.find((field) => (field.choices?.length ?? 0) > 0);
@@ -104,18 +115,18 @@ function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] 
     const inText = event.target instanceof HTMLInputElement && event.target.type === "text";
     if (event.key === "Enter" && (inText || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      answer();
+      sendAnswer();
       return;
     }
     const choice = /^[1-9]$/.test(event.key) ? numbered?.choices?.[Number(event.key) - 1] : undefined;
     if (inText || event.ctrlKey || event.metaKey || !numbered || !choice) return;
     event.preventDefault();
     const values = answers[numbered.name] ?? [];
-    set(numbered.name, chosen(numbered, values, choice.value, !values.includes(choice.value)));
+    setValues(numbered.name, toggleChoice(numbered, values, choice.value, !values.includes(choice.value)));
   };
   return (
     <section
-      ref={place}
+      ref={questionRef}
       class="approval low"
       role="group"
       aria-label={`The agent asks: ${asked.text}`}
@@ -127,41 +138,45 @@ function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] 
       <p class="why">{asked.text}</p>
       {asked.detail !== undefined && <p class="dim">{asked.detail}</p>}
       {asked.fields.map((field) => (
-        <Answer
+        <AnswerField
           key={field.name}
           id={`${id} ${field.name}`}
           field={field}
           values={answers[field.name] ?? []}
-          numbered={field === numbered}
-          set={set}
+          isNumbered={field === numbered}
+          setValues={setValues}
         />
       ))}
       <div class="ways">
-        <Button label="Answer" kind="main" disabled={missing} onPress={answer}>
+        <Button label="Answer" kind="main" disabled={missing} onPress={sendAnswer}>
           Answer <kbd>Ctrl Enter</kbd>
         </Button>
-        <Button label="Dismiss" kind="quiet" onPress={() => post({ type: "question", questionId: asked.questionId })} />
+        <Button
+          label="Dismiss"
+          kind="quiet"
+          onPress={() => postMessage({ type: "question", questionId: asked.questionId })}
+        />
       </div>
     </section>
   );
 }
-interface AnswerProps {
+interface AnswerFieldProps {
   id: string;
   field: QuestionField;
   values: string[];
   /** Its choices have digits. */
-  numbered: boolean;
-  set: (name: string, values: string[]) => void;
+  isNumbered: boolean;
+  setValues: (name: string, values: string[]) => void;
 }
 
 /** The values of a field when one of its choices is taken, or taken off. */
-function chosen(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
+function toggleChoice(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
   if (!field.several) return on ? [value] : [];
   const others = values.filter((one) => one !== value);
   return on ? [...others, value] : others;
 }
 
-function Answer({ id, field, values, numbered, set }: AnswerProps): JSX.Element {
+function AnswerField({ id, field, values, isNumbered: numbered, setValues }: AnswerFieldProps): JSX.Element {
   const choices = field.choices ?? [];
   const known = new Set(choices.map((choice) => choice.value));
   const own = values.find((value) => !known.has(value)) ?? "";
@@ -174,7 +189,7 @@ function Answer({ id, field, values, numbered, set }: AnswerProps): JSX.Element 
             type={field.several ? "checkbox" : "radio"}
             name={id}
             checked={values.includes(value)}
-            onChange={(event) => set(field.name, chosen(field, values, value, event.currentTarget.checked))}
+            onChange={(event) => setValues(field.name, toggleChoice(field, values, value, event.currentTarget.checked))}
           />
           {numbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
         </label>
@@ -188,7 +203,7 @@ function Answer({ id, field, values, numbered, set }: AnswerProps): JSX.Element 
           onInput={(event) => {
             const text = event.currentTarget.value;
             const taken = field.several ? values.filter((one) => known.has(one)) : [];
-            set(field.name, text === "" ? taken : [...taken, text]);
+            setValues(field.name, text === "" ? taken : [...taken, text]);
           }}
         />
       )}

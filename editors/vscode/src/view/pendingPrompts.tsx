@@ -1,9 +1,9 @@
 // What was sent and the agent has not taken yet.
 
 import type { JSX } from "preact";
-import type { WaitingPrompt } from "../webviewProtocol";
+import type { PendingPrompt } from "../webviewProtocol";
 
-export function WaitingPrompts({ prompts }: { prompts: readonly WaitingPrompt[] }): JSX.Element {
+export function PendingPrompts({ prompts }: { prompts: readonly PendingPrompt[] }): JSX.Element {
   return (
     <>
       {prompts.map(({ id, text, attached, steer }) => (

@@ -2,23 +2,23 @@
 
 import { useState } from "preact/hooks";
 
-const kept = new Map<string, unknown>();
+const store = new Map<string, unknown>();
 
-export function keptChoice<T>(key: string): T | undefined {
-  return kept.get(key) as T | undefined;
+export function readPersistent<T>(key: string): T | undefined {
+  return store.get(key) as T | undefined;
 }
 
-export function keepChoice(key: string, value: unknown): void {
-  kept.set(key, value);
+export function writePersistent(key: string, value: unknown): void {
+  store.set(key, value);
 }
 
 /** As `useState`, but it outlives the element. */
-export function useKept<T>(key: string, first: T): [T, (value: T) => void] {
-  const [value, setValue] = useState<T>(() => keptChoice<T>(key) ?? first);
+export function usePersistentState<T>(key: string, first: T): [T, (value: T) => void] {
+  const [value, setValue] = useState<T>(() => readPersistent<T>(key) ?? first);
   return [
     value,
     (next) => {
-      keepChoice(key, next);
+      writePersistent(key, next);
       setValue(next);
     },
   ];

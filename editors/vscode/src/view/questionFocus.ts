@@ -2,22 +2,22 @@
 // Answered is only what is in sight; what is not is shown first.
 
 /** A key that was on its way when a question appeared is not its answer. */
-export const SETTLE_MS = 400;
+export const SETTLE_DELAY_MS = 400;
 
-const OPEN = "[data-question]";
+const QUESTION_SELECTOR = "[data-question]";
 /** Tells a question that it was brought into sight, so that it settles again. */
-export const APPEARED = "agentls-appeared";
+export const APPEARED_EVENT = "agentls-appeared";
 /** Tells a question about a key of the editor. */
-export const ANSWER = "agentls-answer";
+export const ANSWER_EVENT = "agentls-answer";
 
 /** Tells a question that its answer was not taken. */
-export const STILL_OPEN = "agentls-still-open";
+export const STILL_OPEN_EVENT = "agentls-still-open";
 
 /** The first question is to be shown once it is drawn. */
-let showNext = false;
+let showsNextQuestion = false;
 
-export function openQuestions(): HTMLElement[] {
-  return [...document.querySelectorAll<HTMLElement>(OPEN)];
+export function listOpenQuestions(): HTMLElement[] {
+  return [...document.querySelectorAll<HTMLElement>(QUESTION_SELECTOR)];
 }
 
 /** Whether a person sees the question with its buttons. */
@@ -27,10 +27,10 @@ export function isInSight(question: HTMLElement): boolean {
   const top = Math.max(0, frame?.top ?? 0);
   const bottom = Math.min(window.innerHeight, frame?.bottom ?? window.innerHeight);
   const box = question.getBoundingClientRect();
-  const ways = question.querySelector(".ways")?.getBoundingClientRect() ?? box;
-  const inside = ({ top: from, bottom: to }: DOMRect) => from >= top - 1 && to <= bottom + 1;
+  const actions = question.querySelector(".ways")?.getBoundingClientRect() ?? box;
+  const fitsInView = ({ top: from, bottom: to }: DOMRect) => from >= top - 1 && to <= bottom + 1;
   // Of a question that is higher than the view, the part above the buttons fills it.
-  return inside(box) || (box.height > bottom - top && inside(ways));
+  return fitsInView(box) || (box.height > bottom - top && fitsInView(actions));
 }
 
 /** Brings a question into sight, with the focus. */
@@ -39,38 +39,39 @@ export function showQuestion(question: HTMLElement): void {
     question.scrollIntoView({ block: "nearest" });
     // Of one that is too high, the buttons.
     if (!isInSight(question)) question.querySelector(".ways")?.scrollIntoView({ block: "end" });
-    question.dispatchEvent(new CustomEvent(APPEARED));
+    question.dispatchEvent(new CustomEvent(APPEARED_EVENT));
   }
   question.focus({ preventScroll: true });
 }
 
 /** Shows the first question, now or as soon as there is one; else `otherwise` gets the focus. */
 export function showFirstQuestion(otherwise: HTMLElement | null, expected: boolean): void {
-  const [first] = openQuestions();
+  const [first] = listOpenQuestions();
   if (first) showQuestion(first);
   else {
-    showNext = expected;
+    showsNextQuestion = expected;
     otherwise?.focus();
   }
 }
 
 /** A question was drawn. */
-export function questionAppeared(question: HTMLElement): void {
-  if (showNext) {
-    showNext = false;
+export function onQuestionAdded(question: HTMLElement): void {
+  if (showsNextQuestion) {
+    showsNextQuestion = false;
     showQuestion(question);
     return;
   }
   // Nobody who types is interrupted.
   const active = document.activeElement;
   const types = active instanceof HTMLTextAreaElement && active.value !== "";
-  if (!types && document.hasFocus() && !active?.closest(OPEN)) question.focus({ preventScroll: isInSight(question) });
+  if (!types && document.hasFocus() && !active?.closest(QUESTION_SELECTOR))
+    question.focus({ preventScroll: isInSight(question) });
 }
 
 /** A question goes: if it has the focus, the next open one gets it, or the input. */
-export function questionGoes(question: HTMLElement): void {
+export function onQuestionRemoved(question: HTMLElement): void {
   if (!question.contains(document.activeElement)) return;
-  const all = openQuestions();
+  const all = listOpenQuestions();
   const at = all.indexOf(question);
   const others = [...all.slice(at + 1), ...all.slice(0, Math.max(0, at))];
   // It is still in the page.
@@ -83,9 +84,9 @@ export function questionGoes(question: HTMLElement): void {
 }
 
 /** The answer to an approval was not taken. */
-export function reopen(approvalId: string): void {
-  const question = openQuestions().find(({ dataset }) => dataset["approval"] === approvalId);
-  question?.dispatchEvent(new CustomEvent(STILL_OPEN));
+export function reopenQuestion(approvalId: string): void {
+  const question = listOpenQuestions().find(({ dataset }) => dataset["approval"] === approvalId);
+  question?.dispatchEvent(new CustomEvent(STILL_OPEN_EVENT));
 }
 
 /**
@@ -93,8 +94,8 @@ export function reopen(approvalId: string): void {
  * one in sight. Where that is none, or not certain, the question is shown and the next press answers. Returns whether
  * there is such a question.
  */
-export function answerShown(action: "allow" | "deny" | "diff", reviewed: string | undefined): boolean {
-  const all = openQuestions().filter(({ dataset }) => dataset["approval"] !== undefined);
+export function answerVisibleQuestion(action: "allow" | "deny" | "diff", reviewed: string | undefined): boolean {
+  const all = listOpenQuestions().filter(({ dataset }) => dataset["approval"] !== undefined);
   const [first] = all;
   if (first === undefined) return false;
   const focused = document.hasFocus() ? all.find((one) => one.contains(document.activeElement)) : undefined;
@@ -103,7 +104,7 @@ export function answerShown(action: "allow" | "deny" | "diff", reviewed: string 
   const meant = focused ?? ofReview ?? (inSight.length === 1 ? inSight[0] : undefined);
   // What has not settled is shown: the key was on its way when it appeared.
   if (meant?.dataset["armed"] === "true" && (meant === ofReview || isInSight(meant))) {
-    meant.dispatchEvent(new CustomEvent(ANSWER, { detail: action }));
+    meant.dispatchEvent(new CustomEvent(ANSWER_EVENT, { detail: action }));
   } else showQuestion(meant ?? inSight[0] ?? first);
   return true;
 }

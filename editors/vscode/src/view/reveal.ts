@@ -4,11 +4,11 @@
 import { options, type VNode } from "preact";
 import { revealInProse } from "../format";
 
-const READ = ["title", "aria-label", "placeholder"];
+const READABLE_ATTRIBUTES = ["title", "aria-label", "placeholder"];
 
-function revealed(children: unknown): unknown {
+function revealChildren(children: unknown): unknown {
   if (typeof children === "string") return revealInProse(children);
-  return Array.isArray(children) ? children.map(revealed) : children;
+  return Array.isArray(children) ? children.map(revealChildren) : children;
 }
 
 /** Reveals all texts from now on. */
@@ -17,8 +17,8 @@ export function revealAllTexts(): void {
   options.vnode = (vnode: VNode) => {
     if (typeof vnode.type === "string") {
       const props = vnode.props as Record<string, unknown>;
-      if ("children" in props) props["children"] = revealed(props["children"]);
-      for (const name of READ) {
+      if ("children" in props) props["children"] = revealChildren(props["children"]);
+      for (const name of READABLE_ATTRIBUTES) {
         const text = props[name];
         if (typeof text === "string") props[name] = revealInProse(text);
       }

@@ -1,25 +1,25 @@
 // What the next prompt is sent with, and what the session has used.
 
 import type { JSX } from "preact";
-import { costOfUse, tokens } from "../format";
+import { formatCost, formatTokens } from "../format";
 import type { Mode } from "../protocol";
 import type { ViewState } from "../webviewProtocol";
-import { post } from "./store";
+import { postMessage } from "./store";
 
-const MODES: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };
+const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };
 
 /** Agent, mode, model, effort; the context's and the cost's meters. */
-export function Choices({ view }: { view: ViewState }): JSX.Element {
-  const { chat, next, last, agent } = view;
+export function SessionBar({ view }: { view: ViewState }): JSX.Element {
+  const { chat, nextSession: next, lastChoice: last, agent } = view;
   const mode = chat?.mode ?? next.mode ?? last.mode ?? agent?.mode;
   const model = chat?.model ?? next.model ?? last.model ?? agent?.model ?? view.defaultModel;
   const effort = chat ? chat.effort : next.effort === undefined ? last.effort : next.effort;
-  const choose = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
-    post({ type: "command", name });
+  const openPicker = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
+    postMessage({ type: "command", name });
   const short = model?.split("/").slice(1).join("/") || model;
   return (
     <div class="choices">
-      {agent?.several && (
+      {agent?.hasAlternatives && (
         <button
           type="button"
           class="pick agent"
@@ -27,7 +27,7 @@ export function Choices({ view }: { view: ViewState }): JSX.Element {
           title={
             chat ? "The session's agent; another one begins a new session" : "The agent of the session that begins"
           }
-          onClick={() => choose("selectAgent")}
+          onClick={() => openPicker("selectAgent")}
         >
           {agent.name === "default" ? "Agent" : agent.name}
         </button>
@@ -37,28 +37,28 @@ export function Choices({ view }: { view: ViewState }): JSX.Element {
         class={`pick mode ${mode ?? ""}`}
         data-testid="mode"
         title="How freely the agent may act"
-        onClick={() => choose("selectMode")}
+        onClick={() => openPicker("selectMode")}
       >
-        {mode === undefined ? "Mode" : MODES[mode]}
+        {mode === undefined ? "Mode" : MODE_LABELS[mode]}
       </button>
       <button
         type="button"
         class="pick model"
         data-testid="model"
         title={model ?? "The model"}
-        onClick={() => choose("selectModel")}
+        onClick={() => openPicker("selectModel")}
       >
         {short ?? "Model"}
         {chat?.switchedFrom !== undefined && <span class="tag">stands in</span>}
       </button>
-      <button type="button" class="pick" title="How hard the model thinks" onClick={() => choose("selectEffort")}>
+      <button type="button" class="pick" title="How hard the model thinks" onClick={() => openPicker("selectEffort")}>
         {!effort ? "Effort" : `Effort: ${effort}`}
       </button>
       <span class="meters">
-        <Meter used={chat?.contextUsed} window={chat?.contextWindow} />
+        <ContextMeter used={chat?.contextUsed} window={chat?.contextWindow} />
         {chat !== undefined && (chat.contextUsed ?? 0) > 0 && (
           <span title="What this session cost" data-testid="cost">
-            {costOfUse(chat.costUsd)}
+            {formatCost(chat.costUsd)}
           </span>
         )}
       </span>
@@ -66,10 +66,16 @@ export function Choices({ view }: { view: ViewState }): JSX.Element {
   );
 }
 
-function Meter({ used, window: size }: { used?: number | undefined; window?: number | undefined }): JSX.Element | null {
+function ContextMeter({
+  used,
+  window: size,
+}: {
+  used?: number | undefined;
+  window?: number | undefined;
+}): JSX.Element | null {
   if (used === undefined || size === undefined || size === 0) return null;
   const percent = Math.min(100, Math.round((used / size) * 100));
-  const told = `${tokens(used)} of ${tokens(size)} tokens of context used (${percent} %)`;
+  const told = `${formatTokens(used)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
   return (
     <span class={`meter ${percent > 75 ? "full" : ""}`} role="img" aria-label={told} title={told} data-testid="context">
       <svg viewBox="0 0 16 16" aria-hidden="true">

@@ -1,52 +1,54 @@
 // Which entries of a long list are in the page: those near the view, and how high the others are. Pure.
 
 /** A run of entries, from `from` up to, but without, `to`. */
-export interface Span {
+export interface VisibleRange {
   from: number;
   to: number;
 }
 
 /** An entry that stays where it is: its top is `offset` below the view's top. */
-export interface Anchor {
+export interface ScrollAnchor {
   at: number;
   offset: number;
 }
 
 /** What of the list stands in the page: an entry, or the room of those that are left out. */
-export type Part = { kind: "entry"; at: number } | { kind: "gap"; from: number; to: number; height: number };
+export type ListRow = { kind: "entry"; at: number } | { kind: "gap"; from: number; to: number; height: number };
 
 /** Before anything of the kind is measured. */
-const GUESSES: Readonly<Record<string, number>> = { assistant: 240, tool: 40, turnEnd: 30, user: 50 };
-const GUESS = 60;
+const DEFAULT_HEIGHTS: Readonly<Record<string, number>> = { assistant: 240, tool: 40, turnEnd: 30, user: 50 };
+const DEFAULT_HEIGHT = 60;
 /** One entry counts at most this much in a mean: a single huge answer says nothing about the others. */
-const MOST_IN_MEAN = 1_000;
+const MAX_MEAN_HEIGHT = 1_000;
 
 /** The heights of entries as they were measured last; of the others a mean, by the first word of their keys. */
-export class Heights {
+export class HeightCache {
   readonly #measured = new Map<string, number>();
   readonly #kinds = new Map<string, { sum: number; count: number }>();
 
-  of(key: string): number {
+  getHeight(key: string): number {
     const known = this.#measured.get(key);
     if (known !== undefined) return known;
-    const kind = this.#kinds.get(kindOf(key));
-    return kind === undefined || kind.count === 0 ? (GUESSES[kindOf(key)] ?? GUESS) : kind.sum / kind.count;
+    const kind = this.#kinds.get(getKind(key));
+    return kind === undefined || kind.count === 0
+      ? (DEFAULT_HEIGHTS[getKind(key)] ?? DEFAULT_HEIGHT)
+      : kind.sum / kind.count;
   }
 
   /** Returns whether it is another height than before. */
-  set(key: string, height: number): boolean {
+  setHeight(key: string, height: number): boolean {
     const known = this.#measured.get(key);
     if (known === height) return false;
     this.#measured.set(key, height);
-    const name = kindOf(key);
+    const name = getKind(key);
     const kind = this.#kinds.get(name) ?? { sum: 0, count: 0 };
-    const sum = kind.sum + Math.min(height, MOST_IN_MEAN) - Math.min(known ?? 0, MOST_IN_MEAN);
+    const sum = kind.sum + Math.min(height, MAX_MEAN_HEIGHT) - Math.min(known ?? 0, MAX_MEAN_HEIGHT);
     this.#kinds.set(name, { sum, count: kind.count + (known === undefined ? 1 : 0) });
     return true;
   }
 }
 
-function kindOf(key: string): string {
+function getKind(key: string): string {
   return key.slice(0, key.indexOf(" "));
 }
 
@@ -54,32 +56,32 @@ function kindOf(key: string): string {
  * The entries that fill a view of the height `view`, and `over` above and below it. Without an anchor it is at the
  * list's end.
  */
-export function spanAt(
+export function computeVisibleRange(
   count: number,
   heightOf: (at: number) => number,
-  anchor: Anchor | undefined,
-  view: number,
-  over: number,
-): Span {
+  anchor: ScrollAnchor | undefined,
+  viewHeight: number,
+  overscan: number,
+): VisibleRange {
   let from = anchor?.at ?? count;
-  for (let top = anchor?.offset ?? view; from > 0 && top > -over; ) top -= heightOf(--from);
+  for (let top = anchor?.offset ?? viewHeight; from > 0 && top > -overscan; ) top -= heightOf(--from);
   if (anchor === undefined) return { from, to: count };
   let to = anchor.at;
-  for (let bottom = anchor.offset; to < count && bottom < view + over; to++) bottom += heightOf(to);
+  for (let bottom = anchor.offset; to < count && bottom < viewHeight + overscan; to++) bottom += heightOf(to);
   return { from, to };
 }
 
 /** The list with what is out of `span`, and is not kept in the page, taken together. */
-export function partsOf(
+export function buildRows(
   count: number,
-  span: Span,
-  kept: (at: number) => boolean,
+  range: VisibleRange,
+  mustRender: (at: number) => boolean,
   heightOf: (at: number) => number,
-): Part[] {
-  const parts: Part[] = [];
-  let gap: Extract<Part, { kind: "gap" }> | undefined;
+): ListRow[] {
+  const parts: ListRow[] = [];
+  let gap: Extract<ListRow, { kind: "gap" }> | undefined;
   for (let at = 0; at < count; at++) {
-    if ((at >= span.from && at < span.to) || kept(at)) {
+    if ((at >= range.from && at < range.to) || mustRender(at)) {
       parts.push({ kind: "entry", at });
       gap = undefined;
     } else if (gap === undefined) {
@@ -94,7 +96,7 @@ export function partsOf(
 }
 
 /** The entry of a gap at `y` below the gap's top, and where that entry begins. */
-export function entryInGap(
+export function findEntryInGap(
   gap: { from: number; to: number },
   heightOf: (at: number) => number,
   y: number,
@@ -106,7 +108,7 @@ export function entryInGap(
 }
 
 /** How a box stands that scrolls. */
-export interface Scrolled {
+export interface ScrollState {
   top: number;
   /** Of all that it holds. */
   height: number;
@@ -114,14 +116,19 @@ export interface Scrolled {
 }
 
 /** So near to the end counts as the end. */
-const NEAR_END = 40;
+const NEAR_END_PX = 40;
 
 /**
  * Whether the list follows its end after a scroll from `before` to `now`. Only a person scrolls up while the heights
  * stay as they are; what moves with a height is the layout's doing, unless `byHand`: a person has just scrolled up.
  */
-export function followsAfter(follows: boolean, before: Scrolled, now: Scrolled, byHand: boolean): boolean {
-  if (now.height - now.top - now.view < NEAR_END) return true;
+export function shouldFollowEnd(
+  followed: boolean,
+  before: ScrollState,
+  now: ScrollState,
+  isUserScroll: boolean,
+): boolean {
+  if (now.height - now.top - now.view < NEAR_END_PX) return true;
   const still = now.height === before.height && now.view === before.view;
-  return follows && !((still || byHand) && now.top < before.top);
+  return followed && !((still || isUserScroll) && now.top < before.top);
 }
