@@ -195,7 +195,7 @@ test("an agent is chosen for the next session, and the session's is shown", asyn
   const fake = await connectRunning();
   fake.chat.startNewSession("reviewer");
   await new Promise(setImmediate);
-  assert.deepEqual(fake.chat.view.agent, { name: "reviewer", mode: "plan", model: "tape/two", several: true });
+  assert.deepEqual(fake.chat.view.agent, { name: "reviewer", mode: "plan", model: "tape/two", hasAlternatives: true });
   await fake.chat.sendPrompt("look", []);
   assert.deepEqual(fake.lastRequest("agent/newSession").params, { remembered: true, agent: "reviewer" });
   fake.answers["agent/listAgents"] = { agents: AGENTS.map((one) => ({ ...one, current: one.name === "reviewer" })) };
@@ -256,33 +256,33 @@ function pageOf(events: AgentEvent[]): LoadSessionResult {
 }
 
 test("a revert that is known before its turn marks the turn when it comes with an earlier page", () => {
-  const diffEvent = (seq: number, ofTurnId: string, listStandings: string): AgentEvent => ({
+  const diffEvent = (seq: number, ofTurnId: string, standing: string): AgentEvent => ({
     method: "agent/turnDiff",
     params: {
       sessionId: "s1",
       seq,
       at: seq,
-      turnId: listStandings === "made" ? ofTurnId : undefined,
+      turnId: standing === "made" ? ofTurnId : undefined,
       ofTurnId,
-      listStandings,
+      standing,
       files: [],
     },
   });
   const later = loadPage(createChatState("s1"), pageOf([diffEvent(5, "t2", "made"), diffEvent(6, "t1", "reverted")]));
-  const standing = (items: readonly ChatItem[]) =>
+  const listStandings = (items: readonly ChatItem[]) =>
     items.flatMap((item) => (item.kind === "changes" ? [[item.id, item.standing, item.revertedWith]] : []));
-  assert.deepEqual(standing(later.items), [["t2", "reverted", "t1"]]);
+  assert.deepEqual(listStandings(later.items), [["t2", "reverted", "t1"]]);
   const whole = prependPage(later, pageOf([diffEvent(3, "t0", "made"), diffEvent(4, "t1", "made")]));
-  assert.deepEqual(standing(whole.items), [
+  assert.deepEqual(listStandings(whole.items), [
     ["t0", "made", undefined],
     ["t1", "reverted", "t1"],
     ["t2", "reverted", "t1"],
   ]);
   const after = [diffEvent(7, "t3", "made"), diffEvent(8, "t1", "redone")].reduce(reduceEvent, whole);
-  assert.deepEqual(standing(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
+  assert.deepEqual(listStandings(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
   const redone = reduceEvent(whole, diffEvent(7, "t1", "redone"));
   assert.deepEqual(
-    standing(redone.items).map(([, now]) => now),
+    listStandings(redone.items).map(([, now]) => now),
     ["made", "redone", "redone"],
   );
 });
@@ -412,18 +412,18 @@ test("what else a sub-agent tells is not the session's", () => {
     [["transition", "c1"]],
   );
   const { top, subagents } = groupSubagents(state.items, state.notices);
-  const [callEvent] = top as [ChatItem];
+  const [call] = top as [ChatItem];
   assert.equal(top.length, 1);
   assert.deepEqual(
-    subagents?.getItems(callEvent).map(({ kind }) => kind),
+    subagents?.getItems(call).map(({ kind }) => kind),
     ["note", "limit", "question"],
   );
-  assert.equal(subagents?.hasOpenQuestion(callEvent), true);
+  assert.equal(subagents?.hasOpenQuestion(call), true);
   const answered = [
     told(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
     told(7, "questionResolved", { questionId: "q1", by: "person" }),
   ].reduce(reduceEvent, state);
-  assert.equal(groupSubagents(answered.items, []).subagents?.hasOpenQuestion(callEvent), false);
+  assert.equal(groupSubagents(answered.items, []).subagents?.hasOpenQuestion(call), false);
 });
 
 test("one of several sub-agents goes on while another waits", () => {
