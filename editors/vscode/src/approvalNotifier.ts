@@ -35,7 +35,7 @@ export class ApprovalNotifier implements Disposable {
   onEvent(event: AgentEvent, before: ChatState, after: ChatState): void {
     if (event.method === "agent/approvalRequested") {
       const { shown, title } = event.params as ApprovalRequestedNotification;
-      this.#notifyIfAway(after, `The agent asks: ${shown ?? title}`, "warning");
+      this.#notifyIfAway(after, `Approval needed: ${shown ?? title}`, "warning");
     }
     if (event.method === "agent/limitRequested" || event.method === "agent/questionRequested") {
       const { message, text } = event.params as { message?: string; text?: string };

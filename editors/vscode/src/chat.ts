@@ -590,7 +590,7 @@ export class Chat {
 
   #requireApi(): ServerApi | undefined {
     if (this.#api === undefined)
-      this.updateView({ error: this.view.connection.message ?? "The server is not there yet." });
+      this.updateView({ error: this.view.connection.message ?? "The server is not ready yet." });
     return this.#api;
   }
 
@@ -747,9 +747,9 @@ export function describeAnswer(
     case "allow":
       return `Allowed once: ${what}`;
     case "allowSession":
-      return `Allowed, and ${rule ?? "the rule"} for this session: ${what}`;
+      return `Allowed for this session (${rule ?? "by rule"}): ${what}`;
     case "allowAlways":
-      return `Allowed, and ${rule ?? "the rule"} from now on: ${what}`;
+      return `Allowed always (${rule ?? "by rule"}): ${what}`;
     case "deny":
       return `Denied: ${what}`;
   }

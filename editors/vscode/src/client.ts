@@ -137,7 +137,7 @@ export class AgentClient implements Disposable {
     // What was asked of it is refused when its pipes close, so that what was typed goes back.
     this.#server?.kill();
     await this.#dropClient(client);
-    this.#scheduleRestart("The agentls server did not answer, so it was ended.");
+    this.#scheduleRestart("The agentls server did not respond and was stopped.");
   }
 
   async stop(): Promise<void> {
@@ -194,9 +194,9 @@ export class AgentClient implements Disposable {
             this.#client = undefined;
             this.#watchdog?.stop();
             // Its clean-up comes first, and how it ended is known a moment later.
-            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "its connection is closed")]).then((how) => {
+            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((how) => {
               server.kill();
-              this.#scheduleRestart(appendStderr(`The agentls server ended: ${how}`, server));
+              this.#scheduleRestart(appendStderr(`The agentls server exited: ${how}`, server));
             });
           }
           return { action: CloseAction.DoNotRestart, handled: true };
@@ -230,7 +230,7 @@ export class AgentClient implements Disposable {
     const set = workspace.getConfiguration("agentls").get<string>("server.path", "").trim();
     if (set !== "") {
       if (existsSync(set)) return set;
-      return this.#reportMissing(`There is no program at ${set}, which the setting agentls.server.path names.`);
+      return this.#reportMissing(`No program found at ${set}. Check the setting agentls.server.path.`);
     }
     const own = Uri.joinPath(this.context.extensionUri, "server", name).fsPath;
     if (existsSync(own)) return own;
@@ -238,7 +238,7 @@ export class AgentClient implements Disposable {
       const program = join(folder, name);
       if (folder !== "" && existsSync(program)) return program;
     }
-    return this.#reportMissing("The agentls program was not found: it is neither in this extension nor on the PATH.");
+    return this.#reportMissing("The agentls program was not found in this extension or in the PATH.");
   }
 
   #reportMissing(message: string): undefined {
@@ -249,7 +249,7 @@ export class AgentClient implements Disposable {
 
   #reportUnresponsive(command: string, server: ServerProcess): void {
     const message = appendStderr(
-      `${command} was started and has not answered for ${START_TIMEOUT_MS / 1000} s, so it was ended. Is it an agentls server?`,
+      `${command} did not respond within ${START_TIMEOUT_MS / 1000} s and was stopped. Check that it is an agentls server`,
       server,
     );
     this.log.error(message);
@@ -260,7 +260,7 @@ export class AgentClient implements Disposable {
     if (this.#isDisposed) return;
     this.#lastExitReason = message;
     const delay = this.#restartPolicy.recordExit(Date.now());
-    this.log.warn(`${message} Started again in ${delay} ms.`);
+    this.log.warn(`${message} Restarting in ${delay} ms.`);
     this.listener.onDisconnected({ state: "waiting", remedy: "start", message, retryAt: Date.now() + delay });
     this.#restartTimer = setTimeout(() => void this.start(), delay);
   }
@@ -280,7 +280,7 @@ export class AgentClient implements Disposable {
 }
 
 const SILENT_MESSAGE =
-  "It has not answered for some seconds. Wait, or start it again: what you have typed is kept, and the session goes on where it was.";
+  "It has not responded for several seconds. Wait, or restart it. Your input is kept, and the session continues where it was.";
 
 /** Waits until the server is ready, has ended (how), or has said nothing for too long. */
 async function awaitStart(client: LanguageClient, server: ServerProcess): Promise<string> {
@@ -308,9 +308,9 @@ function describeIncompatibility(capability: ServerCapability | undefined): stri
   const ours = protocolVersion.major;
   const theirs = capability?.protocolVersion.major;
   if (theirs === ours) return undefined;
-  if (theirs === undefined) return "The program that agentls.server.path names is no agentls server.";
+  if (theirs === undefined) return "The program in agentls.server.path is not an agentls server.";
   const older = theirs > ours ? "this extension" : "the agentls program";
-  return `The server speaks version ${theirs} of the protocol and this extension version ${ours}: update ${older}.`;
+  return `The server uses protocol version ${theirs}, but this extension uses version ${ours}. Update ${older}.`;
 }
 
 function createApi(client: LanguageClient): ServerApi {

@@ -56,7 +56,7 @@ export const commandTable = {
   renameSession: async ({ chat }) => {
     const session = chat.activeSession;
     if (!session) return;
-    const title = await window.showInputBox({ title: "Title of the session", value: session.title ?? "" });
+    const title = await window.showInputBox({ title: "Rename Session", value: session.title ?? "" });
     if (title) await chat.renameSession(session.sessionId, title);
   },
   ask: ({ chatView }) => {
@@ -75,10 +75,10 @@ export const commandTable = {
   resume: ({ chat }) => chat.resumeTurn(),
   compact: ({ chat }) => {
     if (chat.activeSession?.running === undefined) return chat.compactSession();
-    return window.showInformationMessage("A turn runs: the session is compacted once it has ended.");
+    return window.showInformationMessage("A turn is running. Compact the session after it ends.");
   },
   changes: async ({ chat, reviews }) => {
-    const changes = await pickTurnChanges(chat, "Show the changes of which turn?");
+    const changes = await pickTurnChanges(chat, "Select a Turn to Show Its Changes");
     if (changes) await showTurnChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
@@ -86,14 +86,14 @@ export const commandTable = {
     if (chat.activeSession?.running !== undefined) return void window.showInformationMessage(TURN_RUNNING_MESSAGE);
     const changes = await pickTurnChanges(
       chat,
-      "Revert which turn, and all later ones? One that is reverted is redone.",
+      "Select a Turn to Revert with All Later Turns, or a Reverted Turn to Redo",
     );
     if (!changes) return;
     await commands.executeCommand("agentls.chat.focus");
     await previewRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
   },
   fork: async ({ chat }) => {
-    const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
+    const turnId = await pickTurn(chat, "Select the Turn to Fork After");
     if (turnId !== undefined) await forkAndNotify(chat, turnId);
   },
   exportSession: ({ chat }) => exportSession(chat),
@@ -109,8 +109,8 @@ export const commandTable = {
     const { activeApproval: active } = reviews;
     if (!active) return;
     const feedback = await window.showInputBox({
-      title: "Deny the edit",
-      prompt: "What shall the agent be told? May be empty.",
+      title: "Deny Edit",
+      prompt: "Tell the agent what to do instead (optional).",
     });
     if (feedback === undefined) return;
     await decisions.decideApproval(active.approvalId, "deny", feedback === "" ? {} : { feedback });
@@ -130,7 +130,7 @@ export const commandTable = {
     const settings = workspace.getConfiguration("agentls");
     const on = !settings.get("follow", false);
     await settings.update("follow", on, true);
-    window.setStatusBarMessage(on ? "Follows the agent's file" : "Does not follow the agent's file", 3000);
+    window.setStatusBarMessage(on ? "Following the agent's file" : "Stopped following the agent's file", 3000);
   },
   reloadConfig: async ({ chat }) => {
     const answer = await chat.request("agent/reloadConfig", {});
@@ -138,7 +138,7 @@ export const commandTable = {
       ({ file, line, message }) => `${file}${line ? `:${line}` : ""}: ${message}`,
     );
     if (problems.length > 0) await window.showWarningMessage(escapeNotification(problems.join("\n")));
-    else if (answer) await window.showInformationMessage("The configuration is read again; nothing is wrong in it.");
+    else if (answer) await window.showInformationMessage("Configuration reloaded. No problems found.");
     await chat.refreshModels();
   },
   resetCircuit: ({ chat }) => resetCircuit(chat),
@@ -161,7 +161,7 @@ export const buttonHandlers = {
     const attach = said.references.map((reference) => attachReference(reference, getWorkingFolder(chat.activeSession)));
     void chat.sendPrompt(said.text, attach);
     if (said.images > 0)
-      void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
+      void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
   },
 };
 
@@ -171,7 +171,7 @@ export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {
   if (told !== undefined) void window.showInformationMessage(escapeNotification(told));
 }
 
-const CONFIG_TEMPLATE = `# Settings of agentls. \`agentls config schema\` prints all of them.
+const CONFIG_TEMPLATE = `# agentls configuration. Run \`agentls config schema\` to print all settings.
 
 # [provider.anthropic]
 # api_key = "\${ANTHROPIC_API_KEY}"

@@ -26,14 +26,14 @@ export class CredentialStore {
   }
 
   async enterKey(): Promise<boolean> {
-    const provider = await this.#pickProvider("Whose key is it?");
+    const provider = await this.#pickProvider("Select a Provider");
     if (provider === undefined) return false;
     const key = await window.showInputBox({
-      title: `API key of ${provider}`,
-      prompt: "It is kept in the editor's secret storage and told to the agentls server only.",
+      title: `API Key for ${provider}`,
+      prompt: "Stored in the editor's secret storage and sent only to the agentls server.",
       password: true,
       ignoreFocusOut: true,
-      validateInput: (text) => (text.trim() === "" ? "Paste the key here." : undefined),
+      validateInput: (text) => (text.trim() === "" ? "Enter a key." : undefined),
     });
     if (key === undefined) return false;
     await this.context.secrets.store(getSecretName(provider), key.trim());
@@ -59,7 +59,7 @@ export class CredentialStore {
   }
 
   async forgetKey(): Promise<void> {
-    const provider = await this.#pickProvider("Whose key is to be forgotten?");
+    const provider = await this.#pickProvider("Select the Provider Whose Key to Delete");
     if (provider === undefined) return;
     await this.context.secrets.delete(getSecretName(provider));
     await this.chat.request("agent/reloadConfig", {});

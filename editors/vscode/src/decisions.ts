@@ -41,7 +41,7 @@ export class Decisions {
   /** Answers an open approval. Refuses, with a sentence, what would run anything else than what is shown. */
   async decideApproval(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
     const approval = this.chat.findApproval(approvalId);
-    if (approval === undefined) return this.listener.onRefused("This question is no longer open.");
+    if (approval === undefined) return this.listener.onRefused("This request is no longer open.");
     if (this.#inFlight.has(approvalId)) return;
     this.#inFlight.add(approvalId);
     try {
@@ -62,7 +62,7 @@ export class Decisions {
       const outcome = await this.reviews.getOutcome(approval);
       if (outcome.kind === "refused") return this.#reportRefusal(outcome.message);
       if (outcome.kind !== "none" && input !== undefined) {
-        return this.#reportRefusal("This call also has a review. Discard the review, or allow what the review shows.");
+        return this.#reportRefusal("This edit also has a review. Discard the review, or allow the reviewed version.");
       }
       if (outcome.kind === "edited") input = outcome.input;
     }

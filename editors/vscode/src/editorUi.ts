@@ -57,7 +57,10 @@ export class EditorUi implements Disposable {
     this.#setContextKey("agentls.can.agents", capabilities.agents);
     this.#setContextKey("agentls.hasQueue", chat?.queue !== undefined);
     this.chatView.setTitle(chat?.title ?? "Chat");
-    this.chatView.setBadge(waiting, waiting === 1 ? "The agent asks you" : `The agent asks you ${waiting} things`);
+    this.chatView.setBadge(
+      waiting,
+      waiting === 1 ? "The agent needs your answer" : `The agent needs ${waiting} answers`,
+    );
     const { text, tooltip, isWarning } = this.#describeStatus(waiting);
     // Each assignment goes to the workbench, so only what is new is assigned.
     if (this.#statusItem.text !== text) {
@@ -76,9 +79,9 @@ export class EditorUi implements Disposable {
     if (connection.state === "failed" || connection.state === "waiting" || connection.isSilent) {
       return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", isWarning: true };
     }
-    if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starts", isWarning: false };
+    if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starting", isWarning: false };
     if (waiting > 0) {
-      return { text: `$(question) agentls: ${waiting}`, tooltip: `asks you (${waiting})`, isWarning: true };
+      return { text: `$(question) agentls: ${waiting}`, tooltip: `needs your answer (${waiting})`, isWarning: true };
     }
     const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
     const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";
@@ -86,7 +89,7 @@ export class EditorUi implements Disposable {
     if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
     const line = status?.line ?? warnings[0];
     if (running > 0) {
-      return { text: "$(loading~spin) agentls", tooltip: `works (${running})${cost}`, isWarning: false };
+      return { text: "$(loading~spin) agentls", tooltip: `working (${running})${cost}`, isWarning: false };
     }
     return { text: "$(comment-discussion) agentls", tooltip: `${line ?? "ready"}${cost}`, isWarning: false };
   }

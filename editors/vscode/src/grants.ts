@@ -42,13 +42,13 @@ export async function showGrants(chat: Chat): Promise<void> {
     if (answer === undefined) return;
     if (answer.grants.length === 0) {
       await window.showInformationMessage(
-        "There are no grants: nothing is allowed beyond the mode and the configuration.",
+        "There are no grants. Only the mode and the configuration allow actions without asking.",
       );
       return;
     }
     const grant = await pickGrant(buildGrantItems(answer.grants, Date.now()));
     if (grant === undefined) return;
-    const question = `Revoke this grant? What it allows asks again from now on.\n\n${escapeNotification(grant.rule)}`;
+    const question = `Revoke this grant? Matching actions will need approval again.\n\n${escapeNotification(grant.rule)}`;
     if ((await window.showWarningMessage(question, { modal: true }, "Revoke")) !== "Revoke") continue;
     if ((await chat.request("agent/revokeGrant", { grantId: grant.grantId })) === undefined) return;
     chat.updateView({ lastAnswer: `Revoked: ${grant.rule}` });
@@ -58,8 +58,8 @@ export async function showGrants(chat: Chat): Promise<void> {
 function pickGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
   return new Promise((chosen) => {
     const pick = window.createQuickPick<GrantItem>();
-    pick.title = "Allowed without asking";
-    pick.placeholder = "Choose a rule to revoke it";
+    pick.title = "Grants";
+    pick.placeholder = "Select a rule to revoke";
     pick.items = items;
     const finishPick = (grant: Grant | undefined) => {
       chosen(grant);

@@ -76,8 +76,8 @@ export function compareReview(before: string, proposal: string, reviewed: string
 /** The difference in words; empty if there is none. */
 export function describeDifference({ proposed, rejected, edited }: ReviewDifference): string {
   const parts: string[] = [];
-  if (rejected > 0) parts.push(`${rejected} of ${proposed} ${proposed === 1 ? "change" : "changes"} left out`);
-  if (edited > 0) parts.push(edited === 1 ? "1 change edited by you" : `${edited} changes edited by you`);
+  if (rejected > 0) parts.push(`${rejected} of ${proposed} ${proposed === 1 ? "hunk" : "hunks"} rejected`);
+  if (edited > 0) parts.push(edited === 1 ? "1 hunk edited by you" : `${edited} hunks edited by you`);
   return parts.join(", ");
 }
 

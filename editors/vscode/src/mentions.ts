@@ -48,10 +48,10 @@ export async function suggestCommands(chat: Chat, query: string): Promise<Sugges
       label: `/${name}`,
       detail:
         problem === undefined
-          ? [argumentHint, description, trusted ? undefined : "of a folder that is not trusted"]
+          ? [argumentHint, description, trusted ? undefined : "from an untrusted folder"]
               .filter((part) => part !== undefined)
               .join(" · ")
-          : `cannot be used: ${problem}`,
+          : `unavailable: ${problem}`,
     }));
 }
 

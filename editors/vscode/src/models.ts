@@ -17,7 +17,7 @@ export interface ModelChoice {
 export function buildModelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
   return models.map((info) => ({
     label: escapeLabel(info.model),
-    description: (chosen === undefined ? info.current : info.model === chosen) ? "now" : "",
+    description: (chosen === undefined ? info.current : info.model === chosen) ? "current" : "",
     detail: describeModel(info),
     model: info.model,
   }));
@@ -26,8 +26,8 @@ export function buildModelChoices({ models }: ListModelsResult, chosen: string |
 function describeModel({ contextWindow, price, listed }: ModelInfo): string {
   return [
     contextWindow === undefined ? "" : `${formatTokens(contextWindow)} tokens`,
-    price === undefined ? "" : `$${price.input} in, $${price.output} out per million`,
-    listed === false ? "not in the provider's own list" : "",
+    price === undefined ? "" : `$${price.input} in, $${price.output} out per million tokens`,
+    listed === false ? "not listed by the provider" : "",
   ]
     .filter((part) => part !== "")
     .join(" · ");
@@ -45,7 +45,7 @@ export function addTypedModel(choices: readonly ModelChoice[], typed: string): M
 export function describeBrokenProviders({ providers }: ListModelsResult): string {
   return providers
     .filter(({ health }) => health === "failing" || health === "notConfigured")
-    .map(({ provider, message }) => `${provider}: ${message ?? "does not work"}`)
+    .map(({ provider, message }) => `${provider}: ${message ?? "not working"}`)
     .join("; ");
 }
 

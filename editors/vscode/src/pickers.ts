@@ -16,17 +16,17 @@ import { type ChangesItem, describeChanges } from "./state";
 import { listChangedTurns, listEndedTurns } from "./turnActions";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
-  plan: { label: "Plan", detail: "Reads only, and proposes." },
-  ask: { label: "Ask", detail: "Reads are free; commands, writes and the network ask." },
-  autoEdit: { label: "Edit freely", detail: "Edits inside the workspace are free too." },
-  full: { label: "Full", detail: "All is free. Nothing asks." },
+  plan: { label: "Plan", detail: "Only reads, and proposes a plan." },
+  ask: { label: "Ask", detail: "Reading is allowed. Commands, edits, and network access need approval." },
+  autoEdit: { label: "Auto-edit", detail: "Also allows edits inside the workspace." },
+  full: { label: "Full", detail: "Allows everything without asking." },
 };
 
 const EFFORTS: (QuickPickItem & { effort: Effort | undefined })[] = [
-  { label: "As the provider has it", effort: undefined },
-  { label: "Low", detail: "Thinks a little.", effort: "low" },
+  { label: "Provider default", effort: undefined },
+  { label: "Low", detail: "Thinks briefly.", effort: "low" },
   { label: "Medium", detail: "Thinks as needed.", effort: "medium" },
-  { label: "High", detail: "Thinks long.", effort: "high" },
+  { label: "High", detail: "Thinks longer.", effort: "high" },
 ];
 
 export async function selectMode(chat: Chat): Promise<void> {
@@ -34,10 +34,10 @@ export async function selectMode(chat: Chat): Promise<void> {
   const items = Object.entries(MODES).map(([mode, { label, detail }]) => ({
     label,
     detail,
-    description: mode === current ? "now" : "",
+    description: mode === current ? "current" : "",
     mode: mode as Mode,
   }));
-  const choice = await window.showQuickPick(items, { title: "How freely may the agent act?" });
+  const choice = await window.showQuickPick(items, { title: "Select a Mode" });
   if (choice) await chat.setMode(choice.mode);
 }
 
@@ -49,12 +49,13 @@ export async function selectAgent(chat: Chat): Promise<void> {
   const current = chat.view.agent?.name ?? "default";
   const items = answer.agents.map(({ name, description, mode, model, provider, tools }) => ({
     label: name,
-    description: [name === current ? "now" : "", description ?? ""].filter((part) => part !== "").join(" · "),
+    description: [name === current ? "current" : "", description ?? ""].filter((part) => part !== "").join(" · "),
     detail: [MODES[mode].label, model ?? provider ?? "", `${tools.length} tools`]
       .filter((part) => part !== "")
       .join(" · "),
   }));
-  const title = sessionId === undefined ? "Which agent?" : "Which agent? Another one begins a new session.";
+  const title =
+    sessionId === undefined ? "Select an Agent" : "Select an Agent (a different agent starts a new session)";
   const choice = await window.showQuickPick(items, { title, matchOnDescription: true });
   if (choice && (sessionId === undefined || choice.label !== current)) chat.startNewSession(choice.label);
 }
@@ -62,7 +63,7 @@ export async function selectAgent(chat: Chat): Promise<void> {
 /** Shows the known list at once, then with what the providers list themselves; any other name can be typed. */
 export async function selectModel(chat: Chat): Promise<void> {
   const pick = window.createQuickPick<ModelChoice>();
-  pick.title = "Which model?";
+  pick.title = "Select a Model";
   pick.matchOnDetail = true;
   pick.busy = true;
   let choices: ModelChoice[] = [];
@@ -83,7 +84,7 @@ export async function selectModel(chat: Chat): Promise<void> {
       const answer = await chat.request("agent/listModels", params);
       if (answer === undefined) continue;
       choices = buildModelChoices(answer, chat.activeSession?.model ?? chat.view.nextSession.model);
-      pick.placeholder = describeBrokenProviders(answer) || "Choose a model, or type its name as provider/model";
+      pick.placeholder = describeBrokenProviders(answer) || "Select a model, or type a name as provider/model";
       refreshItems();
     }
     pick.busy = false;
@@ -96,7 +97,7 @@ export async function selectModel(chat: Chat): Promise<void> {
 
 export async function selectEffort(chat: Chat): Promise<void> {
   const model = chat.activeSession?.model ?? chat.view.nextSession.model ?? chat.view.defaultModel ?? "the model";
-  const choice = await window.showQuickPick(EFFORTS, { title: `How hard shall ${model} think?` });
+  const choice = await window.showQuickPick(EFFORTS, { title: `Select the Reasoning Effort for ${model}` });
   // The effort alone is chosen: the model stays the one that is taken.
   if (choice) await chat.setModel(undefined, choice.effort);
 }
@@ -105,7 +106,7 @@ export async function selectEffort(chat: Chat): Promise<void> {
 export async function pickTurnChanges(chat: Chat, title: string): Promise<ChangesItem | undefined> {
   const turns = listChangedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
-    await window.showInformationMessage("No turn that is shown has changed a file.");
+    await window.showInformationMessage("No loaded turn changed any files.");
     return undefined;
   }
   const items = turns.map(({ changes, prompt }) => ({
@@ -121,7 +122,7 @@ export async function pickTurnChanges(chat: Chat, title: string): Promise<Change
 export async function pickTurn(chat: Chat, title: string): Promise<string | undefined> {
   const turns = listEndedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
-    await window.showInformationMessage("No turn of this session has ended yet.");
+    await window.showInformationMessage("No turn in this session has ended yet.");
     return undefined;
   }
   const items = turns.map(({ turnId, prompt }) => ({ label: prompt === "" ? "Untitled turn" : prompt, turnId }));
@@ -133,10 +134,15 @@ export async function exportSession(chat: Chat): Promise<void> {
   const session = chat.activeSession;
   if (session === undefined) return;
   const formats = [
-    { label: "Markdown", detail: "What was said and done, to be read.", format: "markdown" as const, ending: "md" },
-    { label: "JSON", detail: "The session and all its events, for programs.", format: "json" as const, ending: "json" },
+    { label: "Markdown", detail: "A readable transcript.", format: "markdown" as const, ending: "md" },
+    {
+      label: "JSON",
+      detail: "The session with all its events, for programs.",
+      format: "json" as const,
+      ending: "json",
+    },
   ];
-  const choice = await window.showQuickPick(formats, { title: "Export the session as what?" });
+  const choice = await window.showQuickPick(formats, { title: "Select an Export Format" });
   if (!choice) return;
   const answer = await chat.request("agent/exportSession", { sessionId: session.sessionId, format: choice.format });
   if (answer === undefined) return;
@@ -147,7 +153,7 @@ export async function exportSession(chat: Chat): Promise<void> {
       .slice(0, 60) || "session";
   const folder = getWorkingFolder(session);
   const uri = await window.showSaveDialog({
-    title: "Export the Session",
+    title: "Export Session",
     filters: { [choice.label]: [choice.ending] },
     ...(folder === "" ? {} : { defaultUri: Uri.joinPath(Uri.file(folder), `${name}.${choice.ending}`) }),
   });
@@ -168,11 +174,11 @@ export async function resetCircuit(chat: Chat): Promise<void> {
   const told = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
   const all = new Map([...open, ...told].map((one) => [`${one.subject} ${one.name}`, one]));
   if (all.size === 0) {
-    await window.showInformationMessage("Nothing is held back: no circuit is open.");
+    await window.showInformationMessage("No circuit breaker is open.");
     return;
   }
   const items = [...all.values()].map(({ subject, name }) => ({ label: name, description: subject, subject }));
-  const choice = await window.showQuickPick(items, { title: "What shall be asked again at once?" });
+  const choice = await window.showQuickPick(items, { title: "Select a Circuit Breaker to Reset" });
   if (!choice) return;
   const { subject, label: name } = choice;
   await chat.request("agent/resetCircuit", { subject, name, ...(sessionId === undefined ? {} : { sessionId }) });

@@ -105,7 +105,7 @@ export class ReviewManager implements Disposable {
   async openReview(approvalId: string): Promise<void> {
     const approval = this.chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
     if (approval?.diff === undefined) {
-      await window.showInformationMessage("The question that is shown proposes no edit.");
+      await window.showInformationMessage("The pending request does not propose an edit.");
       return;
     }
     const begun = this.#reviews.get(approvalId);
@@ -127,7 +127,7 @@ export class ReviewManager implements Disposable {
     await this.#openDiffEditor(review);
     const hidden = describeHiddenCharacters(review);
     if (hidden !== "")
-      await window.showWarningMessage(`The proposal adds characters that an editor may hide: ${hidden}`);
+      await window.showWarningMessage(`The proposed edit adds characters that may be invisible: ${hidden}`);
   }
 
   /** What an approval sends, at this moment. */
@@ -136,26 +136,20 @@ export class ReviewManager implements Disposable {
     if (review === undefined) {
       const { approvalId } = approval;
       if (!this.#staleAfterReload.has(approvalId) && findReviewTabs(approvalId).length === 0) return { kind: "none" };
-      return refuseOutcome(
-        "The review of this edit is from before the window was reloaded. Open the review again (D).",
-      );
+      return refuseOutcome("This review was opened before the window was reloaded. Press D to open it again.");
     }
     // Read before anything is awaited: what counts is what was shown when the key was pressed.
     const shown = normalizeReviewText(review, this.#getReviewText(review));
     const name = escapeNotification(review.file.fsPath);
     if ((await readFileText(review.file)) !== review.before) {
-      return refuseOutcome(
-        `${name} has changed since its review was opened. Open the review again (D) before you allow it.`,
-      );
+      return refuseOutcome(`${name} has changed since its review was opened. Press D to open the review again.`);
     }
     if (shown === review.proposal) return { kind: "unchanged" };
-    if (shown === review.before) return refuseOutcome("The review leaves all changes out. Deny the edit instead.");
+    if (shown === review.before) return refuseOutcome("All hunks are rejected. Deny the edit instead.");
     const input = await this.#readInput(approval);
     const edited = input && buildEditedInput(approval.name, input, review.before, shown);
     if (edited === undefined) {
-      return refuseOutcome(
-        "The arguments of this call cannot be read in full, so the reviewed version cannot be sent.",
-      );
+      return refuseOutcome("The reviewed version cannot be sent because the call's arguments are incomplete.");
     }
     return { kind: "edited", input: edited };
   }
@@ -199,7 +193,7 @@ export class ReviewManager implements Disposable {
     }
     const left = Uri.from({ scheme: TEXT_SCHEME, path: `/was/${toolCallId}/${name}` });
     this.#fileSystem.putText(left, before);
-    await commands.executeCommand("vscode.diff", left, uri, `${name}: what the agent changed`, { preview: true });
+    await commands.executeCommand("vscode.diff", left, uri, `${name} (agent's changes)`, { preview: true });
   }
 
   /** A text that is no file, to be shown at a side of a diff. */
@@ -244,7 +238,7 @@ export class ReviewManager implements Disposable {
     const proposal = await this.#computeProposal(approval, before);
     if (proposal === undefined) {
       await window.showWarningMessage(
-        `The proposed edit does not fit ${escapeNotification(file.fsPath)} as it is now.`,
+        `The proposed edit does not match the current content of ${escapeNotification(file.fsPath)}.`,
       );
       return undefined;
     }
@@ -265,14 +259,14 @@ export class ReviewManager implements Disposable {
 
   async #openDiffEditor({ left, right, file }: Review): Promise<void> {
     const name = file.path.split("/").pop() ?? "file";
-    await commands.executeCommand("vscode.diff", left, right, `${name}: what the agent proposes`, { preview: true });
+    await commands.executeCommand("vscode.diff", left, right, `${name} (proposed edit)`, { preview: true });
   }
 
   async #confirmDiscard(review: Review, stale: boolean): Promise<boolean> {
     const name = escapeNotification(review.file.fsPath);
     const question = stale
-      ? `${name} has changed since you reviewed the edit. Start the review over? Your changes in it are lost.`
-      : `Discard your changes in the review of ${name}? The question then asks about the agent's proposal again.`;
+      ? `${name} has changed since you reviewed the edit. Start over? Your changes in the review will be lost.`
+      : `Discard your changes in the review of ${name}? The request then applies to the agent's proposal.`;
     const action = stale ? "Start Over" : "Discard";
     return (await window.showWarningMessage(question, { modal: true }, action)) === action;
   }
@@ -289,7 +283,7 @@ export class ReviewManager implements Disposable {
       const shown = normalizeReviewText(review, this.#getReviewText(review));
       const same = shown === review.proposal;
       const difference = same ? "" : describeDifference(compareReview(review.before, review.proposal, shown));
-      reviews[approvalId] = { difference: same ? "" : difference || "changed by you" };
+      reviews[approvalId] = { difference: same ? "" : difference || "edited by you" };
     }
     if (JSON.stringify(reviews) !== JSON.stringify(this.chat.view.reviews)) this.chat.updateView({ reviews });
     const changed = Object.entries(reviews).flatMap(([id, { difference }]) => (difference === "" ? [] : [id]));
@@ -382,7 +376,7 @@ function describeHiddenCharacters({ before, proposal }: Review): string {
     hunk.new.flatMap((line, at) =>
       [...revealHidden(line).matchAll(/<(U\+[0-9A-F]{4,6})>/g)]
         .filter(([written]) => !line.includes(written))
-        .map(([, name]) => `${name} in line ${hunk.newStart + at + 1}`),
+        .map(([, name]) => `${name} on line ${hunk.newStart + at + 1}`),
     ),
   );
   const more = found.length > 5 ? `, and ${found.length - 5} more` : "";

@@ -14,9 +14,9 @@ export async function takeOverSession(chat: Chat): Promise<void> {
   const { locked } = chat.view;
   if (locked?.pid === undefined) return;
   const { pid, holder, sessionId } = locked;
-  const question = `Take the session over from ${escapeNotification(holder)}?`;
+  const question = `Take over the session from ${escapeNotification(holder)}?`;
   const detail =
-    "Its server is ended, which interrupts the turns that run there. That window starts another server, and can only read this session as long as it is open here.";
+    "This stops the other window's server and interrupts its running turns. That window starts a new server and can only read this session while it is open here.";
   const action = "Take Over";
   if ((await window.showWarningMessage(question, { modal: true, detail }, action)) !== action) return;
   // Meanwhile it may have been closed there, and the process may be another one.

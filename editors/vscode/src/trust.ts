@@ -47,16 +47,16 @@ export function buildTrustDocument(folder: string, { activates, redirects }: Des
     lines.push("");
   }
   if (redirects.length > 0) {
-    lines.push(`provider redirects (${redirects.length}); each is a question of its own:`, "");
+    lines.push(`provider redirects (${redirects.length}); each needs separate consent:`, "");
     for (const { provider, from, to, sends, accepted } of redirects) {
       lines.push(
         `  - ${escapeText(provider)}: ${from === undefined ? "" : `from ${escapeText(from)} `}to ${escapeText(to)}`,
       );
-      lines.push(`    sends: ${sends.map(escapeText).join(", ")}${accepted ? " (you have accepted this)" : ""}`);
+      lines.push(`    sends: ${sends.map(escapeText).join(", ")}${accepted ? " (you accepted this)" : ""}`);
     }
     lines.push("");
   }
-  if (activates.length + redirects.length === 0) lines.push("Nothing at the moment.", "");
+  if (activates.length + redirects.length === 0) lines.push("Nothing.", "");
   return lines.join("\n");
 }
 
@@ -68,26 +68,24 @@ export function needsDecision({ trusted, activates, redirects }: DescribeTrustRe
 /** Asks about each workspace folder, or the one that is chosen. */
 export async function trustFolder(chat: Chat, reviews: ReviewManager): Promise<void> {
   if (!workspace.isTrusted) {
-    await window.showWarningMessage(
-      "VS Code is in Restricted Mode, where no folder is trusted. Trust the workspace in VS Code first.",
-    );
+    await window.showWarningMessage("VS Code is in Restricted Mode. Trust the workspace in VS Code first.");
     return;
   }
   const folders = (workspace.workspaceFolders ?? []).map(({ uri }) => uri);
   const items = folders.map((uri) => ({ label: escapeLabel(uri.fsPath), uri }));
   const folder =
-    items.length > 1 ? (await window.showQuickPick(items, { title: "Trust which folder?" }))?.uri : folders[0];
+    items.length > 1 ? (await window.showQuickPick(items, { title: "Select a Folder to Trust" }))?.uri : folders[0];
   if (folder !== undefined) await reviewTrust(chat, reviews, folder);
 }
 
 async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Promise<void> {
   const described = await requestTrustOrWarn(chat, folder);
   if (described === undefined) return;
-  await reviews.showText("What trust activates", buildTrustDocument(folder.fsPath, described));
+  await reviews.showText("Trust preview", buildTrustDocument(folder.fsPath, described));
   const nothing = described.activates.length + described.redirects.length === 0;
   const no = described.trusted ? "No, stop trusting this folder" : "No, do not trust this folder";
   const yes = nothing
-    ? "Yes. It activates nothing now; what is added later counts as trusted"
+    ? "Yes (it activates nothing now, and later additions are trusted)"
     : `Yes, activate what the document lists: ${describeTrustCounts(described)}`;
   const trusted = await confirmTrust(`Trust ${escapeLabel(folder.fsPath)}?`, no, yes);
   if (trusted === undefined) return;
@@ -101,7 +99,7 @@ async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Pro
   const now = await requestTrust(chat, folder);
   if (now === undefined) return;
   if (trusted && fingerprintTrust(now) !== fingerprintTrust(described)) {
-    await window.showWarningMessage("The folder's configuration has changed while you decided. Review it again.");
+    await window.showWarningMessage("The folder's configuration changed in the meantime. Review it again.");
     return;
   }
   const params = { folder: folder.toString(), trusted, ...(acceptRedirects.length > 0 ? { acceptRedirects } : {}) };
@@ -124,8 +122,8 @@ async function confirmTrust(title: string, no: string, yes: string): Promise<boo
 /** Asks about one redirect. A dialog shows the address whole; its first button, which Enter presses, is the no. */
 async function confirmRedirect({ provider, from, to, sends }: ProviderRedirect): Promise<boolean | undefined> {
   const instead = from === undefined ? "" : ` instead of ${escapeNotification(from)}`;
-  const question = `Send requests of provider ${escapeNotification(provider)} to ${escapeNotification(to)}${instead}?`;
-  const detail = `This sends there: ${escapeNotification(sends.join(", "))}.`;
+  const question = `Send requests for provider ${escapeNotification(provider)} to ${escapeNotification(to)}${instead}?`;
+  const detail = `This sends: ${escapeNotification(sends.join(", "))}.`;
   // The one that closes the dialog would come last, so this is none.
   const no = { title: "Do Not Send" };
   const yes = { title: "Send There" };

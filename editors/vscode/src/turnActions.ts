@@ -48,7 +48,7 @@ export async function applyRevert(chat: Chat): Promise<void> {
 function describeUnreverted(conflicts: readonly RevertConflict[]): string {
   const lines = conflicts.slice(0, 5).map(({ path, why }) => `${path}: ${why}`);
   if (conflicts.length > 5) lines.push(`and ${conflicts.length - 5} more`);
-  return ["Left as they are:", ...lines].join("\n");
+  return ["Left unchanged:", ...lines].join("\n");
 }
 
 /** Makes a session of what this one has up to the end of a turn, and shows it; what is told of that. */
@@ -58,7 +58,7 @@ export async function forkSession(chat: Chat, turnId?: string): Promise<string |
   const made = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
   if (made === undefined) return undefined;
   await chat.openSession(made.sessionId);
-  return `This is “${made.title ?? "the fork"}” now. The files on the disk are as they were.`;
+  return `Switched to “${made.title ?? "the fork"}”. Files on disk are unchanged.`;
 }
 
 /** The turns of which changes are known, the last one first, with what the person said. */

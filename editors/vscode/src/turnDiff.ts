@@ -33,14 +33,16 @@ export async function showTurnChanges(reviews: ReviewManager, turnId: string, pa
   if (changes.files.length === 1 && first) await showFileDiff(reviews, state, changes, first);
   else if (pairs.length > 0) {
     const all = pairs.map(({ file, left, right }) => [file, left, right]);
-    const title = `${pairs.length} files: ${describeSide(changes)}`;
+    const title = `${pairs.length} files (${describeSide(changes)})`;
     await commands.executeCommand("vscode.changes", title, all);
   } else
-    await window.showInformationMessage("None of these changes can be shown: they are no text, or were changed since.");
+    await window.showInformationMessage(
+      "None of these changes can be shown. The files are binary, or have changed since.",
+    );
 }
 
 function describeSide({ standing }: ChangesItem): string {
-  return standing === "reverted" ? "what the agent had changed" : "what the agent changed";
+  return standing === "reverted" ? "reverted changes" : "agent's changes";
 }
 
 async function showFileDiff(
@@ -52,12 +54,12 @@ async function showFileDiff(
   const name = file.path.split("/").pop() ?? file.path;
   const pair = await createDiffPair(reviews, state, changes, file);
   if (pair) {
-    await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name}: ${describeSide(changes)}`, {
+    await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name} (${describeSide(changes)})`, {
       preview: true,
     });
   } else if (file.diff !== undefined) await reviews.showText(`${name}.diff`, file.diff);
   else if (file.kind === "deleted") {
-    await window.showInformationMessage(escapeNotification(`${file.path} is gone, and was no text.`));
+    await window.showInformationMessage(escapeNotification(`${file.path} was a binary file and has been deleted.`));
   } else
     await commands.executeCommand("vscode.open", resolvePath(file.path, getWorkingFolder(state)), { preview: true });
 }

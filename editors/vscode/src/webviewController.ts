@@ -121,7 +121,7 @@ export async function handleViewMessage(parts: CommandContext, message: ViewMess
     case "renameSession":
       return chat.renameSession(message.sessionId, message.title);
     case "deleteSession": {
-      const question = `Delete “${escapeNotification(message.title)}” for good?`;
+      const question = `Delete “${escapeNotification(message.title)}” permanently?`;
       if ((await window.showWarningMessage(question, { modal: true }, "Delete")) === "Delete") {
         await chat.deleteSession(message.sessionId);
       }
@@ -146,6 +146,6 @@ async function openFile(uri: Uri, line: number | undefined): Promise<void> {
       ...(line === undefined ? {} : { selection: new Range(at, 0, at, 0) }),
     });
   } catch {
-    await window.showWarningMessage(`${escapeNotification(uri.fsPath)} cannot be shown.`);
+    await window.showWarningMessage(`Cannot open ${escapeNotification(uri.fsPath)}.`);
   }
 }

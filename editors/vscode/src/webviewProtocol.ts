@@ -286,7 +286,7 @@ export type ViewCommand =
   | "retry";
 
 /** Why nothing is put back now, where a turn runs. */
-export const TURN_RUNNING_MESSAGE = "A turn runs: nothing is reverted or redone before it has ended.";
+export const TURN_RUNNING_MESSAGE = "A turn is running. Revert or redo after it ends.";
 
 /** A range of lines as people write it. */
 export function formatLineRange(range: Range): string {
@@ -299,12 +299,12 @@ export function formatLineRange(range: Range): string {
 export function describeKeyCheck({ provider, result, message }: KeyCheck): string {
   switch (result) {
     case "asking":
-      return `Asks ${provider} whether the key is right…`;
+      return `Checking the key with ${provider}…`;
     case "works":
-      return `The key works: ${provider} takes it.`;
+      return `The key works: ${provider} accepted it.`;
     case "refused":
-      return `Refused by ${provider}: ${message ?? "no reason was given"}`;
+      return `Rejected by ${provider}: ${message ?? "no reason given"}`;
     case "untried":
-      return `The key of ${provider} is kept. ${message ?? "Whether it is right was not tried."}`;
+      return `The key for ${provider} is saved. ${message ?? "It was not checked."}`;
   }
 }

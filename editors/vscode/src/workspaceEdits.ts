@@ -43,13 +43,15 @@ export class WorkspaceEdits {
     for (const uri of listTouchedUris(params)) {
       const notebook = findUnsavedNotebook(uri);
       if (notebook)
-        return rejectEdit(`${notebook.uri.fsPath} is open as a notebook with unsaved changes: save it first`);
+        return rejectEdit(`${notebook.uri.fsPath} is open as a notebook with unsaved changes; save it first`);
     }
     for (const change of changes) {
       if (!("textDocument" in change) || change.textDocument.version === null) continue;
       const document = findOpenDocument(change.textDocument.uri);
       if (document && document.version !== change.textDocument.version) {
-        return rejectEdit(`${document.uri.fsPath} has changed meanwhile (version ${document.version})`);
+        return rejectEdit(
+          `${document.uri.fsPath} changed before the edit was applied (now version ${document.version})`,
+        );
       }
     }
     const [only] = changes;
@@ -99,7 +101,7 @@ export class WorkspaceEdits {
     const document = findOpenDocument(uri);
     if (document === undefined) return "it is not open in the editor";
     if (!document.isDirty) return undefined;
-    if (!wanted) return "the person's settings leave files unsaved (agentls.saveAfterEdit)";
+    if (!wanted) return "the setting agentls.saveAfterEdit is off";
     if (!(await document.save())) return "the editor could not save it";
     // What saving changed (a formatter, a final line feed) belongs to the same undo step.
     const key = document.uri.toString();

@@ -82,9 +82,9 @@ inWorkbench(
     };
     const leaveOut = async (name) => {
       await right(name).filter({ hasText: "TWO" }).first().click();
-      await s.command("Leave This Change Out");
+      await s.command("Reject This Hunk");
       await right(name).filter({ hasText: "two" }).first().waitFor();
-      await s.at("reviewed").filter({ hasText: "1 of 3 changes left out" }).waitFor();
+      await s.at("reviewed").filter({ hasText: "1 of 3 hunks rejected" }).waitFor();
     };
     const ways = {
       y: () => s.card.press("y"),
@@ -95,8 +95,8 @@ inWorkbench(
         await s.at("approval").locator("textarea").press("Control+Enter");
       },
       key: () => page.keyboard.press("Control+Alt+y"),
-      palette: () => s.command("Allow What Waits for You"),
-      title: () => page.locator('.editor-actions a[aria-label^="Allow the Edit as Shown"]').click(),
+      palette: () => s.command("Allow Pending Request"),
+      title: () => page.locator('.editor-actions a[aria-label^="Allow Reviewed Edit"]').click(),
     };
     for (const [way, allow] of Object.entries(ways)) {
       const name = `${way}.txt`;
@@ -108,7 +108,7 @@ inWorkbench(
         await s.ended(++turns, "completed");
         assert.equal(s.read(name), WITHOUT_SECOND);
         await s.at("answered").filter({ hasText: "as edited by you" }).waitFor();
-        await page.locator(".tab", { hasText: "what the agent proposes" }).waitFor({ state: "detached" });
+        await page.locator(".tab", { hasText: "(proposed edit)" }).waitFor({ state: "detached" });
         // What was allowed for longer holds for no other way.
         if (way === "s" || way === "a") await revokeAll(s, page);
       });
@@ -130,8 +130,8 @@ inWorkbench(
       await s.command("File: Save");
       await page.locator(".tab.active.dirty").waitFor({ state: "detached" });
       await s.command("View: Close Editor");
-      await page.locator(".tab", { hasText: "what the agent proposes" }).waitFor({ state: "detached" });
-      await s.at("reviewed").filter({ hasText: "1 of 3 changes left out" }).waitFor();
+      await page.locator(".tab", { hasText: "(proposed edit)" }).waitFor({ state: "detached" });
+      await s.at("reviewed").filter({ hasText: "1 of 3 hunks rejected" }).waitFor();
       await s.shot("reviewed-closed");
       await s.card.press("y");
       await s.ended(++turns, "completed");
@@ -143,7 +143,7 @@ inWorkbench(
       await s.command("View: Keep Editor");
       await review("stale.txt");
       await leaveOut("stale.txt");
-      await page.locator('.tab[aria-label^="stale.txt"]:not([aria-label*="proposes"])').click();
+      await page.locator('.tab[aria-label^="stale.txt"]:not([aria-label*="proposed"])').click();
       // The left side of the review shows the same file, and takes no words.
       await page
         .locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line')
@@ -185,7 +185,7 @@ inWorkbench(
     await step("changes are discarded after a question, and then the proposal counts", async () => {
       await review("discard.txt");
       await leaveOut("discard.txt");
-      await s.card.getByRole("button", { name: "Discard it…" }).click();
+      await s.card.getByRole("button", { name: "Discard…" }).click();
       await page.locator(".monaco-dialog-box").getByRole("button", { name: "Discard" }).click();
       await s.at("reviewed").waitFor({ state: "detached" });
       await s.card.press("y");
@@ -212,7 +212,7 @@ inWorkbench(
 
 /** Takes every grant back, by the command. */
 async function revokeAll(s, page) {
-  await s.command("agentls: Show and Revoke Grants");
+  await s.command("Agent: Manage Grants");
   await page.locator(".quick-input-list .monaco-list-row").first().click();
   await page.locator(".monaco-dialog-box").getByRole("button", { name: "Revoke" }).click();
   await page.locator(".notification-toast", { hasText: "There are no grants" }).first().waitFor();
@@ -477,7 +477,7 @@ inWorkbench(
       await s.ask("grant it again");
       await s.ended(2, "completed");
       const rows = page.locator(".quick-input-list .monaco-list-row");
-      await s.command("agentls: Show and Revoke Grants");
+      await s.command("Agent: Manage Grants");
       await rows.nth(1).waitFor();
       await s.shot("grants");
       const labels = await page
@@ -563,7 +563,7 @@ inWorkbench(
       const trust = async () => {
         await s.command("Notifications: Clear All Notifications");
         await s.command("View: Close All Editors");
-        await s.command("agentls: Trust This Folder");
+        await s.command("Agent: Trust Folder");
         await rows.filter({ hasText: "Yes, activate what the document lists" }).waitFor();
         await lines.filter({ hasText: "anthropic: " }).first().waitFor();
       };
@@ -581,12 +581,12 @@ inWorkbench(
       await until(hooked, "the hook");
       // Enter was a no: it is asked again.
       await trust();
-      assert.equal(await lines.filter({ hasText: "you have accepted this" }).count(), 0);
+      assert.equal(await lines.filter({ hasText: "you accepted this" }).count(), 0);
       await accept();
       await dialog.getByRole("button", { name: "Send There" }).click();
       await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
       await trust();
-      await lines.filter({ hasText: "you have accepted this" }).first().waitFor();
+      await lines.filter({ hasText: "you accepted this" }).first().waitFor();
       await page.keyboard.press("Enter");
       await page.locator(".notification-toast", { hasText: "is not trusted" }).first().waitFor();
     });

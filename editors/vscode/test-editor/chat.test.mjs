@@ -124,7 +124,7 @@ it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", a
   await right.filter({ hasText: "// cents" }).first().waitFor();
   await s.shot("review");
   await right.filter({ hasText: "// cents" }).first().click();
-  await s.command("Leave This Change Out");
+  await s.command("Reject This Hunk");
   await page.waitForFunction(
     () =>
       ![...document.querySelectorAll(".monaco-diff-editor .modified .view-line")].some((line) =>
@@ -132,7 +132,7 @@ it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", a
       ),
   );
   await s.shot("review-left-out");
-  await s.command("Allow the Edit as Shown");
+  await s.command("Allow Reviewed Edit");
   await s.ended(++turns, "completed");
   assert.equal(s.read("src/total.ts"), TOTAL.replace("reduce(add)", "reduce(add, { price: 0 })"));
   const line = page.locator('.monaco-editor[data-uri$="total.ts"] .view-line', { hasText: "{ price: 0 }" }).first();
@@ -247,7 +247,7 @@ it("a failure says what to do", async () => {
 it("the view survives being hidden, with the draft", async (page) => {
   await s.at("input").fill("half a thought");
   await s.at("near").click();
-  const attached = s.view.getByRole("button", { name: /^Take src\/total.ts.* off$/ });
+  const attached = s.view.getByRole("button", { name: /^Remove src\/total.ts/ });
   await attached.waitFor();
   await page.locator('.activitybar a[aria-label^="Explorer"]').click();
   await page.locator('.activitybar a[aria-label^="agentls"]').click();
@@ -330,8 +330,8 @@ it("sessions are listed, searched, renamed, opened and deleted", async (page) =>
 
 it("mode and model are chosen from lists", async (page) => {
   await s.at("mode").click();
-  await page.locator(".quick-input-list .monaco-list-row", { hasText: "Edit freely" }).click();
-  await s.at("mode").filter({ hasText: "Edit freely" }).waitFor();
+  await page.locator(".quick-input-list .monaco-list-row", { hasText: "Auto-edit" }).click();
+  await s.at("mode").filter({ hasText: "Auto-edit" }).waitFor();
   await s.at("model").click();
   await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape/tape" }).waitFor();
   await page.keyboard.press("Escape");

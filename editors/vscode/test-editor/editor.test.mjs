@@ -40,7 +40,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
 
   await t.test("an edit of an old version is refused with the reason", async () => {
     await s.ask("stale a.ts");
-    await answered(s, "has changed meanwhile");
+    await answered(s, "changed before the edit was applied");
   });
 
   await t.test("diagnostics are told, a key that is not there is not", async () => {
@@ -51,12 +51,12 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
   });
 
   await t.test("a key is entered once and handed over", async () => {
-    await s.command("Agent: Enter an API Key");
+    await s.command("Agent: Enter API Key");
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "Anthropic" }).click();
     const input = page.locator('.quick-input-widget input[type="password"]');
     await input.fill("sk-test-1234567890");
     await input.press("Enter");
-    await page.locator(".notification-toast", { hasText: "The key of anthropic is kept" }).first().waitFor();
+    await page.locator(".notification-toast", { hasText: "The key for anthropic is saved" }).first().waitFor();
     await s.ask("key anthropic");
     await answered(s, "key: of 18 characters");
   });
@@ -65,7 +65,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     await s.ask("limit");
     await s.at("limit").waitFor();
     await s.shot("limit");
-    await s.at("limit").getByRole("button", { name: "Raise and go on" }).click();
+    await s.at("limit").getByRole("button", { name: "Raise and continue" }).click();
     await s.view.locator(".note", { hasText: "raised by $5.00" }).waitFor();
     await s.ask("question");
     await s.at("question").waitFor();
@@ -89,7 +89,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     await s.ask("go on");
     await s.card.waitFor();
     await outer.getByTestId("notice").waitFor({ state: "detached" });
-    await outer.getByText("one failed → fake/two answers").waitFor();
+    await outer.getByText("one failed; switched to fake/two").waitFor();
     await s.at("model").filter({ hasText: "one" }).waitFor();
     await s.shot("sub-agent-asks");
     await s.card.press("y");
@@ -108,7 +108,7 @@ faked("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } 
   await s
     .at("banner")
     .filter({
-      hasText: "The server speaks version 2 of the protocol and this extension version 1: update this extension.",
+      hasText: "The server uses protocol version 2, but this extension uses version 1. Update this extension.",
     })
     .waitFor();
   await s.shot("other-protocol");
@@ -116,7 +116,7 @@ faked("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } 
 
 faked("a missing program is explained", { program: "/nowhere/agentls" }, async (s) => {
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
-  await s.at("banner").filter({ hasText: "There is no program at /nowhere/agentls" }).waitFor();
-  await s.view.getByRole("button", { name: "Name the program…" }).waitFor();
+  await s.at("banner").filter({ hasText: "No program found at /nowhere/agentls" }).waitFor();
+  await s.view.getByRole("button", { name: "Set server path…" }).waitFor();
   await s.shot("missing");
 });

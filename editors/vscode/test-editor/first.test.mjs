@@ -20,10 +20,10 @@ inWorkbench("without a model there is a card with the ways on", {}, async (s, pa
   await s.at("first-contact").waitFor();
   assert.ok((await s.at("first-contact").locator("li").count()) >= 3);
   await s.shot("first-contact");
-  await s.view.getByRole("button", { name: "Open the configuration" }).click();
+  await s.view.getByRole("button", { name: "Open configuration" }).click();
   await page.locator(".monaco-editor .view-line", { hasText: "[provider.anthropic]" }).first().waitFor();
   await s.command("Agent: Get Started");
-  await page.locator(".getting-started-step", { hasText: "Give it a model" }).first().waitFor();
+  await page.locator(".getting-started-step", { hasText: "Connect a model" }).first().waitFor();
   await s.shot("walkthrough");
 });
 
@@ -95,7 +95,7 @@ inWorkbench(
       .locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "return count" })
       .click({ clickCount: 3 });
     await page.keyboard.press("Control+Alt+q");
-    await s.view.getByRole("button", { name: "Take wrong.ts:4 off" }).waitFor();
+    await s.view.getByRole("button", { name: "Remove wrong.ts:4" }).waitFor();
     await s.at("input").fill("explain this");
     await s.at("input").press("Enter");
     await s.ended(3, "completed");

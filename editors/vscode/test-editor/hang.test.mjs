@@ -21,7 +21,7 @@ function inWorkbench(name, options, body) {
 }
 
 inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }, async (s, _page, t) => {
-  const banner = s.at("banner").filter({ hasText: "The server does not answer" });
+  const banner = s.at("banner").filter({ hasText: "The server is not responding" });
   const server = () => s.servers()[0]?.pid;
   const another = async (old) => {
     await until(() => server() !== undefined && server() !== old, "another server");
@@ -51,7 +51,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await s.at("stop").click();
     await another(hung);
     await givenBack();
-    await s.view.getByRole("button", { name: "Take a.txt off" }).waitFor();
+    await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
   });
 
   await t.test("a restart keeps a prompt that no turn has taken", async () => {
@@ -59,10 +59,10 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     process.kill(hung, "SIGSTOP");
     await s.at("input").press("Enter");
     await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
-    await banner.getByRole("button", { name: "Start it again" }).click();
+    await banner.getByRole("button", { name: "Restart server" }).click();
     await another(hung);
     await givenBack();
-    await s.view.getByRole("button", { name: "Take a.txt off" }).waitFor();
+    await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
     await s.at("input").press("Enter");
     await s.ended(1, "completed");
   });
@@ -83,11 +83,11 @@ inWorkbench(
   { program: program("agentls-silent", "#!/usr/bin/env node\nsetInterval(() => {}, 1000);\n") },
   async (s) => {
     await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
-    const banner = s.at("banner").filter({ hasText: "has not answered for 20 s" });
+    const banner = s.at("banner").filter({ hasText: "did not respond within 20 s" });
     await banner.waitFor();
     await s.shot("never-answers");
     assert.deepEqual(s.programs("agentls-silent"), []);
-    await banner.getByRole("button", { name: "Start it again" }).click();
+    await banner.getByRole("button", { name: "Restart server" }).click();
     await until(() => s.programs("agentls-silent").length === 1, "another try");
     // The window closes now; that nothing is left is looked at then.
   },
@@ -121,12 +121,12 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await other.showChat();
   await other.command("Agent: Show Sessions");
   await other.at("session").first().click();
-  await other.at("locked").filter({ hasText: "Here it can only be read" }).waitFor();
+  await other.at("locked").filter({ hasText: "It is read-only here" }).waitFor();
   await other.at("input").fill("hello again");
   await other.view.locator('[data-testid="send"][title^="Read-only"]:disabled').waitFor();
   await other.at("input").fill("");
   await other.shot("locked");
-  const takeOver = other.at("locked").getByRole("button", { name: "Take it over" });
+  const takeOver = other.at("locked").getByRole("button", { name: "Take over" });
   const dialog = second.locator(".monaco-dialog-box");
   // Without a yes nothing ends.
   await takeOver.click();

@@ -118,8 +118,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.ask("make the first change");
       await s.ended(++turns, "completed");
       const line = s.at("instructions");
-      await line.locator("summary", { hasText: "Reads AGENTS.md, 1 skill" }).click();
-      await line.getByText("how to work here").waitFor();
+      await line.locator("summary", { hasText: "Instructions: AGENTS.md, 1 skill" }).click();
+      await line.getByText("project instructions").waitFor();
       await s.shot("instructions");
       await line.getByRole("button", { name: "AGENTS.md" }).click();
       await page.locator('.monaco-editor[data-uri$="AGENTS.md"]').first().waitFor();
@@ -139,15 +139,15 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await diff("original").filter({ hasText: "one = 1;" }).first().waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
-      await page.locator(".tab.active", { hasText: "a.ts: what the agent changed" }).waitFor();
+      await page.locator(".tab.active", { hasText: "a.ts (agent's changes)" }).waitFor();
       await s.shot("changes-diff");
       await changes(0)
         .getByRole("button", { name: /old\.ts/ })
         .click();
-      await page.locator(".tab.active", { hasText: "old.ts: what the agent changed" }).waitFor();
+      await page.locator(".tab.active", { hasText: "old.ts (agent's changes)" }).waitFor();
       await diff("original").filter({ hasText: "old = true" }).first().waitFor();
       await changes(0).getByTestId("review-changes").click();
-      await page.locator(".tab.active", { hasText: "3 files: what the agent changed" }).waitFor();
+      await page.locator(".tab.active", { hasText: "3 files (agent's changes)" }).waitFor();
       await diff("modified").filter({ hasText: "bb = 22" }).first().waitFor();
       await s.shot("changes-all");
     });
@@ -174,10 +174,10 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.ok(!there("new/b.ts") && !there("picture.bin"));
       const line = page.locator('.monaco-editor[data-uri$="a.ts"] .view-line');
       await line.filter({ hasText: "one = 1;" }).first().waitFor();
-      await s.view.locator(".note", { hasText: "Reverted: the changes of 4 files" }).waitFor();
+      await s.view.locator(".note", { hasText: "Reverted changes to 4 files" }).waitFor();
       await s.shot("reverted");
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
-      await page.locator(".tab.active", { hasText: "a.ts: what the agent had changed" }).waitFor();
+      await page.locator(".tab.active", { hasText: "a.ts (reverted changes)" }).waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
       await changes(0).getByTestId("redo").click();
       await card.getByTestId("do-revert").click();
@@ -195,11 +195,11 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.keyboard.type(" // mine");
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
       // By the palette, with the keyboard alone.
-      await s.command("Agent: Revert or Redo a Turn");
+      await s.command("Agent: Revert or Redo Turn");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "make the first change" }).waitFor();
       await page.locator(".quick-input-widget input.input").fill("first");
       await page.keyboard.press("Enter");
-      await card.filter({ hasText: "this turn and of the later one" }).waitFor();
+      await card.filter({ hasText: "this turn and the later turn" }).waitFor();
       const conflicts = s.at("conflicts");
       await conflicts.filter({ hasText: "c.ts" }).waitFor();
       await s.shot("revert-conflict");
@@ -210,17 +210,17 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       const typed = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
       await typed.first().waitFor();
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
-      await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "left as it is" }).waitFor();
+      await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
       await s.shot("reverted-both");
       // The redo of the first makes both again.
       await changes(1).getByTestId("redo").click();
-      await card.filter({ hasText: "Redo what was reverted?" }).waitFor();
+      await card.filter({ hasText: "Redo the reverted changes?" }).waitFor();
       await card.press("y");
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').nth(1).waitFor();
       assert.match(s.read("a.ts"), /one = 111;/);
       // The first turn's own share, below what the second did.
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
-      await page.locator(".tab.active", { hasText: "a.ts: what the agent changed" }).waitFor();
+      await page.locator(".tab.active", { hasText: "a.ts (agent's changes)" }).waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
       await s.openFile("c.ts");
       await page.keyboard.press("Control+S");
@@ -239,11 +239,11 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.ok((await card.getByTestId("do-revert").boundingBox()).y < 860);
       await s.shot("revert-many");
       await card.press("y");
-      await s.view.locator(".note", { hasText: "Reverted: the changes of 10000 files" }).waitFor();
+      await s.view.locator(".note", { hasText: "Reverted changes to 10000 files" }).waitFor();
       assert.ok(!there("many/f777"));
       await changes(2).getByTestId("redo").click();
       await card.press("y");
-      await s.view.locator(".note", { hasText: "Redone: the changes of 10000 files" }).waitFor();
+      await s.view.locator(".note", { hasText: "Redone changes to 10000 files" }).waitFor();
       assert.equal(s.read("many/f777"), "777\n");
     });
 
@@ -257,7 +257,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("turn-end").first().waitFor();
       assert.equal(await s.ends(), 1);
       assert.equal(await s.at("changes").count(), 1);
-      await page.locator(".notification-toast", { hasText: "This is “make the first change (fork)” now" }).waitFor();
+      await page.locator(".notification-toast", { hasText: "Switched to “make the first change (fork)”" }).waitFor();
       await page.locator(".sidebar .composite.title", { hasText: "make the first change (fork)" }).waitFor();
       await s.shot("forked");
       await s.ask("hello from the fork");
@@ -269,7 +269,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     });
 
     await step("a session is exported", async () => {
-      await s.command("Agent: Export the Session");
+      await s.command("Agent: Export Session");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "Markdown" }).first().click();
       const name = page.locator(".quick-input-widget input.input");
       await until(async () => (await name.inputValue()).endsWith(".md"));
@@ -329,12 +329,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       const revert = s.view.locator('[data-testid="revert"], [data-testid="redo"]');
       assert.deepEqual(
         await revert.evaluateAll((all) => [...new Set(all.map((one) => [one.disabled, one.title].join(": ")))]),
-        ["true: A turn runs: nothing is reverted or redone before it has ended."],
+        ["true: A turn is running. Revert or redo after it ends."],
       );
       await page.keyboard.press("F1");
-      await page.locator(".quick-input-widget input.input").fill(">Agent: Revert or Redo a Turn");
-      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Fork the Session" }).waitFor();
-      assert.equal(await page.locator(".quick-input-list .monaco-list-row", { hasText: "Redo a Turn" }).count(), 0);
+      await page.locator(".quick-input-widget input.input").fill(">Turn");
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Fork Session at Turn" }).waitFor();
+      assert.equal(await page.locator(".quick-input-list .monaco-list-row", { hasText: "Redo Turn" }).count(), 0);
       await page.keyboard.press("Escape");
       await s.shot("queue");
       fs.writeFileSync(path.join(s.workspace, "go"), "");
@@ -359,12 +359,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("input").press("Escape");
       await s.ended(++turns, "cancelled");
       await s.view.locator('[data-testid="queue"][data-paused="true"]').waitFor();
-      await s.at("queue").filter({ hasText: "Held: 3 prompts" }).waitFor();
+      await s.at("queue").filter({ hasText: "Paused: 3 prompts" }).waitFor();
       await s.shot("queue-held");
       await s
         .at("queued")
         .filter({ hasText: "queued one" })
-        .getByRole("button", { name: /^Take out/ })
+        .getByRole("button", { name: /^Remove/ })
         .click();
       await s.at("queued").nth(2).waitFor({ state: "detached" });
       await s.at("queued").filter({ hasText: "queued three" }).getByRole("button", { name: /^Edit/ }).click();
@@ -441,7 +441,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.ended(++turns, "completed");
       await s.at("warning").filter({ hasText: "AGENTS.md changed" }).waitFor();
       await s.at("warning").filter({ hasText: "TOOLS.md is new" }).waitFor();
-      await s.at("instructions").last().filter({ hasText: "Reads AGENTS.md, TOOLS.md, 1 skill" }).waitFor();
+      await s.at("instructions").last().filter({ hasText: "Instructions: AGENTS.md, TOOLS.md, 1 skill" }).waitFor();
       await s.shot("instructions-changed");
     });
 

@@ -114,7 +114,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ask("touch it again");
       await s.ended(++turns, "completed");
       assert.equal(s.read("stamp.txt"), "");
-      await s.command("agentls: Show and Revoke Grants");
+      await s.command("Agent: Manage Grants");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "bash(touch" }).waitFor();
       await page.keyboard.press("Enter");
       await page.locator(".monaco-dialog-box").getByRole("button", { name: "Revoke" }).click();
@@ -160,7 +160,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.allow();
       await s.ended(++turns, "completed");
       assert.equal(await s.view.locator('[data-testid="tool"][data-status="failed"]').count(), 1);
-      await s.at("output").filter({ hasText: "unsaved changes: save it first" }).waitFor();
+      await s.at("output").filter({ hasText: "unsaved changes; save it first" }).waitFor();
       assert.equal(s.read("sales.ipynb"), NOTEBOOK);
       await s.shot("notebook");
       await page.locator(".tab.dirty").click();
@@ -177,9 +177,9 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.at("limit").waitFor();
       await s.shot("limit-real");
       await s.at("limit").locator("input").fill("0.5");
-      await s.at("limit").getByRole("button", { name: "Raise and go on" }).press("Enter");
+      await s.at("limit").getByRole("button", { name: "Raise and continue" }).press("Enter");
       assert.equal(await s.at("limit").count(), 1, "Enter alone raises nothing");
-      await s.at("limit").getByRole("button", { name: "Raise and go on" }).click();
+      await s.at("limit").getByRole("button", { name: "Raise and continue" }).click();
       await s.ended(++turns, "completed");
       await s.view.locator(".note", { hasText: "raised by $0.50" }).waitFor();
       await s.ask("spend it again");
@@ -201,11 +201,11 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
         );
       const said = s.at("not-attached");
       await give("paste", "large.png", "image/png", 6_000_000);
-      await said.filter({ hasText: "large.png is not attached: it has 6.0 MB" }).waitFor();
+      await said.filter({ hasText: "large.png was not attached. It is 6.0 MB" }).waitFor();
       await give("paste", "spec.pdf", "application/pdf", 10);
-      await said.filter({ hasText: "spec.pdf is not attached: only PNG" }).waitFor();
+      await said.filter({ hasText: "spec.pdf was not attached. Only PNG" }).waitFor();
       await give("drop", "notes.docx", "application/msword", 10);
-      await said.filter({ hasText: "notes.docx is not attached" }).waitFor();
+      await said.filter({ hasText: "notes.docx was not attached" }).waitFor();
       await s.shot("not-attached");
       await said.getByRole("button").click();
       await said.waitFor({ state: "detached" });
@@ -224,11 +224,11 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.view.locator(".chip").first().waitFor();
       await s.ask("what is this?");
       await s.ended(++turns, "completed");
-      await s.at("user").last().filter({ hasText: "a picture" }).waitFor();
+      await s.at("user").last().filter({ hasText: "1 picture" }).waitFor();
     });
 
     await step("the session is compacted by a command", async () => {
-      await s.command("Agent: Compact the Session");
+      await s.command("Agent: Compact Session");
       await s.view.locator(".note", { hasText: /^Compacted: .* → .* tokens$/ }).waitFor();
       await s.ended(++turns, "completed");
       await s.ask("still there?");
@@ -244,7 +244,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.view.getByRole("button", { name: "Effort: high" }).waitFor();
       await s.ask("hello to the weak");
       await s.ended(++turns, "completed");
-      await s.view.locator(".note", { hasText: "→ tape/tape answers" }).waitFor();
+      await s.view.locator(".note", { hasText: "switched to tape/tape" }).waitFor();
       await s.shot("taken-over");
       await s.at("model").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape/tape" }).click();
@@ -272,7 +272,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
     });
 
     await step("the log is a command away, and the status bar says how it stands", async () => {
-      await s.command("Agent: Show the Log");
+      await s.command("Agent: Show Log");
       await page.locator('.panel .monaco-editor[data-uri*="agentls"], .panel .output-view-container').first().waitFor();
       await page.locator(".statusbar-item", { hasText: "agentls" }).first().waitFor();
       await s.command("View: Toggle Panel Visibility");
@@ -284,7 +284,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       const notice = s.at("notice").filter({ hasText: "tape failed too often" });
       await notice.waitFor();
       await s.shot("circuit");
-      await notice.getByRole("button", { name: "Ask again at once" }).click();
+      await notice.getByRole("button", { name: "Reset circuit breaker" }).click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape" }).click();
       await s.ask("hello again");
       await s.ended(++turns, "completed");
@@ -362,7 +362,7 @@ filter = "trace"
   try {
     await within("work", options, async (s, page) => {
       const enter = async (text) => {
-        await s.view.getByRole("button", { name: "Enter an API key…" }).click();
+        await s.view.getByRole("button", { name: "Enter API key…" }).click();
         await page.locator(".quick-input-list .monaco-list-row", { hasText: "Anthropic" }).click();
         const input = page.locator('.quick-input-widget input[type="password"]');
         await input.fill(text);
@@ -372,10 +372,10 @@ filter = "trace"
       await s.ask("hello");
       await s.at("first-contact").waitFor();
       await enter("sk-wrong-0123456789");
-      await s.at("checked").filter({ hasText: "Refused by anthropic: " }).waitFor();
+      await s.at("checked").filter({ hasText: "Rejected by anthropic: " }).waitFor();
       await s.shot("key-refused");
       await enter(key);
-      await s.at("checked").filter({ hasText: "The key works: anthropic takes it." }).waitFor();
+      await s.at("checked").filter({ hasText: "The key works: anthropic accepted it." }).waitFor();
       await s.shot("key-works");
       await s.at("first-contact").getByRole("button", { name: "Try again" }).click();
       await s.at("assistant").filter({ hasText: "The key is right." }).waitFor();

@@ -13,7 +13,7 @@ export function applyTurnDiff(state: ChatState, p: TurnDiffNotification): ChatSt
   const reverts = [...state.reverts, { turnId, seq, standing, paths }];
   const count = files.length + (unlisted ?? 0);
   const what = standing === "reverted" ? "Reverted" : "Redone";
-  const text = `${what}: the changes of ${count === 1 ? "one file" : `${count} files`}`;
+  const text = `${what} changes to ${count === 1 ? "1 file" : `${count} files`}`;
   const next = putItem(state, { kind: "note", id: `reverted ${seq}`, text });
   return { ...next, reverts, items: resolveStandings(next.items, reverts) };
 }

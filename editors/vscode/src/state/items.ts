@@ -79,7 +79,7 @@ export function describeChanges({ files, unlisted }: ChangesItem): string {
 const TURN_STATE_LABELS: Record<TurnState, string> = {
   completed: "Done",
   failed: "Failed",
-  degraded: "Done in part",
+  degraded: "Partly done",
   interrupted: "Interrupted",
   cancelled: "Stopped",
 };

@@ -145,6 +145,6 @@ export function applyMessageRetracted(state: ChatState, p: MessageRetractedNotif
   if (next === state) return state;
   return putNotice(
     { ...next, activity: "thinking" },
-    { key: "retracted", kind: "retracted", text: "A broken answer was taken back" },
+    { key: "retracted", kind: "retracted", text: "An incomplete answer was discarded" },
   );
 }

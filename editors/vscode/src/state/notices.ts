@@ -56,18 +56,18 @@ function filterNotices(state: ChatState, gone: (notice: Notice) => boolean): Cha
 
 /** What a person is told of a decision of the loop; of others nothing. */
 const TRANSITION_TEXTS: Record<string, string> = {
-  max_output_tokens_escalate: "The answer was cut: asked again with more room",
-  max_output_tokens_recovery: "The answer was cut: asked to go on",
-  collapse_drain_retry: "The prompt was too long: old tool results are left out",
-  reactive_compact_retry: "The prompt was too long: the history is summarised",
-  image_retry: "The image was refused: tried again without it",
-  empty_response_retry: "Nothing came: asked again",
-  pause_turn: "The provider paused: asked to go on",
-  model_fallback: "The model was switched",
-  stop_hook_blocking: "A stop hook objected: asked to go on",
-  token_budget_continuation: "The token target is not reached: asked to go on",
-  planning: "Plans before it acts",
-  reflection: "Looks at how far it has come",
+  max_output_tokens_escalate: "The answer was cut off. Retrying with a higher limit",
+  max_output_tokens_recovery: "The answer was cut off. Asking the model to continue",
+  collapse_drain_retry: "The prompt was too long. Dropping old tool results",
+  reactive_compact_retry: "The prompt was too long. Summarizing the history",
+  image_retry: "The image was rejected. Retrying without it",
+  empty_response_retry: "The answer was empty. Retrying",
+  pause_turn: "The provider paused. Asking it to continue",
+  model_fallback: "Switched the model",
+  stop_hook_blocking: "A stop hook objected. Asking the model to continue",
+  token_budget_continuation: "The token target is not reached. Asking the model to continue",
+  planning: "Planning",
+  reflection: "Reviewing progress",
 };
 
 export function applyTransition(state: ChatState, p: TransitionNotification & SubagentFields): ChatState {
@@ -117,7 +117,7 @@ export function applyModelSwitched(state: ChatState, p: ModelSwitchedNotificatio
     id: `switched ${p.seq}`,
     turnId: p.turnId,
     parentToolCallId: p.parentToolCallId,
-    text: `${p.why} → ${p.to} answers`,
+    text: `${p.why}; switched to ${p.to}`,
   };
   // A sub-agent's model is not the session's.
   if (p.parentToolCallId !== undefined) return putItem(removeSubagentNotices(state, p.parentToolCallId), note);
@@ -134,10 +134,7 @@ export function applyCircuit(state: ChatState, p: CircuitNotification): ChatStat
   if (p.state === "closed") {
     return { ...state, notices: state.notices.filter((old) => old.key !== key) };
   }
-  const text =
-    p.state === "halfOpen"
-      ? `${p.name}: one call tries whether it works again`
-      : `${p.name} failed too often: not asked for a while`;
+  const text = p.state === "halfOpen" ? `${p.name}: testing with one call` : `${p.name} failed too often and is paused`;
   return putNotice(state, {
     key,
     kind: "circuit",

@@ -82,7 +82,7 @@ test("a long turn that ends is told, a short one is not", () => {
 
 test("a question is told at once, a focused window is not told anything", () => {
   emitEvent("approvalRequested", 1, 0, APPROVAL);
-  assert.deepEqual(shownMessages, ["warning: The agent asks: make"]);
+  assert.deepEqual(shownMessages, ["warning: Approval needed: make"]);
   window.state.focused = true;
   emitEvent("approvalRequested", 2, 0, { ...APPROVAL, approvalId: "a2" });
   assert.equal(shownMessages.length, 1);
@@ -120,5 +120,5 @@ test("a key in a review means the call of that review, and never one of a hidden
 
 test("a notice holds no live link and hides nothing", () => {
   emitEvent("approvalRequested", 1, 0, { ...APPROVAL, shown: "[x](command:agentls.approve)\u202e" });
-  assert.deepEqual(shownMessages, ["warning: The agent asks: [x] (command:agentls.approve)<U+202E>"]);
+  assert.deepEqual(shownMessages, ["warning: Approval needed: [x] (command:agentls.approve)<U+202E>"]);
 });

@@ -89,7 +89,7 @@ test("an answer is listSent once, and only to an open question", async () => {
   await Promise.all([decisions.decideApproval("a1", "allow"), decisions.decideApproval("a1", "allow")]);
   assert.equal(listSent().length, 1);
   await decisions.decideApproval("a9", "allow");
-  assert.deepEqual(refusals, ["This question is no longer open."]);
+  assert.deepEqual(refusals, ["This request is no longer open."]);
 });
 
 test("the server refuses: the review stays", async () => {

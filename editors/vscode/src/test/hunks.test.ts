@@ -75,10 +75,10 @@ test("a review says what it leaves out and what it changes", () => {
   const proposal = "A\nb\nc\nD\ne\nf\nG\n";
   const describeReviewed = (reviewed: string) => describeDifference(compareReview(before, proposal, reviewed));
   assert.equal(describeReviewed(proposal), "");
-  assert.equal(describeReviewed("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 changes left out");
-  assert.equal(describeReviewed("A\nb\nc\nDD\ne\nf\nG\n"), "1 change edited by you");
-  assert.equal(describeReviewed("a\nb\nc\nd\ne\nx\nf\nG\n"), "2 of 3 changes left out, 1 change edited by you");
-  assert.equal(describeReviewed(before), "3 of 3 changes left out");
+  assert.equal(describeReviewed("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 hunks rejected");
+  assert.equal(describeReviewed("A\nb\nc\nDD\ne\nf\nG\n"), "1 hunk edited by you");
+  assert.equal(describeReviewed("a\nb\nc\nd\ne\nx\nf\nG\n"), "2 of 3 hunks rejected, 1 hunk edited by you");
+  assert.equal(describeReviewed(before), "3 of 3 hunks rejected");
 });
 
 test("the edits of a call are made only where each old text is certain", () => {

@@ -23,9 +23,9 @@ test("the known list is asked for first, then the providers' own", () => {
 
 test("each model says what is known of it, and which one is taken", () => {
   const [one, old] = buildModelChoices(LIST, undefined);
-  assert.deepEqual([one?.description, one?.detail], ["now", "200k tokens"]);
-  assert.equal(old?.detail, "$1 in, $2 out per million · not in the provider's own list");
-  assert.equal(buildModelChoices(LIST, "tape/old")[1]?.description, "now");
+  assert.deepEqual([one?.description, one?.detail], ["current", "200k tokens"]);
+  assert.equal(old?.detail, "$1 in, $2 out per million tokens · not listed by the provider");
+  assert.equal(buildModelChoices(LIST, "tape/old")[1]?.description, "current");
   assert.equal(buildModelChoices(LIST, "tape/old")[0]?.description, "");
   assert.equal(describeBrokenProviders(LIST), "far: HTTP 500");
 });

@@ -67,7 +67,7 @@ test("while a turn runs no revert is asked for, and why is told", async () => {
   const fake = await connectRunning();
   await previewRevert(fake.chat, "t0", false);
   assert.ok(!fake.requests.some(({ method }) => method === "agent/revert"));
-  assert.match(fake.chat.view.error ?? "", /^A turn runs/);
+  assert.match(fake.chat.view.error ?? "", /^A turn is running/);
 });
 
 test("what a revert left beyond what was shown is told", async () => {
@@ -110,7 +110,7 @@ test("a question about a revert is void when a turn begins, or another session i
 test("a fork is shown at once", async () => {
   const fake = await connectRunning();
   fake.answers["agent/forkSession"] = { sessionId: "s2", title: "hello" };
-  assert.match((await forkSession(fake.chat, "t1")) ?? "", /^This is “hello” now\./);
+  assert.match((await forkSession(fake.chat, "t1")) ?? "", /^Switched to “hello”\./);
   assert.deepEqual(fake.lastRequest("agent/forkSession").params, { sessionId: "s1", turnId: "t1" });
   assert.equal(fake.lastRequest("agent/loadSession").params["sessionId"], "s2");
   assert.equal(fake.chat.activeSession?.sessionId, "s2");
@@ -279,7 +279,11 @@ test("a revert that is known before its turn marks the turn when it comes with a
     ["t2", "reverted", "t1"],
   ]);
   const after = [diffEvent(7, "t3", "made"), diffEvent(8, "t1", "redone")].reduce(reduceEvent, whole);
-  assert.deepEqual(listStandings(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
+  assert.deepEqual(
+    listStandings(after.items).at(-1),
+    ["t3", "made", undefined],
+    "a turn after the revert is none of it",
+  );
   const redone = reduceEvent(whole, diffEvent(7, "t1", "redone"));
   assert.deepEqual(
     listStandings(redone.items).map(([, now]) => now),

@@ -54,15 +54,15 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           </p>
           {view.pendingElsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
-              Another session asks you.{" "}
+              Another session needs your answer.{" "}
               <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showElsewhere" })} />
             </p>
           )}
           {view.locked && (
             <section class="warning" role="alert" data-testid="locked">
-              <p>This session is open in {view.locked.holder}. Here it can only be read.</p>
+              <p>This session is open in {view.locked.holder}. It is read-only here.</p>
               {view.locked.pid !== undefined && (
-                <Button label="Take it over…" kind="main" onPress={() => postMessage({ type: "takeOver" })} />
+                <Button label="Take over…" kind="main" onPress={() => postMessage({ type: "takeOver" })} />
               )}
             </section>
           )}
@@ -87,10 +87,10 @@ export function App({ view }: { view: ViewState }): JSX.Element {
 function ConnectionBanner({ connection }: { connection: Connection }): JSX.Element {
   const { state, message, retryAt, remedy } = connection;
   const title = {
-    starting: "The server starts…",
-    waiting: "The server ended and is started again",
-    failed: "There is no server",
-    ready: "The server does not answer",
+    starting: "Starting the server…",
+    waiting: "The server exited and is restarting",
+    failed: "The server is unavailable",
+    ready: "The server is not responding",
   }[state];
   const hasActions = state === "failed" || state === "waiting" || connection.isSilent;
   return (
@@ -107,13 +107,13 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
         <div class="ways">
           {remedy === "missing" && (
             <Button
-              label="Name the program…"
+              label="Set server path…"
               kind="main"
               onPress={() => postMessage({ type: "command", name: "openServerPath" })}
             />
           )}
-          <Button label="Start it again" onPress={() => postMessage({ type: "command", name: "restart" })} />
-          <Button label="Show the log" kind="quiet" onPress={() => postMessage({ type: "command", name: "showLog" })} />
+          <Button label="Restart server" onPress={() => postMessage({ type: "command", name: "restart" })} />
+          <Button label="Show log" kind="quiet" onPress={() => postMessage({ type: "command", name: "showLog" })} />
         </div>
       )}
     </section>
@@ -124,28 +124,28 @@ function StartPage({ loading, commands }: { loading: boolean; commands: boolean 
   if (loading)
     return (
       <div class="log begin" role="status">
-        Loading the session…
+        Loading session…
       </div>
     );
   return (
     <div class="log begin" data-testid="begin">
-      <h1>What shall be done?</h1>
+      <h1>What should the agent do?</h1>
       <ul>
         <li>
-          <kbd>@</kbd> points at files, symbols, the selection and problems
+          <kbd>@</kbd> attaches files, symbols, the selection, and problems
         </li>
         <li>
-          <kbd>Enter</kbd> sends, also while the agent works; <kbd>Escape</kbd> stops it
+          <kbd>Enter</kbd> sends, even while the agent works; <kbd>Escape</kbd> stops the agent
         </li>
         {commands && (
           <li>
-            <kbd>/</kbd> begins a command: a prompt that you have written down
+            <kbd>/</kbd> runs a command: a prompt saved in a file
           </li>
         )}
-        <li>Commands and edits ask you first, unless you choose another mode below</li>
+        <li>Commands and edits need your approval, unless you select another mode below</li>
       </ul>
       <div class="ways">
-        <Button label="Earlier sessions" kind="quiet" onPress={() => postMessage({ type: "sessions", show: true })} />
+        <Button label="Show sessions" kind="quiet" onPress={() => postMessage({ type: "sessions", show: true })} />
         <Button
           label="Get started"
           kind="quiet"
@@ -181,10 +181,10 @@ function ChatConversation({ chat, view }: ChatProps): JSX.Element {
 }
 
 const ACTIVITY_LABELS: Record<TurnActivity, string> = {
-  thinking: "Thinks",
-  answering: "Answers",
-  calling: "Writes a call",
-  tool: "Runs a tool",
+  thinking: "Thinking",
+  answering: "Answering",
+  calling: "Writing a tool call",
+  tool: "Running a tool",
 };
 
 /** What the turn does, and what of recovery is going on. */
@@ -195,12 +195,12 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
   if (!running && !isSending && notices.length === 0) return null;
   const isWaiting = chat !== undefined && countOpenInquiries(chat) > 0;
   const label = isStopping
-    ? "Stops"
+    ? "Stopping"
     : isWaiting
-      ? "Waits for you"
+      ? "Waiting for you"
       : running
         ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
-        : "Sends";
+        : "Sending";
   return (
     <div class="passing" data-testid="passing">
       {notices.map((notice) => (

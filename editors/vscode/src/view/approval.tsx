@@ -141,7 +141,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "deny" && (
         <InputField
-          label="What shall the agent do instead?"
+          label="What should the agent do instead?"
           action="Deny"
           onDone={(feedback) => sendAnswer("deny", feedback === "" ? {} : { feedback })}
           onCancel={() => setMode("ask")}
@@ -149,8 +149,8 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "edit" && (
         <InputField
-          label="The arguments, as JSON"
-          action="Allow as edited"
+          label="Arguments (JSON)"
+          action="Allow with edits"
           value={JSON.stringify(approval.input, undefined, 2)}
           validate={validateJson}
           code
@@ -160,10 +160,10 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "rule" && (
         <InputField
-          label="Allow without asking in this workspace what fits this rule"
+          label="Rule to always allow in this workspace"
           action="Always allow"
           value={rule ?? ""}
-          validate={(text) => (text.trim() === "" ? "The rule is empty." : undefined)}
+          validate={(text) => (text.trim() === "" ? "Enter a rule." : undefined)}
           code
           onDone={(text) => sendAnswer("allowAlways", { rule: text.trim() })}
           onCancel={() => setMode("ask")}
@@ -204,11 +204,11 @@ function CallSubject({ approval }: { approval: ApprovalRequestedNotification }):
       {rest !== undefined && <CodeBlock text={JSON.stringify(rest, undefined, 2)} language="json" wrap />}
       {cut !== undefined && (
         <p class="problem">
-          This is only the beginning of {formatBytes(cut.bytes)}.{" "}
+          Only the beginning of {formatBytes(cut.bytes)} is shown.{" "}
           <Button
-            label="Read all of it in an editor"
+            label="Open in an editor"
             kind="quiet"
-            onPress={() => postMessage({ type: "openText", title: "The whole call", text: "", ref: cut.ref })}
+            onPress={() => postMessage({ type: "openText", title: "Full call", text: "", ref: cut.ref })}
           />
         </p>
       )}
@@ -233,10 +233,10 @@ function ReviewStatus({ approvalId, review }: { approvalId: string; review: Revi
   const changed = review.difference !== "";
   return (
     <p class="reviewed" role="status" data-testid="reviewed">
-      {changed ? `Your review is what runs: ${review.difference}.` : "Your review shows the agent's proposal."}{" "}
-      <Button label="Open the review" kind="quiet" onPress={() => postMessage({ type: "review", approvalId })} />
+      {changed ? `Your reviewed version runs: ${review.difference}.` : "Your review matches the proposal."}{" "}
+      <Button label="Open review" kind="quiet" onPress={() => postMessage({ type: "review", approvalId })} />
       {changed && (
-        <Button label="Discard it…" kind="quiet" onPress={() => postMessage({ type: "discardReview", approvalId })} />
+        <Button label="Discard…" kind="quiet" onPress={() => postMessage({ type: "discardReview", approvalId })} />
       )}
     </p>
   );
@@ -258,7 +258,7 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
     <>
       {approval.rule !== undefined && (
         <p class="dim whole" data-testid="rule">
-          For this session, or always: <code>{revealHidden(approval.rule)}</code>
+          Rule for this session, or always: <code>{revealHidden(approval.rule)}</code>
         </p>
       )}
       <div class="ways">
@@ -346,7 +346,7 @@ function InputField({
       </label>
       {hidden && (
         <p class="problem whole">
-          With what hides written out: <code>{revealHidden(text)}</code>
+          With hidden characters shown: <code>{revealHidden(text)}</code>
         </p>
       )}
       {problem !== undefined && (
@@ -369,7 +369,7 @@ function InputField({
 function validateJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? undefined : "It must be an object.";
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? undefined : "Enter a JSON object.";
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

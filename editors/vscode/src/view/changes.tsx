@@ -14,7 +14,7 @@ const MAX_OPEN_FILES = 6;
 
 const CHANGE_KINDS: Record<ChangeKind, { letter: string; word: string }> = {
   created: { letter: "A", word: "new" },
-  modified: { letter: "M", word: "changed" },
+  modified: { letter: "M", word: "modified" },
   deleted: { letter: "D", word: "deleted" },
 };
 
@@ -56,7 +56,7 @@ export class TurnChanges extends PureComponent<Props> {
             <Button
               label="Review"
               kind="quiet"
-              title="Show all of it in the diff editor"
+              title="Show all changes in the diff editor"
               testId="review-changes"
               onPress={() => postMessage({ type: "openChanges", turnId: item.id })}
             />
@@ -79,7 +79,7 @@ export class TurnChanges extends PureComponent<Props> {
           </ul>
         )}
         {item.partial && (
-          <p class="dim">Commands may have changed more: this workspace has more files than are looked at.</p>
+          <p class="dim">Commands may have changed more files. This workspace is too large to track all of them.</p>
         )}
       </section>
     );
@@ -101,8 +101,8 @@ function RevertButton({ item, running }: { item: ChangesItem; running: boolean }
   const redo = item.standing === "reverted";
   const turnId = item.revertedWith ?? item.id;
   const title = redo
-    ? "Make these changes again; you are shown first what it would do"
-    : "Take these changes back, and those of all later turns; you are shown first what it would do";
+    ? "Redo these changes (shows a preview first)"
+    : "Revert these changes and those of all later turns (shows a preview first)";
   return (
     <Button
       label={redo ? "Redo…" : "Revert…"}
@@ -130,7 +130,7 @@ function ChangedFile({ turnId, file, isUnreverted: left }: ChangedFileProps): JS
       <button
         type="button"
         class="file"
-        title={`${path}: show what changed`}
+        title={`Show changes to ${path}`}
         data-testid="changed-file"
         onClick={() => postMessage({ type: "openChanges", turnId, path })}
       >
@@ -140,9 +140,9 @@ function ChangedFile({ turnId, file, isUnreverted: left }: ChangedFileProps): JS
         </span>
         {(added > 0 || removed > 0) && <LineCounts added={added} removed={removed} />}
       </button>
-      {left && !unrestorable && <span class="tag">left as it is</span>}
+      {left && !unrestorable && <span class="tag">not reverted</span>}
       {unrestorable && (
-        <span class="tag" title="A command changed it, and what it was before is not known">
+        <span class="tag" title="A command changed this file, and its previous content is unknown">
           cannot be reverted
         </span>
       )}
@@ -185,27 +185,26 @@ export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
     run();
   };
   const verb = redo ? "Redo" : "Revert";
-  const of =
-    turns > 1 ? `this turn and of ${turns === 2 ? "the later one" : `the ${turns - 1} later ones`}` : "this turn";
+  const of = turns > 1 ? `this turn and ${turns === 2 ? "the later turn" : `${turns - 1} later turns`}` : "this turn";
   return (
     <section
       ref={cardRef}
       class="approval medium revert"
       role="group"
       tabIndex={0}
-      aria-label={`${redo ? "Redo what was reverted" : `Revert the changes of ${of}`}? Y does it, N leaves all as it is.`}
+      aria-label={`${redo ? "Redo the reverted changes" : `Revert the changes of ${of}`}? Press Y to confirm or N to cancel.`}
       data-testid="revert-card"
       onKeyDown={onKeyDown}
     >
       <p class="why">
         {fileCount === 0
-          ? `Nothing to ${verb.toLowerCase()}: ${conflictCount === 0 ? "all files are so already." : "no file can be."}`
+          ? `Nothing to ${verb.toLowerCase()}: ${conflictCount === 0 ? "all files already match." : "no file can be changed."}`
           : redo
-            ? "Redo what was reverted?"
+            ? "Redo the reverted changes?"
             : `Revert the changes of ${of}?`}
       </p>
       {fileCount > 0 && (
-        <ul aria-label="What would be done">
+        <ul aria-label="Files to change">
           {files.map(({ path, uri, kind }) => (
             <li key={uri}>
               <ChangeKindBadge kind={kind} />
@@ -220,8 +219,8 @@ export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
       )}
       {conflictCount > 0 && (
         <>
-          <p class="problem">Left as {conflictCount === 1 ? "it is" : "they are"}:</p>
-          <ul aria-label="What would be left as it is" data-testid="conflicts">
+          <p class="problem">Stays unchanged:</p>
+          <ul aria-label="Files that stay unchanged" data-testid="conflicts">
             {conflicts.map(({ path, uri, why }) => (
               <li key={uri}>
                 <button type="button" class="file" title={path} onClick={() => postMessage({ type: "openFile", uri })}>
@@ -240,8 +239,8 @@ export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
             {verb} {fileCount === 1 ? "1 file" : `${fileCount} files`} <kbd>Y</kbd>
           </Button>
         )}
-        <Button label="Leave it" onPress={dismissPreview}>
-          {fileCount > 0 ? "Leave it" : "Close"} <kbd>N</kbd>
+        <Button label="Cancel" onPress={dismissPreview}>
+          {fileCount > 0 ? "Cancel" : "Close"} <kbd>N</kbd>
         </Button>
       </div>
     </section>
@@ -250,9 +249,9 @@ export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
 
 /** What would be done to a file. */
 const REVERT_EFFECTS: Record<ChangeKind, string> = {
-  created: "comes back",
-  modified: "is put back",
-  deleted: "is deleted",
+  created: "will be created",
+  modified: "will be restored",
+  deleted: "will be deleted",
 };
 
 function MoreItems({ all, shown }: { all: number; shown: number }): JSX.Element | null {

@@ -148,7 +148,7 @@ export class DiffPreview extends PureComponent<{ text: string; toolCallId: strin
               The first {body.length - left} of {body.length} lines.
             </span>
             <Button
-              label={`Read all ${body.length} lines in the diff editor`}
+              label={`Show all ${body.length} lines in the diff editor`}
               kind="quiet"
               onPress={() => postMessage({ type: "openDiff", toolCallId })}
             />

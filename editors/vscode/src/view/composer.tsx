@@ -206,7 +206,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
                 {one.label}
                 <button
                   type="button"
-                  aria-label={`Take ${one.label} off`}
+                  aria-label={`Remove ${one.label}`}
                   onClick={() => setAttachments(attachments.filter((other) => other !== one))}
                 >
                   ×
@@ -219,7 +219,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
               <button
                 type="button"
                 class="chip offer"
-                title="Attach it"
+                title="Attach to the prompt"
                 data-testid="near"
                 onClick={() => {
                   setAttachments(
@@ -243,9 +243,13 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           rows={1}
           value={text}
           data-testid="input"
-          aria-label={isRunning ? "Say something to the working agent" : "Ask the agent"}
+          aria-label={isRunning ? "Message the running agent" : "Ask the agent"}
           placeholder={
-            isLocked ? READ_ONLY_MESSAGE : isRunning ? "Say something meanwhile…" : "Ask, or @ to point at files"
+            isLocked
+              ? READ_ONLY_MESSAGE
+              : isRunning
+                ? "Steer the running turn…"
+                : "Ask the agent, or type @ to attach files"
           }
           role="combobox"
           aria-expanded={isListOpen}
@@ -265,8 +269,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             type="button"
             class="round stop"
             data-testid="stop"
-            title={view.isStopping ? "Stop at once" : "Stop (Escape)"}
-            aria-label={view.isStopping ? "Stop at once" : "Stop the agent"}
+            title={view.isStopping ? "Stop immediately" : "Stop (Escape)"}
+            aria-label={view.isStopping ? "Stop immediately" : "Stop the agent"}
             onClick={() => postMessage({ type: "cancel" })}
           >
             <span class="square" aria-hidden="true" />
@@ -278,8 +282,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             class="round later"
             data-testid="send-later"
             disabled={!isReady}
-            title="Send when the turn has ended (Alt+Enter)"
-            aria-label="Queue: send when the turn has ended"
+            title="Send when the turn ends (Alt+Enter)"
+            aria-label="Queue: send when the turn ends"
             onClick={() => submitPrompt(true)}
           >
             <span class="lines" aria-hidden="true" />
@@ -291,8 +295,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             class="round send"
             data-testid="send"
             disabled={isEmpty || !isReady}
-            title={isLocked ? READ_ONLY_MESSAGE : isRunning ? "Send to the working agent (Enter)" : "Send (Enter)"}
-            aria-label={isRunning ? "Send to the working agent" : "Send"}
+            title={isLocked ? READ_ONLY_MESSAGE : isRunning ? "Send to the running turn (Enter)" : "Send (Enter)"}
+            aria-label={isRunning ? "Send to the running turn" : "Send"}
           >
             <span class="arrow" aria-hidden="true" />
           </button>
@@ -310,11 +314,11 @@ const READ_ONLY_MESSAGE = "Read-only: open in another window";
 function validatePicture({ name, type, size }: File, images: boolean): string | undefined {
   const what = name || "The file";
   if (!PICTURE_TYPES.test(type)) {
-    return `${what} is not attached: only PNG, JPEG, GIF and WebP pictures are. Point at a file of the workspace with @.`;
+    return `${what} was not attached. Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
   }
-  if (!images) return `${what} is not attached: this server takes no pictures.`;
+  if (!images) return `${what} was not attached. This server does not accept pictures.`;
   if (size <= MAX_PICTURE_BYTES) return undefined;
-  return `${what} is not attached: it has ${(size / 1_000_000).toFixed(1)} MB, and a picture may have 5 MB.`;
+  return `${what} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
 }
 
 /** Files of the editor's own lists, which have addresses. */

@@ -76,8 +76,8 @@ export class Entry extends PureComponent<Props> {
 
 function UserMessage({ item }: { item: UserItem }): JSX.Element {
   return (
-    <article class="user" aria-label={item.steer ? "You, meanwhile" : "You"} data-testid="user">
-      {item.steer && <span class="tag">meanwhile</span>}
+    <article class="user" aria-label={item.steer ? "You, during the turn" : "You"} data-testid="user">
+      {item.steer && <span class="tag">steer</span>}
       <div class="said-text">{item.text}</div>
       {(item.references.length > 0 || item.images > 0) && (
         <ul class="references" aria-label="Attached">
@@ -88,7 +88,7 @@ function UserMessage({ item }: { item: UserItem }): JSX.Element {
               </button>
             </li>
           ))}
-          {item.images > 0 && <li>{item.images === 1 ? "a picture" : `${item.images} pictures`}</li>}
+          {item.images > 0 && <li>{item.images === 1 ? "1 picture" : `${item.images} pictures`}</li>}
         </ul>
       )}
     </article>
@@ -127,17 +127,17 @@ function AssistantMessage({ item }: { item: AssistantItem }): JSX.Element {
       {item.text !== "" && <Markdown text={item.text} isOpen={item.open} />}
       {item.more !== undefined && (
         <Button
-          label="Read the whole in an editor"
+          label="Open the full answer in an editor"
           kind="quiet"
           onPress={() => postMessage({ type: "openText", title: "answer.md", text: item.text, ref: item.more?.ref })}
         />
       )}
-      {item.incomplete && <p class="dim">This answer was cut.</p>}
+      {item.incomplete && <p class="dim">This answer is incomplete.</p>}
     </article>
   );
 }
 
-const STEP_LABELS = { pending: "to do", inProgress: "being done", completed: "done" };
+const STEP_LABELS = { pending: "to do", inProgress: "in progress", completed: "done" };
 
 function PlanEntry({ item }: { item: PlanListItem }): JSX.Element {
   const done = item.items.filter((one) => one.status === "completed").length;
@@ -177,7 +177,7 @@ function TurnEnd({ item, isResumable: resumable, offers, keyCheck }: TurnEndProp
       <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
         {resumable && (
-          <Button label="Go on" kind="quiet" testId="resume" onPress={() => postMessage({ type: "resume" })} />
+          <Button label="Resume" kind="quiet" testId="resume" onPress={() => postMessage({ type: "resume" })} />
         )}
         {offers.fork && item.turnId !== undefined && <ForkButton turnId={item.turnId} />}
       </p>
@@ -186,7 +186,7 @@ function TurnEnd({ item, isResumable: resumable, offers, keyCheck }: TurnEndProp
 }
 
 function ForkButton({ turnId }: { turnId: string }): JSX.Element {
-  const title = "Makes a new session of what was said and done up to here, and shows it";
+  const title = "Start a new session from this point";
   return (
     <span class="later-on">
       <Button
@@ -226,15 +226,15 @@ function TurnFailure({ item, offers, keyCheck }: TurnFailureProps): JSX.Element 
       <KeyCheckStatus keyCheck={keyCheck} />
       <div class="ways">
         {isKeyRefused && (
-          <Button label="Enter a key…" onPress={() => postMessage({ type: "command", name: "enterKey" })} />
+          <Button label="Enter API key…" onPress={() => postMessage({ type: "command", name: "enterKey" })} />
         )}
         <Button label="Try again" onPress={() => postMessage({ type: "command", name: "retry" })} />
         <Button
-          label="Choose another model"
+          label="Select another model"
           kind="quiet"
           onPress={() => postMessage({ type: "command", name: "selectModel" })}
         />
-        <Button label="Show the log" kind="quiet" onPress={() => postMessage({ type: "command", name: "showLog" })} />
+        <Button label="Show log" kind="quiet" onPress={() => postMessage({ type: "command", name: "showLog" })} />
       </div>
     </section>
   );
@@ -244,8 +244,8 @@ function TurnFailure({ item, offers, keyCheck }: TurnFailureProps): JSX.Element 
 function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
   const steps = (item.error?.userAction ?? "").split("\n").filter((line) => line.trim() !== "");
   return (
-    <section class="card" role="group" aria-label="The agent has no model yet" data-testid="first-contact">
-      <h2>The agent has no model yet</h2>
+    <section class="card" role="group" aria-label="No model is connected" data-testid="first-contact">
+      <h2>No model is connected</h2>
       <p>{item.error?.cause ?? item.error?.message}</p>
       {steps.length > 0 && (
         <ol>
@@ -260,15 +260,15 @@ function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
       <div class="ways">
         {offers.credentials && (
           <Button
-            label="Enter an API key…"
+            label="Enter API key…"
             kind="main"
             onPress={() => postMessage({ type: "command", name: "enterKey" })}
           />
         )}
-        <Button label="Open the configuration" onPress={() => postMessage({ type: "command", name: "openConfig" })} />
+        <Button label="Open configuration" onPress={() => postMessage({ type: "command", name: "openConfig" })} />
         <Button label="Get Ollama" onPress={() => postMessage({ type: "command", name: "openOllama" })} />
         <Button
-          label="How it is set up"
+          label="Open setup guide"
           kind="quiet"
           onPress={() => postMessage({ type: "command", name: "walkthrough" })}
         />

@@ -66,7 +66,7 @@ function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
           </label>
         )}
         <Button
-          label={isPriceUnknown ? "Go on anyway" : "Raise and go on"}
+          label={isPriceUnknown ? "Continue anyway" : "Raise and continue"}
           kind="main"
           ignoresEnter
           disabled={!isPriceUnknown && !(amount > 0)}
@@ -198,7 +198,7 @@ function AnswerField({ id, field, values, isNumbered: numbered, setValues }: Ans
         <input
           type="text"
           aria-label={field.label || "Answer"}
-          placeholder={choices.length === 0 ? "" : "Something else"}
+          placeholder={choices.length === 0 ? "" : "Other"}
           value={own}
           onInput={(event) => {
             const text = event.currentTarget.value;

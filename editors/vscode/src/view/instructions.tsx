@@ -8,11 +8,11 @@ import { usePersistentState } from "./persistentState";
 import { postMessage } from "./store";
 
 const KIND_LABELS: Record<InstructionKind, string> = {
-  prompt: "the agent's prompt",
-  soul: "who it is",
-  agents: "how to work here",
-  tools: "how to use the tools",
-  skill: "a skill",
+  prompt: "system prompt",
+  soul: "agent identity",
+  agents: "project instructions",
+  tools: "tool instructions",
+  skill: "skill",
 };
 
 export function InstructionsEntry({ item }: { item: InstructionsItem }): JSX.Element {
@@ -25,9 +25,7 @@ export function InstructionsEntry({ item }: { item: InstructionsItem }): JSX.Ele
       open={open}
       onToggle={(event) => setOpen(event.currentTarget.open)}
     >
-      <summary>
-        Reads {files.length + leftOut === 0 ? "no instructions any more" : summarizeFiles(files, leftOut)}
-      </summary>
+      <summary>Instructions: {files.length + leftOut === 0 ? "none" : summarizeFiles(files, leftOut)}</summary>
       <ul>
         {files.map((file) => (
           <li key={file.path}>
@@ -40,9 +38,7 @@ export function InstructionsEntry({ item }: { item: InstructionsItem }): JSX.Ele
               {file.name ?? getFileName(file.path)}
             </button>{" "}
             {KIND_LABELS[file.kind] ?? file.kind}, {formatBytes(file.bytes)}
-            {!file.trusted && (
-              <span title="Its text is used, and the agent is told where it is from"> · not trusted</span>
-            )}
+            {!file.trusted && <span title="The agent uses this text and knows its source"> · not trusted</span>}
             {file.problem !== undefined && <span class="problem"> · {file.problem}</span>}
             {file.kind !== "skill" && <span class="path"> in {getFolderTail(file.path)}</span>}
           </li>

@@ -151,7 +151,7 @@ function buildCodeBlock(text: string, info: string): HTMLElement {
   pre.append(code);
   const box = createElement("div", "code");
   box.append(bar);
-  if (left > 0) box.append(createElement("p", "left", `${left} lines above are not shown`));
+  if (left > 0) box.append(createElement("p", "left", `${left} lines above are hidden`));
   box.append(pre);
   return box;
 }

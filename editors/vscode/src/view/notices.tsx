@@ -12,7 +12,7 @@ export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boo
       {notice.next && <span class="dim"> If that fails: {notice.next}</span>}
       {notice.circuit !== undefined && circuits && (
         <Button
-          label="Ask again at once…"
+          label="Reset circuit breaker…"
           kind="quiet"
           onPress={() => postMessage({ type: "command", name: "resetCircuit" })}
         />

@@ -10,10 +10,10 @@ export function PendingPrompts({ prompts }: { prompts: readonly PendingPrompt[] 
         <article
           key={id}
           class="user waiting"
-          aria-label={steer ? "You; it waits for the agent's next step" : "You; it is being sent"}
+          aria-label={steer ? "You, waiting for the agent's next step" : "You, sending"}
           data-testid="waiting"
         >
-          <span class="tag">{steer ? "waits for the next step" : "being sent"}</span>
+          <span class="tag">{steer ? "waiting for the next step" : "sending"}</span>
           {text !== "" && <div class="said-text">{text}</div>}
           {attached.length > 0 && (
             <ul class="references" aria-label="Attached">

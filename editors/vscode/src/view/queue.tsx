@@ -19,13 +19,13 @@ export function PromptQueue({ queue, editing }: Props): JSX.Element {
   return (
     <section
       class={`queue ${paused ? "held" : ""}`}
-      aria-label={`Queue: ${promptCount}${paused ? ", held" : ""}`}
+      aria-label={`Queue: ${promptCount}${paused ? ", paused" : ""}`}
       data-testid="queue"
       data-paused={paused}
     >
       <p class="dim" role="status">
         {paused
-          ? `Held: ${promptCount}. Nothing is sent until you send one, or a turn completes.`
+          ? `Paused: ${promptCount}. The queue continues when you send one or a turn completes.`
           : `Queued: ${promptCount}`}
       </p>
       <ol>
@@ -68,8 +68,8 @@ function QueuedPromptRow({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
         <button
           type="button"
           class="icon delete"
-          title="Take out of the queue"
-          aria-label={`Take out: ${text}`}
+          title="Remove from the queue"
+          aria-label={`Remove: ${text}`}
           onClick={() => postMessage({ type: "queue", action: "remove", promptId })}
         />
       </span>
@@ -102,7 +102,7 @@ function QueuedPromptEditor({ editing, sent: isSent = false }: { editing: QueueE
         ref={inputRef}
         rows={Math.min(10, Math.max(2, text.split("\n").length))}
         value={text}
-        aria-label="The queued prompt"
+        aria-label="Queued prompt"
         onInput={(event) => updateDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.isComposing) return;
@@ -116,9 +116,14 @@ function QueuedPromptEditor({ editing, sent: isSent = false }: { editing: QueueE
         }}
       />
       <div class="ways">
-        <Button label={isSent ? "To the input" : "Save"} kind="main" disabled={text.trim() === ""} onPress={saveEdit} />
+        <Button
+          label={isSent ? "Move to input" : "Save"}
+          kind="main"
+          disabled={text.trim() === ""}
+          onPress={saveEdit}
+        />
         <Button label="Back" kind="quiet" onPress={cancelEdit} />
-        {isSent && <span class="dim">It was sent meanwhile.</span>}
+        {isSent && <span class="dim">It was already sent.</span>}
       </div>
     </li>
   );

@@ -6,7 +6,7 @@ import type { Mode } from "../protocol";
 import type { ViewState } from "../webviewProtocol";
 import { postMessage } from "./store";
 
-const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };
+const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Auto-edit", full: "Full" };
 
 /** Agent, mode, model, effort; the context's and the cost's meters. */
 export function SessionBar({ view }: { view: ViewState }): JSX.Element {
@@ -24,9 +24,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
           type="button"
           class="pick agent"
           data-testid="agent"
-          title={
-            chat ? "The session's agent; another one begins a new session" : "The agent of the session that begins"
-          }
+          title={chat ? "Agent of this session (selecting another starts a new session)" : "Agent for the new session"}
           onClick={() => openPicker("selectAgent")}
         >
           {agent.name === "default" ? "Agent" : agent.name}
@@ -36,7 +34,7 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
         type="button"
         class={`pick mode ${mode ?? ""}`}
         data-testid="mode"
-        title="How freely the agent may act"
+        title="Approval mode"
         onClick={() => openPicker("selectMode")}
       >
         {mode === undefined ? "Mode" : MODE_LABELS[mode]}
@@ -45,19 +43,19 @@ export function SessionBar({ view }: { view: ViewState }): JSX.Element {
         type="button"
         class="pick model"
         data-testid="model"
-        title={model ?? "The model"}
+        title={model ?? "Model"}
         onClick={() => openPicker("selectModel")}
       >
         {short ?? "Model"}
-        {chat?.switchedFrom !== undefined && <span class="tag">stands in</span>}
+        {chat?.switchedFrom !== undefined && <span class="tag">fallback</span>}
       </button>
-      <button type="button" class="pick" title="How hard the model thinks" onClick={() => openPicker("selectEffort")}>
+      <button type="button" class="pick" title="Reasoning effort" onClick={() => openPicker("selectEffort")}>
         {!effort ? "Effort" : `Effort: ${effort}`}
       </button>
       <span class="meters">
         <ContextMeter used={chat?.contextUsed} window={chat?.contextWindow} />
         {chat !== undefined && (chat.contextUsed ?? 0) > 0 && (
-          <span title="What this session cost" data-testid="cost">
+          <span title="Cost of this session" data-testid="cost">
             {formatCost(chat.costUsd)}
           </span>
         )}

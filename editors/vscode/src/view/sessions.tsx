@@ -66,7 +66,7 @@ export function SessionListView({ list, current }: { list: SessionList; current:
         ))}
       </ul>
       {!list.isLoading && list.sessions.length === 0 && (
-        <p class="empty">{list.query === "" ? "There are no sessions yet." : "Nothing was found."}</p>
+        <p class="empty">{list.query === "" ? "No sessions yet." : "No matching sessions."}</p>
       )}
       {list.hasMore && <Button label="Show more" kind="quiet" onPress={() => postMessage({ type: "moreSessions" })} />}
     </section>
@@ -103,7 +103,7 @@ function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowP
         <span class="title">{title}</span>
         {session.snippet !== undefined && <span class="snippet">{session.snippet}</span>}
         <span class="dim">
-          {session.running ? "works · " : ""}
+          {session.running ? "running · " : ""}
           {formatAge(session.updatedAt, Date.now())}
           {folder === undefined ? "" : ` · ${folder}`}
         </span>

@@ -14,13 +14,7 @@ export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Ele
   const current = useRef<HTMLDivElement>(null);
   useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosenIndex]);
   return (
-    <div
-      class="suggestions"
-      id="suggestions"
-      role="listbox"
-      aria-label="What can be attached"
-      data-testid="suggestions"
-    >
+    <div class="suggestions" id="suggestions" role="listbox" aria-label="Suggestions" data-testid="suggestions">
       {items.map((one, at) => (
         <div
           key={`${one.kind} ${one.label} ${one.detail}`}

@@ -17,10 +17,10 @@ const COLLAPSED_LINES = 12;
 const MAX_LINES = 2000;
 
 const STATUS_LABELS: Record<ToolItem["status"], string> = {
-  writing: "is being written",
-  pending: "waits",
-  awaitingApproval: "asks you",
-  running: "runs",
+  writing: "writing",
+  pending: "pending",
+  awaitingApproval: "needs approval",
+  running: "running",
   completed: "done",
   failed: "failed",
   denied: "denied",
@@ -123,7 +123,7 @@ function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
 /** What a sub-agent does, under the call that delegated to it. */
 function SubagentEntries({ tool, subagents, offers, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
   return (
-    <div class="inner" role="group" aria-label={`What ${tool.title} does`} data-testid="inner">
+    <div class="inner" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="inner">
       {subagents.getItems(tool).map((item) => (
         <Entry
           key={getItemKey(item)}
@@ -153,7 +153,7 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
       {tool.diff !== undefined && tool.status === "completed" && (
         <div class="row">
           <Button
-            label="Review in the diff editor"
+            label="Open in the diff editor"
             kind="quiet"
             onPress={() => postMessage({ type: "openDiff", toolCallId: tool.id })}
           />
@@ -176,7 +176,7 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
       {decision?.feedback !== undefined && <p class="dim">You said: {decision.feedback}</p>}
       {decision?.rule !== undefined && (
         <p class="dim">
-          Allowed from now on: <code>{decision.rule}</code>
+          Added rule: <code>{decision.rule}</code>
         </p>
       )}
     </>
@@ -243,7 +243,7 @@ function ToolOutput({
     <div class="output" data-testid="output">
       {left > 0 && (
         <button type="button" class="quiet left" onClick={() => setAll(true)} disabled={all}>
-          {all ? `${left} lines above are not shown` : `Show ${Math.min(whole, MAX_LINES)} lines`}
+          {all ? `${left} lines above are hidden` : `Show ${Math.min(whole, MAX_LINES)} lines`}
         </button>
       )}
       <pre tabIndex={0} role="region" aria-label={`Output of ${name}`}>
@@ -258,7 +258,9 @@ function ToolOutput({
           Open in an editor{total === undefined ? "" : ` (${formatBytes(total)})`}
         </button>
       )}
-      {live && dropped > 0 && <p class="dim">{formatBytes(dropped)} came before; all of it can be read at the end.</p>}
+      {live && dropped > 0 && (
+        <p class="dim">{formatBytes(dropped)} of earlier output; the full output is available when the command ends.</p>
+      )}
     </div>
   );
 }
