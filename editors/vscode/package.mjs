@@ -1,6 +1,6 @@
-// Packs the extension. Without arguments: agentls-<version>.vsix, the extension only.
-//   node package.mjs --target linux-x64 --binary path/to/agentls    with the server's program inside
-// Both say how large the package is.
+// Packs the extension and prints the size of the package.
+// Without arguments, it packs the extension only, as agentls-<version>.vsix. To include the server:
+// node package.mjs --target linux-x64 --binary path/to/agentls
 
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";

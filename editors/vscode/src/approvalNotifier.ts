@@ -1,4 +1,5 @@
-// Decisions of a person outside the page: by command and key, and the notices when nobody looks.
+// Notifies the user about approvals, questions, and turn ends while the window is not focused, and routes editor keys
+// to the visible approval. It does not decide anything; see decisions.ts.
 
 import { type Disposable, window, workspace } from "vscode";
 import type { Chat } from "./chat";
@@ -18,8 +19,8 @@ export class ApprovalNotifier implements Disposable {
   dispose(): void {}
 
   /**
-   * A key of the editor answers the question that the person sees: the one of the review they are in, else one that the
-   * page shows. Only the page knows what is in sight, so it decides; without it the first press shows it.
+   * Passes an editor key to the approval that the user sees: the active review, or one in the chat view. Only the
+   * webview knows what is visible, so it picks the approval. If the view is hidden, the first press shows it.
    */
   async answerVisibleApproval(action: "allow" | "deny" | "diff"): Promise<void> {
     const { activeApproval: active } = this.reviews;
@@ -31,7 +32,7 @@ export class ApprovalNotifier implements Disposable {
     this.panel.postMessage({ type: "answerShown", action, reviewed: active?.approvalId });
   }
 
-  /** Tells what a person who is elsewhere would miss. */
+  /** Notifies the user about events that they would otherwise miss. */
   onEvent(event: AgentEvent, before: ChatState, after: ChatState): void {
     if (event.method === "agent/approvalRequested") {
       const { shown, title } = event.params as ApprovalRequestedNotification;
@@ -63,7 +64,7 @@ export class ApprovalNotifier implements Disposable {
   }
 }
 
-/** Seconds from which on a turn is long; 0: nothing is told. */
+/** Returns the minimum turn duration in seconds for a notification. 0 turns notifications off. */
 function readNotifyThreshold(): number {
   return workspace.getConfiguration("agentls").get("notifyAfterSeconds", 20);
 }

@@ -1,7 +1,7 @@
-// What the view shows and what a person does with it: sessions, prompts, cancels, decisions. It knows the protocol, and
-// neither VS Code nor the page; so it is tested with a server of a few lines.
+// Owns the view state: sessions, prompts, cancellation, and decisions. It knows the protocol, but neither VS Code nor
+// the webview, so unit tests run it against a fake server.
 //
-// The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
+// Sessions that this window opened stay in memory and keep receiving events while another session is shown.
 
 import { fileURLToPath } from "node:url";
 import {
@@ -33,41 +33,39 @@ import type {
   ViewState,
 } from "./webviewProtocol";
 
-/** What the chat needs of a connection. A cancelled request is answered with an error. */
+/** The part of a connection that the chat uses. A canceled request rejects. */
 export interface ServerApi {
   request<M extends keyof RequestTypes>(
     method: M,
     params: RequestTypes[M]["params"],
     signal?: AbortSignal,
   ): Promise<RequestTypes[M]["result"]>;
-  /** Any request, by its name. */
+  /** Sends a request that `RequestTypes` does not list. */
   sendRequest(method: string, params: unknown, signal?: AbortSignal): Promise<unknown>;
   sendNotification(method: string, params: unknown): void;
 }
 
-/** What outlives the window. */
+/** Storage that survives a window reload. */
 export interface KeyValueStore {
   get(key: string): string | undefined;
   set(key: string, value: string | undefined): void;
 }
 
-/** What the chat tells the rest of the extension. */
 export interface ChatListener {
-  /** The view's state is another one. */
   onViewChanged(): void;
-  /** An event of the session that is shown or of another, after it was applied. */
+  /** Runs after an event is applied to its session, shown or not. */
   onEvent(event: AgentEvent, before: ChatState, after: ChatState): void;
-  /** Text goes back to where it was typed, with what was attached to it. */
+  /** Puts text and attachments back into the input. */
   restoreDraft(text: string, attach?: readonly Attachment[]): void;
-  /** The mode that new sessions begin with, if the person set one. */
+  /** Returns the configured mode for new sessions, if there is one. */
   getDefaultMode(): Mode | undefined;
-  /** The folder that a new session works in, as a URI; nothing where there is no choice. */
+  /** Returns the folder URI for a new session, or nothing if the workspace offers no choice. */
   getSessionFolder(): string | undefined;
-  /** The person has stopped a turn: a server that does not answer is ended. */
+  /** The user stopped a turn. A server that does not respond must be killed. */
   onTurnStopped(): void;
 }
 
-/** What a person has sent, until a turn has taken it. */
+/** A prompt that the user sent, until a turn takes it. */
 interface Draft {
   text: string;
   attach: readonly Attachment[];
@@ -90,7 +88,7 @@ const NO_CAPABILITIES: Capabilities = {
   trust: false,
 };
 
-/** How many sessions are kept that are not shown and do not work. */
+/** Maximum number of sessions in memory that are neither shown nor running. */
 const MAX_CACHED_SESSIONS = 8;
 const PAGE_SIZE = 40;
 
@@ -107,17 +105,16 @@ export class Chat {
     isSending: false,
     isStopping: false,
   };
-  /** What the server said of itself as a whole. */
   serverStatus: StatusNotification | undefined;
 
   #api: ServerApi | undefined;
   #sessions = new Map<string, ChatState>();
-  /** The prompt or resume that is running, by session. */
+  /** The pending prompt or resume request of each session. */
   #runningRequests = new Map<string, AbortController>();
   readonly #sentPrompts = new SentPrompts();
-  /** What each session was sent last, to be sent again. */
+  /** The last prompt of each session, for a retry. */
   readonly #lastDrafts = new Map<string, Draft>();
-  /** The session of the first prompt is being made. */
+  /** Set while the first prompt creates its session. */
   #sessionCreation: AbortController | undefined;
   #listCursor: string | undefined;
   #listQueryId = 0;
@@ -131,12 +128,11 @@ export class Chat {
     return this.view.chat;
   }
 
-  /** The session that is shown, or the one that was before the window was loaded again. */
+  /** Falls back to the session from before the window reload. */
   get sessionId(): string | undefined {
     return this.view.chat?.sessionId ?? this.memory.get("session");
   }
 
-  /** What the editor shows, to be attached by a click. */
   setActiveContext(near: ActiveContext | undefined): void {
     const toKey = ({ label, block }: ActiveContext) =>
       JSON.stringify([label, block.type, "range" in block ? block.range : ""]);
@@ -152,7 +148,7 @@ export class Chat {
     this.listener.onViewChanged();
   }
 
-  /** The server is there: what was shown before is shown again. */
+  /** Restores the session that was shown before the connection was lost. */
   async onConnected(api: ServerApi, capability: ServerCapability): Promise<void> {
     this.#api = api;
     const methods = new Set(capability.methods);
@@ -194,7 +190,7 @@ export class Chat {
     if (sessionId === undefined) await this.refreshAgent();
   }
 
-  /** The server is gone, `message`. What was shown stays, and no answer comes any more. */
+  /** Keeps the shown content, because no pending request gets an answer. */
   onDisconnected(connection: ViewState["connection"]): void {
     this.#api = undefined;
     this.serverStatus = undefined;
@@ -206,12 +202,10 @@ export class Chat {
     this.updateView({ connection, chat, isSending: false, isStopping: false, isLoading: false });
   }
 
-  /** Whether the server that is connected answers. */
   onSilenceChanged(message: string | undefined): void {
     if (this.#api) this.updateView({ connection: { state: "ready", isSilent: message !== undefined, message } });
   }
 
-  /** A notification of the server. */
   onNotification(event: AgentEvent): void {
     if (event.method === "agent/status") {
       this.serverStatus = event.params as StatusNotification;
@@ -233,7 +227,7 @@ export class Chat {
     this.updateView({});
   }
 
-  /** Says something to the agent: a prompt, or a steer while a turn runs. */
+  /** Sends a prompt, or a steer while a turn runs. */
   async sendPrompt(text: string, attach: readonly Attachment[]): Promise<void> {
     const api = this.#requireApi();
     if (api === undefined) return this.listener.restoreDraft(text, attach);
@@ -248,7 +242,7 @@ export class Chat {
         return;
       } catch (error) {
         this.#sentPrompts.dropPrompt(id);
-        // The turn ended meanwhile: then it is a prompt.
+        // If the turn ended in the meantime, the text becomes a prompt.
         if (!["noTurn", "staleTurn"].includes(getRefusal(error))) return this.#reportRefusal(error, { text, attach });
       }
     }
@@ -268,20 +262,17 @@ export class Chat {
     }
   }
 
-  /** What the shown session was sent last in this window, with what was attached. */
   get lastDraft(): Draft | undefined {
     const sessionId = this.view.chat?.sessionId;
     return sessionId === undefined ? undefined : this.#lastDrafts.get(sessionId);
   }
 
-  /** Goes on with the turn that was cut. */
   resumeTurn(): void {
     const api = this.#requireApi();
     const sessionId = this.view.chat?.sessionId;
     if (api && sessionId !== undefined) this.#startTurn(api, "agent/resumeTurn", { sessionId }, undefined);
   }
 
-  /** Makes what the model is sent smaller. */
   compactSession(): void {
     const api = this.#requireApi();
     const sessionId = this.view.chat?.sessionId;
@@ -289,8 +280,8 @@ export class Chat {
   }
 
   /**
-   * Stops the turn: by `$/cancelRequest` where a request of ours is pending, else, and at the second press, which
-   * waits for no command any more, by `agent/cancel`.
+   * Stops the turn. The first press cancels our pending request with `$/cancelRequest`. A second press, or a turn that
+   * another client started, uses `agent/cancel`, which does not wait for commands.
    */
   cancelTurn(): void {
     const chat = this.view.chat;
@@ -307,13 +298,12 @@ export class Chat {
     this.listener.onTurnStopped();
   }
 
-  /** Shows a session. */
   async openSession(sessionId: string): Promise<void> {
     const api = this.#requireApi();
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#sessions.get(sessionId);
-    // Until it is known better, a session that was locked is.
+    // A locked session stays locked until loading proves otherwise.
     const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
     const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
     this.updateView({
@@ -335,7 +325,7 @@ export class Chat {
         this.startNewSession();
       } else {
         this.#reportRefusal(error, undefined);
-        // Another window has it: it can be read here.
+        // Another window holds the session, so this one opens it read-only.
         if (getRefusal(error) === "sessionLocked") await this.#openReadOnly(api, sessionId, parseHolder(error));
       }
     } finally {
@@ -345,7 +335,7 @@ export class Chat {
     await this.refreshAgent();
   }
 
-  /** Leaves the session; the next prompt makes a new one, with the agent of this name. */
+  /** Leaves the session. The next prompt creates one with the given agent. */
   startNewSession(agent?: string): void {
     this.memory.set("session", undefined);
     const next = omitUndefined({ mode: this.listener.getDefaultMode(), agent });
@@ -364,7 +354,6 @@ export class Chat {
     void this.#refreshPendingElsewhere();
   }
 
-  /** Loads what happened before what is shown. */
   async loadEarlierEvents(): Promise<void> {
     const chat = this.view.chat;
     const api = this.#requireApi();
@@ -379,7 +368,7 @@ export class Chat {
     }
   }
 
-  /** An open approval of any session that this window has opened. */
+  /** Searches all sessions that this window opened. */
   findApproval(approvalId: string): ApprovalRequestedNotification | undefined {
     return this.#findSessionByApproval(approvalId)?.approvals.find((open) => open.approvalId === approvalId);
   }
@@ -388,7 +377,7 @@ export class Chat {
     return [...this.#sessions.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
   }
 
-  /** Sends an answer; only `Decisions` calls this. Returns whether the server took it. */
+  /** Sends an answer and returns whether the server accepted it. Call it only from `Decisions`. */
   async respondToApproval(
     approvalId: string,
     decision: Decision,
@@ -405,7 +394,7 @@ export class Chat {
       return false;
     }
     if (asked) this.updateView({ lastAnswer: describeAnswer(asked, decision, more), error: undefined });
-    // The turn that asked is gone: the decision is kept until the turn goes on, and that is what it was made for.
+    // The turn that asked no longer runs. The server keeps the decision, so resume the turn to apply it.
     const idle = state && this.#sessions.get(state.sessionId);
     if (!idle || idle.running !== undefined || idle.resumable === undefined) return true;
     const approvals = idle.approvals.filter((open) => open.approvalId !== approvalId);
@@ -414,14 +403,14 @@ export class Chat {
     return true;
   }
 
-  /** A turn that was cut does not run, but its open questions count. */
+  /** An interrupted turn does not run, but its open questions count. */
   get #hasPendingElsewhere(): boolean {
     return (
       (this.serverStatus?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : countOpenInquiries(this.view.chat))
     );
   }
 
-  /** The server's count and what is shown are of different moments, so only the server's list says who asks. */
+  /** The server's count and the view are not in sync, so only the server's list shows which sessions wait. */
   async #refreshPendingElsewhere(): Promise<void> {
     if (!this.#hasPendingElsewhere) return;
     const others = await this.#listPendingElsewhere();
@@ -431,14 +420,13 @@ export class Chat {
   async #listPendingElsewhere(): Promise<readonly { sessionId: string }[]> {
     const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
     const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
-    // The session that is being loaded is no other one.
+    // Exclude the session that is being loaded.
     return all.filter(({ sessionId }) => sessionId !== this.sessionId);
   }
 
-  /** Shows the session that asks while another is shown. */
   async showPendingSession(): Promise<void> {
     const others = await this.#listPendingElsewhere();
-    // One that this window has opened is likelier to be meant than one that was left long ago.
+    // Prefer a session that this window opened over an old one.
     const meant = others.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? others.at(-1);
     if (meant) await this.openSession(meant.sessionId);
     else this.updateView({ pendingElsewhere: 0 });
@@ -448,16 +436,16 @@ export class Chat {
     const sessionId = this.view.chat?.sessionId;
     if (sessionId === undefined) this.#updateNextChoice({ mode });
     else if (!(await this.#tryRequest((api) => api.request("agent/setMode", { sessionId, mode })))) return;
-    // As the server: that all is free is chosen each time.
+    // The server does not remember this mode either: the user must select it each time.
     if (mode !== "full") this.#rememberChoice({ mode });
   }
 
-  /** The effort of the session, or of the next one; nothing where the provider's own is taken. */
+  /** Returns nothing if the provider's default applies. */
   get selectedEffort(): Effort | undefined {
     return (this.view.chat ? this.view.chat.effort : this.view.nextSession.effort) ?? undefined;
   }
 
-  /** Without a model, of the one that is taken. */
+  /** Without a model, changes only the effort of the current model. */
   async setModel(model: string | undefined, effort: Effort | undefined): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
     const meant = model ?? this.view.chat?.model;
@@ -473,7 +461,7 @@ export class Chat {
     this.#rememberChoice(choice);
   }
 
-  /** What the next session begins with outlives the window, as a text that was typed does. */
+  /** Persists the choices for the next session, as drafts are persisted. */
   #updateNextChoice(choice: SessionChoice): void {
     const next = omitUndefined({ ...this.view.nextSession, ...choice });
     this.memory.set(NEXT_CHOICE_KEY, JSON.stringify(next));
@@ -491,7 +479,6 @@ export class Chat {
     if (models) this.updateView({ defaultModel: models.models.find((one) => one.current)?.model });
   }
 
-  /** Which agent the session has, or the next one will have. */
   async refreshAgent(): Promise<void> {
     if (!this.view.capabilities.agents) return;
     const sessionId = this.view.chat?.sessionId;
@@ -503,7 +490,6 @@ export class Chat {
     this.updateView({ agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives: several } });
   }
 
-  /** Shows or hides the list of sessions, those that fit `query`. */
   async setSessionListVisible(show: boolean, query = ""): Promise<void> {
     if (!show) return this.updateView({ sessionList: undefined });
     const search = ++this.#listQueryId;
@@ -542,7 +528,7 @@ export class Chat {
     if (list) await this.setSessionListVisible(true, list.query);
   }
 
-  /** The whole of a field that was cut. */
+  /** Reads a field in full that the server truncated. */
   async readContent(sessionId: string, ref: string): Promise<string | undefined> {
     let text = "";
     for (let offset: number | undefined = 0; offset !== undefined; ) {
@@ -558,7 +544,7 @@ export class Chat {
     return text;
   }
 
-  /** A request for the rest of the extension; what is refused is shown. */
+  /** Sends a request for the rest of the extension. Failures appear in the view. */
   async request<M extends keyof RequestTypes>(
     method: M,
     params: RequestTypes[M]["params"],
@@ -598,7 +584,7 @@ export class Chat {
     const { mode, model, agent } = this.view.nextSession;
     const effort = this.view.nextSession.effort ?? undefined;
     const cwd = this.listener.getSessionFolder();
-    // What the person did not choose now, the server takes from what they chose last.
+    // For choices that are not set, the server uses the last ones.
     const params: NewSessionParams = { remembered: true, ...omitUndefined({ mode, model, effort, agent, cwd }) };
     const making = new AbortController();
     this.#sessionCreation = making;
@@ -621,13 +607,13 @@ export class Chat {
     this.memory.set("session", made.sessionId);
     this.memory.set(NEXT_CHOICE_KEY, undefined);
     this.#sentPrompts.onSessionCreated(made.sessionId);
-    // Its first events may have come already; they are in a page then.
+    // Early events may have arrived before this point. Loading a page returns them.
     const now = made.seq === 0 ? state : await this.#loadSession(api, createChatState(made.sessionId));
     this.#showSession({ ...now, model: now.model ?? state.model });
     return now;
   }
 
-  /** What `asked` gives, unless the person stops it first or the connection goes. */
+  /** Rejects when the user stops the creation or the connection is lost. */
   async #raceWithStop<T>(asked: Promise<T>, stop: AbortSignal): Promise<T> {
     const stopped = new Promise<never>((_given, refuse) => {
       stop.addEventListener("abort", () => refuse(SESSION_CREATION_STOPPED), { once: true });
@@ -635,7 +621,7 @@ export class Chat {
     return Promise.race([asked, stopped]);
   }
 
-  /** Starts a turn. Its answer tells nothing that `agent/turnEnded` has not told. */
+  /** Starts a turn. The response is ignored, because `agent/turnEnded` reports the same. */
   #startTurn(
     api: ServerApi,
     method: string,
@@ -658,7 +644,7 @@ export class Chat {
     api.sendRequest(method, params, abort.signal).then(finishTurn, (error: unknown) => {
       finishTurn();
       const known = this.#sessions.get(params.sessionId);
-      // What was typed is never lost: a prompt that no turn took goes back.
+      // Never lose user input: restore a prompt that no turn took.
       if (getErrorCode(error) === CANCELLED || isConnectionLost(error) || this.#api !== api) {
         if (typed !== undefined && !hasTakenPrompt(known, typed.text))
           this.listener.restoreDraft(typed.text, typed.attach);
@@ -670,11 +656,11 @@ export class Chat {
     const params: LoadSessionParams = { sessionId: from.sessionId };
     if (from.seq > 0) params.afterSeq = from.seq;
     const result: LoadSessionResult = await api.request("agent/loadSession", params);
-    // Events that came meanwhile are known already; the page leaves them out or repeats them.
+    // Events that arrived in the meantime are already applied. The page either omits or repeats them.
     const now = this.#sessions.get(from.sessionId);
     const loaded = loadPage(now !== undefined && now.seq >= from.seq ? now : from, result);
     this.#sentPrompts.onItemsAdded(now, loaded);
-    // The turn is over, and nothing has told that it left these unused.
+    // The turn has ended, and no event reported these steers as unused.
     const left = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
     if (left.length > 0) this.listener.restoreDraft(left.join("\n\n"));
     return loaded;
@@ -713,7 +699,7 @@ export class Chat {
     if (this.view.chat?.sessionId !== state.sessionId) return;
     const begun = state.running !== undefined && this.view.chat.running === undefined;
     const ended = state.running === undefined && this.view.chat.running !== undefined;
-    // The turn's end counts, not the answer that comes after it: the next prompt may be sent at once.
+    // The turn ends with its event, not with the later response. The next prompt may start at once.
     if (ended) this.#runningRequests.delete(state.sessionId);
     if (begun && this.view.pendingRevert !== undefined) this.updateView({ pendingRevert: undefined });
     this.updateView({
@@ -736,7 +722,6 @@ export class Chat {
   }
 }
 
-/** What an answer did, for people. */
 export function describeAnswer(
   { shown, title }: ApprovalRequestedNotification,
   decision: Decision,
@@ -755,9 +740,8 @@ export function describeAnswer(
   }
 }
 
-/** Where the choices for the next session are kept. */
 const NEXT_CHOICE_KEY = "next";
-/** The person's last choices, as the server remembers them too. */
+/** The last choices, which the server also remembers. */
 const LAST_CHOICE_KEY = "chosen";
 
 function readChoice(memory: KeyValueStore, key: string): SessionChoice {
@@ -768,17 +752,17 @@ function readChoice(memory: KeyValueStore, key: string): SessionChoice {
   }
 }
 
-/** Why a session was not made: the person stopped it. */
+/** Rejects a session creation that the user stopped. */
 const SESSION_CREATION_STOPPED = new Error("stopped");
 
 function isCreationStopped(error: unknown): boolean {
   return error === SESSION_CREATION_STOPPED;
 }
 
-/** LSP's code of a request that was cancelled. */
+/** LSP's error code for a canceled request. */
 const CANCELLED = -32800;
 
-/** Whether the connection went before the answer came: vscode-jsonrpc's own codes from -32099 to -32096. */
+/** Whether the connection was lost before the response. vscode-jsonrpc uses the codes -32099 to -32096. */
 function isConnectionLost(error: unknown): boolean {
   const number = getErrorCode(error) ?? 0;
   return number >= -32099 && number <= -32096;
@@ -789,7 +773,6 @@ function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
   return said?.kind === "user" && said.text.trim() === text.trim();
 }
 
-/** What was typed, as the protocol has it. */
 export function buildPrompt(text: string, attach: readonly Attachment[]): PromptContent {
   if (attach.length === 0) return text;
   const blocks: PromptBlock[] = attach.map((one) => one.block);
@@ -804,7 +787,7 @@ function getErrorData(error: unknown): Partial<ErrorData> {
   return (error as { data?: Partial<ErrorData> } | undefined)?.data ?? {};
 }
 
-/** Who has a session, as the server names it; the process only where it is known. */
+/** The holder as the server names it. `pid` is set only if the name contains it. */
 type SessionHolder = Pick<LockedSession, "holder" | "pid">;
 
 function parseHolder(error: unknown): SessionHolder {
@@ -817,14 +800,13 @@ function getRefusal(error: unknown): string {
   return getErrorData(error).refusal ?? "";
 }
 
-/** An error for people: what, why, and what to do. */
+/** Combines the message, the cause, and the suggested action. */
 export function describeError(error: unknown): string {
   const { message, cause, userAction } = getErrorData(error);
   const what = message ?? (error instanceof Error ? error.message : String(error));
   return [cause === undefined ? what : `${what}: ${cause}`, userAction].filter((part) => part !== undefined).join("\n");
 }
 
-/** Without the fields that are not set. */
 export function omitUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

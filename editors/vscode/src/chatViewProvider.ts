@@ -1,5 +1,5 @@
-// The chat's view: its page, and the messages to and from it. The page may go at any time (hidden, window reloaded): it
-// gets a snapshot when it comes, then patches, one at a time, each after the one before was drawn.
+// Owns the chat view: its HTML and the messages to and from it. The webview can disappear at any time, for example when
+// it is hidden. When it loads, it gets a snapshot, then one patch at a time, each after the previous one is drawn.
 
 import { randomBytes } from "node:crypto";
 import {
@@ -16,25 +16,25 @@ import type { ChatItem } from "./state";
 import { diffViews } from "./viewPatch";
 import type { Attachment, HostMessage, ViewMessage, ViewState } from "./webviewProtocol";
 
-/** A frame; a patch is not sent sooner after the one before. */
+/** Minimum time between patches: one frame. */
 const FRAME_INTERVAL_MS = 16;
-/** So many entries of the conversation are enough for the first picture. */
+/** Minimum number of items in the first snapshot. */
 const MIN_FIRST_ITEMS = 30;
-/** A page that does not answer (it was hidden) holds nothing up for longer. */
+/** A hidden webview does not confirm drawing, so patches continue after this time. */
 const DRAW_TIMEOUT_MS = 2000;
 
 export class ChatViewProvider implements WebviewViewProvider, Disposable {
   static readonly viewId = "agentls.chat";
 
   #view: WebviewView | undefined;
-  /** What the page has; nothing before it is ready. */
+  /** The state that the webview has. Undefined until the webview is ready. */
   #sentState: ViewState | undefined;
   #patchTimer: NodeJS.Timeout | undefined;
   #isDrawn = true;
   #drawTimer: NodeJS.Timeout | undefined;
-  /** What is attached and not sent, by session. */
+  /** Attachments that are not sent yet, by session. */
   readonly #attachments = new Map<string, Attachment[]>();
-  /** What is said once the page is there. */
+  /** Messages to send when the webview is ready. */
   #queuedMessages: HostMessage[] = [];
 
   constructor(
@@ -67,7 +67,6 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     view.webview.html = this.#renderHtml(view.webview);
   }
 
-  /** The state is another one: the page is told within a frame. */
   scheduleUpdate(): void {
     if (this.#sentState === undefined || this.#patchTimer !== undefined || !this.#isDrawn) return;
     this.#patchTimer = setTimeout(() => {
@@ -76,7 +75,7 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     }, FRAME_INTERVAL_MS);
   }
 
-  /** Shows the view, puts text and attachments into its input and the focus there. */
+  /** Shows the view, fills its input, and moves the focus there. */
   async composePrompt(attach: Attachment[], text?: string, replace = false): Promise<void> {
     await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
     this.#postWhenReady({ type: "compose", text, attach, replace });
@@ -87,19 +86,16 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     this.#postWhenReady({ type: "showAsked" });
   }
 
-  /** Gives text back to where it was typed, with what was attached to it. */
   restoreDraft(text: string, attach: readonly Attachment[] = []): void {
     this.#postWhenReady({ type: "compose", text, attach: [...attach], replace: false });
   }
 
-  /** What stands above the view: the session that is shown. */
   setTitle(title: string): void {
     if (this.#view && this.#view.title !== title) this.#view.title = title;
   }
 
-  /** A number at the view's icon. */
   setBadge(count: number, tooltip: string): void {
-    // Each assignment goes to the workbench, so only what is new is assigned.
+    // Each assignment is sent to the workbench, so skip assignments that change nothing.
     if (!this.#view || (this.#view.badge?.value ?? 0) === count) return;
     this.#view.badge = count === 0 ? undefined : { value: count, tooltip };
   }
@@ -134,7 +130,7 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     this.#sentState = this.getState();
     const { last, before } = splitLastTurns(this.#sentState);
     this.postMessage({ type: "snapshot", view: last });
-    // Before any patch, but after the end of a long session is on its way.
+    // Send the older items after the snapshot is on its way, but before any patch.
     if (before.length > 0) setImmediate(() => this.postMessage({ type: "before", items: before }));
     if (this.#attachments.size > 0)
       this.postMessage({ type: "attached", bySession: Object.fromEntries(this.#attachments) });
@@ -196,7 +192,7 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
   }
 }
 
-/** What of a long session is shown first: its last turns. The rest follows. */
+/** Splits a long session so that its last turns appear first. */
 export function splitLastTurns(view: ViewState): { last: ViewState; before: readonly ChatItem[] } {
   const items = view.chat?.items ?? [];
   const from = items.slice(0, -MIN_FIRST_ITEMS).findLastIndex(({ kind }) => kind === "user");

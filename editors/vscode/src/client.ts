@@ -1,7 +1,8 @@
-// The server's process and the connection to it: start, stop, restart. It moves messages and knows nothing of them.
+// Owns the server process and its connection: start, stop, and restart. It forwards messages and does not interpret
+// them.
 //
-// The framing, the documents and `workspace/applyEdit` are vscode-languageclient's. Only the restart is our own: the
-// stock one gives up after five ends within three minutes, ours waits longer each time and never gives up (restart.ts).
+// vscode-languageclient provides framing, document sync, and `workspace/applyEdit`. Restarting is our own, because the
+// stock client gives up after five exits in three minutes. See restartPolicy.ts.
 
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -31,16 +32,16 @@ import type { AgentEvent } from "./state";
 import { TraceChannel } from "./trace";
 import type { Connection } from "./webviewProtocol";
 
-/** A program that says nothing for so long after its start is no server. */
+/** A program that does not respond within this time after its start is not a server. */
 const START_TIMEOUT_MS = 20_000;
-/** A server that does not answer for so long after Stop was pressed is ended. */
+/** After Stop is pressed, a server that does not respond within this time is killed. */
 const STOP_TIMEOUT_MS = 3000;
-/** How long a server may take to end by itself. */
+/** Time for a server to exit on its own. */
 const EXIT_TIMEOUT_MS = 1000;
-/** A request of no effect; every server answers it, if only that it does not know it. */
+/** A request without effects. Every server answers it, even if only with an error. */
 const PING_METHOD = "$/agentls/ping";
 
-/** The stock client without its own notifications: what fails is said in the chat. */
+/** The stock client without its notifications. The chat reports failures instead. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
@@ -51,13 +52,13 @@ class QuietClient extends LanguageClient {
   }
 }
 
-/** What the server may ask of us, beside LSP's own. */
+/** Requests from the server beyond those of LSP. */
 export type RequestHandlers = Record<string, (params: never) => unknown>;
 
 export interface ClientListener {
   onConnected(api: ServerApi, capability: ServerCapability): void;
   onDisconnected(connection: Connection): void;
-  /** The server does not answer, and what that means; without a message it answers again. */
+  /** Called with a message when the server stops responding, and without one when it responds again. */
   onSilenceChanged(message: string | undefined): void;
   onNotification(event: AgentEvent): void;
 }
@@ -69,7 +70,7 @@ export class AgentClient implements Disposable {
   #client: LanguageClient | undefined;
   #server: ServerProcess | undefined;
   #watchdog: ServerWatchdog | undefined;
-  /** Why the last server ended, until one is ready. */
+  /** Kept until a server is ready. */
   #lastExitReason: string | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #isDisposed = false;
@@ -81,12 +82,11 @@ export class AgentClient implements Disposable {
     readonly middleware: NonNullable<LanguageClientOptions["middleware"]>,
   ) {}
 
-  /** Whether a server is running and ready. */
   get isReady(): boolean {
     return this.#client?.isRunning() ?? false;
   }
 
-  /** Starts the server; what fails is told to the listener. */
+  /** Starts the server and reports failures to the listener. */
   async start(): Promise<void> {
     clearTimeout(this.#restartTimer);
     const command = this.#findProgram();
@@ -121,20 +121,19 @@ export class AgentClient implements Disposable {
     this.listener.onConnected(createApi(client), capability);
   }
 
-  /** Ends the server and starts another. */
   async restart(): Promise<void> {
     this.#restartPolicy.reset();
     await this.stop();
     await this.start();
   }
 
-  /** The person has pressed Stop: a server that does not even answer is ended, and another started. */
+  /** Replaces a server that does not respond after the user pressed Stop. */
   async onTurnStopped(): Promise<void> {
     const watch = this.#watchdog;
     if (watch === undefined || (await watch.answersWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watch) return;
     const client = this.#client;
     if (client === undefined) return;
-    // What was asked of it is refused when its pipes close, so that what was typed goes back.
+    // Closing the pipes rejects pending requests, which restores the user's drafts.
     this.#server?.kill();
     await this.#dropClient(client);
     this.#scheduleRestart("The agentls server did not respond and was stopped.");
@@ -152,8 +151,8 @@ export class AgentClient implements Disposable {
   }
 
   /**
-   * Tells the server now of changes of documents. The stock client holds them back for a quarter of a second, or as
-   * long as somebody types, but sends them before anything else that it sends; this is the least that it can send.
+   * Sends pending document changes now. The stock client delays them by 250 ms or while the user types, but sends them
+   * before any other message. This notification is the smallest one.
    */
   async flushDocumentChanges(): Promise<void> {
     if (this.isReady) await this.#client?.sendNotification("$/setTrace", { value: "off" });
@@ -182,7 +181,7 @@ export class AgentClient implements Disposable {
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: () => ({
         ...settings.get<Record<string, unknown>>("options", {}),
-        // VS Code's trust alone activates nothing (trust.ts).
+        // VS Code's workspace trust alone activates nothing (trust.ts).
         trusted: false,
       }),
       initializationFailedHandler: () => false,
@@ -193,7 +192,7 @@ export class AgentClient implements Disposable {
           if (this.#client === client && client.isRunning()) {
             this.#client = undefined;
             this.#watchdog?.stop();
-            // Its clean-up comes first, and how it ended is known a moment later.
+            // The client cleans up first, and the exit status arrives a moment later.
             void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((how) => {
               server.kill();
               this.#scheduleRestart(appendStderr(`The agentls server exited: ${how}`, server));
@@ -205,7 +204,7 @@ export class AgentClient implements Disposable {
     });
     client.registerFeature({
       fillClientCapabilities(capabilities) {
-        // What of this protocol we answer (R-WIRE). A server that does not know a flag ignores it.
+        // Client capabilities of this protocol. Servers ignore flags that they do not know.
         const flags = { saveDocuments: true, getDiagnostics: true, getCredential: true, questions: true };
         capabilities.experimental = { ...capabilities.experimental, agent: { client: flags } };
       },
@@ -224,7 +223,7 @@ export class AgentClient implements Disposable {
     return client;
   }
 
-  /** The program: of the settings, of the extension, of the path. */
+  /** Searches the setting, then the extension, then the PATH. */
   #findProgram(): string | undefined {
     const name = process.platform === "win32" ? "agentls.exe" : "agentls";
     const set = workspace.getConfiguration("agentls").get<string>("server.path", "").trim();
@@ -265,7 +264,7 @@ export class AgentClient implements Disposable {
     this.#restartTimer = setTimeout(() => void this.start(), delay);
   }
 
-  /** Ends a client and its server: at once if that does not answer, else as it wishes, but surely. */
+  /** Disposes a client and stops its server. A server that does not respond is killed at once. */
   async #dropClient(client: LanguageClient): Promise<void> {
     const server = this.#server;
     const silent = this.#watchdog?.silent ?? true;
@@ -282,11 +281,11 @@ export class AgentClient implements Disposable {
 const SILENT_MESSAGE =
   "It has not responded for several seconds. Wait, or restart it. Your input is kept, and the session continues where it was.";
 
-/** Waits until the server is ready, has ended (how), or has said nothing for too long. */
+/** Resolves to "ready", "silent", or the reason for a failure. */
 async function awaitStart(client: LanguageClient, server: ServerProcess): Promise<string> {
   const timer = new AbortController();
   const onStartFailed = async (error: unknown) =>
-    // A broken pipe says less than how the program ended.
+    // The exit status is more helpful than a broken pipe.
     Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, getErrorMessage(error), { signal: timer.signal })]);
   try {
     return await Promise.race([
@@ -303,7 +302,6 @@ function appendStderr(message: string, { stderrTail }: ServerProcess): string {
   return stderrTail === "" ? `${message}.` : `${message}.\n${stderrTail}`;
 }
 
-/** Why this server cannot be talked to, in one sentence. */
 function describeIncompatibility(capability: ServerCapability | undefined): string | undefined {
   const ours = protocolVersion.major;
   const theirs = capability?.protocolVersion.major;

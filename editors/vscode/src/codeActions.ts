@@ -1,4 +1,4 @@
-// Code actions: "Ask agent" where something is selected, "Fix with agent" on a problem.
+// Provides the code actions "Ask agent" for a selection and "Fix with agent" for a problem.
 
 import { type CodeAction, CodeActionKind, type Disposable, languages } from "vscode";
 

@@ -1,4 +1,5 @@
-// The one table of commands: what a person can ask for by name, key, menu or button.
+// Owns the command table: everything a user can run by name, key, menu, or button. The work itself belongs to other
+// modules.
 
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
@@ -30,7 +31,7 @@ import { forkSession, previewRevert } from "./turnActions";
 import { showTurnChanges } from "./turnDiff";
 import { TURN_RUNNING_MESSAGE } from "./webviewProtocol";
 
-/** What commands act on. */
+/** Everything that commands can use. */
 export interface CommandContext {
   chat: Chat;
   client: AgentClient;
@@ -82,7 +83,7 @@ export const commandTable = {
     if (changes) await showTurnChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
-    // The palette and the menus do not offer it then; keys of a person's own may.
+    // The palette and the menus disable the command, but custom keybindings can still run it.
     if (chat.activeSession?.running !== undefined) return void window.showInformationMessage(TURN_RUNNING_MESSAGE);
     const changes = await pickTurnChanges(
       chat,
@@ -148,7 +149,7 @@ export const commandTable = {
   walkthrough: () => commands.executeCommand("workbench.action.openWalkthrough", "agentls.agentls#start", false),
 } satisfies Record<string, CommandHandler>;
 
-/** What buttons of the page ask for and no command does. */
+/** Webview buttons that have no command. */
 export const buttonHandlers = {
   openServerPath: () => commands.executeCommand("workbench.action.openSettings", "agentls.server.path"),
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
@@ -157,7 +158,7 @@ export const buttonHandlers = {
     if (said?.kind !== "user") return;
     const { lastDraft } = chat;
     if (lastDraft?.text.trim() === said.text.trim()) return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
-    // It was sent before this window: what it points at is known, its pictures are not.
+    // The prompt is older than this window: its references are known, but its pictures are not.
     const attach = said.references.map((reference) => attachReference(reference, getWorkingFolder(chat.activeSession)));
     void chat.sendPrompt(said.text, attach);
     if (said.images > 0)
@@ -165,7 +166,7 @@ export const buttonHandlers = {
   },
 };
 
-/** What comes after the turn is out of sight at once: a person is told where they are. */
+/** A fork hides everything after the turn, so tell the user which session is shown. */
 export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {
   const told = await forkSession(chat, turnId);
   if (told !== undefined) void window.showInformationMessage(escapeNotification(told));
@@ -178,7 +179,7 @@ const CONFIG_TEMPLATE = `# agentls configuration. Run \`agentls config schema\` 
 # model = "claude-sonnet-5-5"
 `;
 
-/** Opens the user's configuration file; one that is not there yet begins with an example. */
+/** Opens the user's configuration file. A missing file opens with a template. */
 async function openConfigFile(): Promise<void> {
   const base = process.platform === "darwin" ? "Library/Application Support" : ".config";
   const folder = process.env["XDG_CONFIG_HOME"] || join(homedir(), base);

@@ -1,4 +1,5 @@
-// API keys: entered once, kept in the editor's secret storage, handed to the server when it asks, and nowhere else.
+// Owns API keys. A key is entered once, stays in the editor's secret storage, and is sent only to the server, on
+// request.
 
 import { type ExtensionContext, window } from "vscode";
 import type { Chat } from "./chat";
@@ -18,7 +19,7 @@ export class CredentialStore {
     readonly onKeyShared: (key: string) => void,
   ) {}
 
-  /** Answers `agent/getCredential`. Without a key there is nothing in the answer; with one `handed` hears it first. */
+  /** Answers `agent/getCredential`. Reports a key to `onKeyShared` before the server gets it. */
   async getCredential({ provider }: { provider: string }): Promise<{ apiKey?: string }> {
     const apiKey = await this.context.secrets.get(getSecretName(provider));
     if (apiKey !== undefined) this.onKeyShared(apiKey);
@@ -38,14 +39,14 @@ export class CredentialStore {
     if (key === undefined) return false;
     await this.context.secrets.store(getSecretName(provider), key.trim());
     const check = await this.#checkKey(provider);
-    // The card of the chat tells it too, but the chat may be out of sight.
+    // The chat also shows the result, but it may be hidden.
     const told = describeKeyCheck(check);
     if (check.result === "refused") void window.showErrorMessage(escapeNotification(told));
     else void window.showInformationMessage(escapeNotification(told));
     return check.result === "works";
   }
 
-  /** The server asks for the key again, and asks its provider whether it is right. */
+  /** Makes the server request the key again and check it with the provider. */
   async #checkKey(provider: string): Promise<KeyCheck> {
     this.chat.updateView({ keyCheck: { provider, result: "asking" } });
     await this.chat.request("agent/reloadConfig", {});

@@ -1,35 +1,33 @@
-// The one path of an answer to an approval: every button, key and command ends here. What is allowed is what the person
-// sees: if the call has a review, the reviewed version runs, or nothing does.
+// The only path for an answer to an approval: every button, key, and command ends here. Invariant: an allowed call runs
+// exactly what the user sees. With a review, the reviewed version runs or nothing does.
 
 import type { Chat } from "./chat";
 import { omitUndefined } from "./chat";
 import type { ApprovalRequestedNotification, Decision } from "./protocol";
 import type { ReviewOutcome } from "./review";
 
-/** What a person adds to a decision. */
 export interface DecisionDetails {
   feedback?: string | undefined;
-  /** Edited arguments, whole. */
+  /** Edited arguments in full. */
   input?: unknown;
   rule?: string | undefined;
 }
 
-/** What decisions need of the reviews. */
+/** The part of the reviews that decisions use. */
 export interface ReviewSource {
   getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
   closeReview(approvalId: string): Promise<void>;
 }
 
-/** What decisions tell. */
 export interface DecisionListener {
-  /** Why an answer was not sent, for the person. */
+  /** Reports why an answer was not sent. */
   onRefused(message: string): void;
-  /** The answer did not reach the server, or was refused there: the question can be answered again. */
+  /** The answer failed to reach the server or was rejected, so the user can answer again. */
   onStillOpen(approvalId: string): void;
 }
 
 export class Decisions {
-  /** Approvals whose answer is on its way. */
+  /** Approvals whose answer is being sent. */
   readonly #inFlight = new Set<string>();
 
   constructor(
@@ -38,7 +36,7 @@ export class Decisions {
     readonly listener: DecisionListener,
   ) {}
 
-  /** Answers an open approval. Refuses, with a sentence, what would run anything else than what is shown. */
+  /** Answers an open approval. Refuses to run anything other than what is shown. */
   async decideApproval(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
     const approval = this.chat.findApproval(approvalId);
     if (approval === undefined) return this.listener.onRefused("This request is no longer open.");

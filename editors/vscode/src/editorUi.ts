@@ -1,5 +1,5 @@
-// What the editor shows of the chat outside its view: the status bar, context keys for keys and menus, the followed
-// file; and what the server is told of the editor: trust and settings.
+// Shows the chat's state outside its view: status bar, context keys, and the followed file. Also answers the server's
+// questions about diagnostics and settings.
 
 import {
   commands,
@@ -21,7 +21,6 @@ import { toRange, toSeverity } from "./mentions";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { type AgentEvent, countOpenInquiries } from "./state";
 
-/** The status bar and the context keys. */
 export class EditorUi implements Disposable {
   readonly #statusItem: StatusBarItem = window.createStatusBarItem("agentls.status", StatusBarAlignment.Right, 90);
   readonly #contextKeys = new Map<string, unknown>();
@@ -62,7 +61,7 @@ export class EditorUi implements Disposable {
       waiting === 1 ? "The agent needs your answer" : `The agent needs ${waiting} answers`,
     );
     const { text, tooltip, isWarning } = this.#describeStatus(waiting);
-    // Each assignment goes to the workbench, so only what is new is assigned.
+    // Each assignment is sent to the workbench, so skip assignments that change nothing.
     if (this.#statusItem.text !== text) {
       this.#statusItem.text = text;
       this.#statusItem.accessibilityInformation = { label: `agentls: ${tooltip}` };
@@ -101,7 +100,6 @@ export class EditorUi implements Disposable {
   }
 }
 
-/** Shows the file that the agent works on, where the person wants that. */
 export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<void> {
   if (event.method !== "agent/toolCall" || !workspace.getConfiguration("agentls").get("follow", false)) return;
   const call = event.params as ToolCallNotification;
@@ -118,7 +116,7 @@ export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<v
       ...(where.line === undefined ? {} : { selection: new Range(line, 0, line, 0) }),
     });
   } catch {
-    // A folder, a picture, or gone again: there is nothing to show.
+    // The file is a folder, is binary, or was deleted.
   }
 }
 
@@ -143,7 +141,7 @@ export function collectDiagnostics({ uri }: GetDiagnosticsParams): GetDiagnostic
   };
 }
 
-/** The settings that lie over the server's files. */
+/** Returns the settings that override the server's configuration files. */
 export function readServerOptions(): Record<string, unknown> {
   return workspace.getConfiguration("agentls").get<Record<string, unknown>>("options", {});
 }

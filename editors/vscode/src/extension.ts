@@ -1,4 +1,4 @@
-// Puts the parts together when VS Code starts the extension.
+// Wires all parts together when VS Code activates the extension. It contains no logic of its own.
 
 import { type ExtensionContext, window, workspace } from "vscode";
 import { ApprovalNotifier } from "./approvalNotifier";
@@ -44,7 +44,7 @@ export function activate(context: ExtensionContext): void {
     onTurnStopped: () => void client?.onTurnStopped(),
     getDefaultMode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,
   });
-  // While the view has the focus there is no active editor: what was near stays so.
+  // While the webview has the focus, there is no active editor. Keep the last context.
   const updateActiveContext = () => {
     if (window.activeTextEditor || window.visibleTextEditors.length === 0)
       chat.setActiveContext(readActiveContext(window.activeTextEditor));
@@ -76,7 +76,7 @@ export function activate(context: ExtensionContext): void {
   const listener = {
     onConnected: (...answer: Parameters<Chat["onConnected"]>) => {
       notebooks.onConnected();
-      // In Restricted Mode nothing is trusted before a session is opened.
+      // In Restricted Mode, withdraw trust before a session opens.
       void withdrawTrust(answer[0])
         .then(() => chat.onConnected(...answer))
         .then(() => trust.checkFolders());

@@ -1,19 +1,19 @@
-// What a search for files leaves out: what the editor's search leaves out, and what `.gitignore` files name. Pure.
+// Computes globs for file searches: what to exclude, from settings and `.gitignore` files, and what to find. Pure.
 
-/** Left out without being named anywhere: what tools fetch and build, by the folders' usual names. */
+/** Folders that tools create. They are excluded even if no ignore file lists them. */
 const ALWAYS_EXCLUDED = ["**/.git", "**/node_modules", "**/bower_components", "**/__pycache__", "**/.venv"];
 
-/** More lines of one file are not read. */
+/** Limits the lines read from one file. */
 const MAX_IGNORE_LINES = 500;
 
-/** A setting such as `search.exclude`: its patterns that are on. */
+/** Returns the enabled patterns of a setting such as `search.exclude`. */
 export function listExcludePatterns(setting: Readonly<Record<string, unknown>> | undefined): string[] {
   return Object.entries(setting ?? {}).flatMap(([pattern, on]) => (on === true ? [pattern] : []));
 }
 
 /**
- * The patterns of a `.gitignore`, as the editor's globs. `folder`: where it is, below the workspace folder, with a slash
- * at its end. What a later line takes in again (`!`) cannot be said in such a list: the line it narrows is passed over.
+ * Converts a `.gitignore` to VS Code globs. `folder` is relative to the workspace folder and ends with a slash. Globs
+ * cannot express `!` lines, so rules that such a line narrows are dropped.
  */
 export function parseGitignore(text: string, folder: string): string[] {
   const lines = text.split("\n", MAX_IGNORE_LINES).map((line) => line.trimEnd());
@@ -28,7 +28,7 @@ export function parseGitignore(text: string, folder: string): string[] {
     });
 }
 
-/** Whether a line that takes in again may be about what a rule names: rather once too often. */
+/** Whether a `!` line may affect a rule. False positives are harmless. */
 function mayBeReincluded(rule: string, again: string): boolean {
   const whole = rule.replace(/\/\*+$/, "");
   if (again === rule || again.startsWith(`${whole}/`)) return true;
@@ -38,18 +38,18 @@ function mayBeReincluded(rule: string, again: string): boolean {
   return [again, name].some((one) => one.startsWith(head) && one.endsWith(tail));
 }
 
-/** Braces and commas are of the editor's globs and not of git's. */
+/** Braces and commas are special in VS Code globs, but not in git. */
 function escapeBraces(pattern: string): string {
   return pattern.replaceAll(/[{},]/g, (sign) => `[${sign}]`);
 }
 
-/** One glob of all that is left out, folders with what is in them. */
+/** Combines all exclusions, including folder contents, into one glob. */
 export function buildExcludeGlob(patterns: readonly string[]): string {
   const all = new Set([...ALWAYS_EXCLUDED, ...patterns].flatMap((pattern) => [pattern, `${pattern}/**`]));
   return `{${[...all].join(",")}}`;
 }
 
-/** Globs that lead to what fits `query`, the likeliest first; what the first find is enough. */
+/** Returns globs that find `query`, most likely matches first. Callers stop when they have enough results. */
 export function buildSearchGlobs(query: string): string[] {
   const letters = query.replace(/[^\p{L}\p{N}._/ -]/gu, "");
   if (letters === "") return ["{*,*/*}", "**/*"];
@@ -61,7 +61,7 @@ export function buildSearchGlobs(query: string): string[] {
       `**/*${matchAnyCase(folders)}*${matchAnyCase(name)}*`,
       `**/*${matchAnyCase(folders)}**/*${matchAnyCase(name)}*`,
     ];
-  // A project's own files stand near its top.
+  // A project's own files are usually near the root.
   return [
     `{${matchAnyCase(name)}*,*/${matchAnyCase(name)}*,*/*/${matchAnyCase(name)}*}`,
     `**/${matchAnyCase(name)}*`,

@@ -1,6 +1,6 @@
-// Words, numbers and lengths. Pure: no editor, no page.
+// Formats text, numbers, and lengths. Pure: it knows neither the editor nor the webview.
 
-/** The length of `text` in UTF-8 bytes, as offsets of deltas count. */
+/** Returns the UTF-8 byte length, which delta offsets use. */
 export function utf8Length(text: string): number {
   let bytes = text.length;
   for (let at = 0; at < text.length; at++) {
@@ -8,7 +8,7 @@ export function utf8Length(text: string): number {
     if (unit < 0x80) continue;
     if (unit < 0x800) bytes += 1;
     else if (unit >= 0xd800 && unit < 0xdc00) {
-      // A pair is two units and four bytes.
+      // A surrogate pair is two code units and four bytes.
       bytes += 2;
       at += 1;
     } else bytes += 2;
@@ -16,7 +16,7 @@ export function utf8Length(text: string): number {
   return bytes;
 }
 
-/** `text` without its first `bytes` bytes; they end on a whole character. */
+/** Returns `text` without its first `bytes` UTF-8 bytes, which must end at a character boundary. */
 export function utf8Tail(text: string, bytes: number): string {
   let at = 0;
   for (let left = bytes; left > 0 && at < text.length; ) {
@@ -28,16 +28,15 @@ export function utf8Tail(text: string, bytes: number): string {
   return text.slice(at);
 }
 
-/** The end of `text`, at most `max` characters, from the beginning of a line. */
+/** Returns at most the last `max` characters of `text`, starting at a line if possible. */
 export function trimHead(text: string, max: number): string {
   if (text.length <= max) return text;
-  // Room is left, so that the next piece does not cut again at once.
+  // Leave room so that the next delta does not trim again.
   const from = text.length - Math.floor(max * 0.75);
   const line = text.indexOf("\n", from);
   return text.slice(line < 0 || line > text.length - 1 ? from : line + 1);
 }
 
-/** A duration for people. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
@@ -57,7 +56,6 @@ export function formatDollars(usd: number): string {
   return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }
 
-/** What tokens cost that were used. */
 export function formatCost(usd: number | undefined): string {
   if (usd === undefined) return "price unknown";
   return usd === 0 ? "free" : formatDollars(usd);
@@ -68,7 +66,7 @@ export function formatBytes(count: number): string {
   return count < 10_000_000 ? `${Math.round(count / 1000)} KB` : `${Math.round(count / 1_000_000)} MB`;
 }
 
-/** How long ago `at` was; both in ms since the Unix epoch. */
+/** Returns the time since `at`. Both arguments are in ms since the Unix epoch. */
 export function formatAge(at: number, now: number): string {
   const minutes = Math.floor((now - at) / 60_000);
   if (minutes < 1) return "now";
@@ -77,7 +75,7 @@ export function formatAge(at: number, now: number): string {
   return `${Math.floor(minutes / 1440)} d`;
 }
 
-/** The lines of a text; a line feed at its end begins no line. */
+/** Counts lines. A trailing line feed does not start a new line. */
 export function countLines(text: string): number {
   if (text === "") return 0;
   let count = text.endsWith("\n") ? 0 : 1;
@@ -85,7 +83,7 @@ export function countLines(text: string): number {
   return count;
 }
 
-/** The last `max` lines of a text, and how many were left out. */
+/** Returns the last `max` lines and the number of omitted lines. */
 export function takeLastLines(text: string, max: number): { text: string; left: number } {
   const total = countLines(text);
   if (total <= max) return { text, left: 0 };
@@ -94,22 +92,22 @@ export function takeLastLines(text: string, max: number): { text: string; left: 
   return { text: text.slice(at + 1), left: total - max };
 }
 
-/** What a person cannot see, or what changes the order or the width of what they see. Spaces other than U+0020 count. */
+/** Characters that are invisible or that change the order or width of text, including all spaces except U+0020. */
 const HIDDEN_CHARACTERS = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\p{Co}\u2800]|(?! )\p{Zs}/gu;
 
-/** Joiners and variation selectors where scripts and emoji need them, and the spaces of prose. */
+/** Joiners and variation selectors that scripts and emoji need, and spaces that prose uses. */
 const NEEDED_IN_PROSE =
   /(?<=\p{Extended_Pictographic})[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)|(?<=\p{Extended_Pictographic}\p{Emoji_Modifier}?\ufe0f?)\u200d(?=\p{Extended_Pictographic})|(?<=[\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}])[\u200c\u200d](?=\p{L})|[\u00a0\u202f\u3000]/gu;
 
 /**
- * `text` with everything that hides written out: `<U+202E>`. For what a person decides about: commands, arguments,
- * rules, code. Line feeds and tabs remain; a carriage return before a line feed is dropped.
+ * Replaces hidden characters with codes such as `<U+202E>`. Use it for text that a user decides about: commands,
+ * arguments, rules, and code. Keeps line feeds and tabs, and drops a carriage return before a line feed.
  */
 export function revealHidden(text: string): string {
   return revealWhere(text, () => true);
 }
 
-/** As `reveal`, but emoji, the scripts that need joiners, and spaces of prose remain as they are. */
+/** Like `revealHidden`, but keeps emoji, joiners that scripts need, and prose spaces. */
 export function revealInProse(text: string): string {
   let needed: Set<number> | undefined;
   return revealWhere(text, (at) => {
@@ -124,23 +122,23 @@ function revealWhere(text: string, hides: (at: number) => boolean): string {
     if (character === "\r" && text[at + 1] === "\n") return "";
     if (!hides(at)) return character;
     const code = character.codePointAt(0) ?? 0;
-    // Unicode has a picture for each of the old controls.
+    // Unicode has a control picture for each C0 control.
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
     return `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
   });
 }
 
-/** `text` inside a notification or a dialog of VS Code, where `[label](command:…)` would be a live link. */
+/** Escapes `text` for VS Code notifications and dialogs, which turn `[label](command:…)` into a live link. */
 export function escapeNotification(text: string): string {
   return revealHidden(text).replaceAll("](", "] (");
 }
 
-/** `text` as a label in VS Code's lists, where `$(name)` would be drawn as an icon. */
+/** Escapes `text` for VS Code lists, which draw `$(name)` as an icon. */
 export function escapeLabel(text: string): string {
   return revealHidden(text).replaceAll("\n", "␊").replaceAll("\t", " ").replaceAll("$(", "\\$(");
 }
 
-/** `text` in pieces of at most `width` characters, for lists that cut long lines. */
+/** Splits `text` into pieces of at most `width` characters, for lists that truncate long lines. */
 export function wrapText(text: string, width: number): string[] {
   const characters = [...text];
   const pieces: string[] = [];

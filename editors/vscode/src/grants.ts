@@ -1,18 +1,18 @@
-// The list of what is allowed without asking, and its revocation.
+// Lists and revokes grants: rules that run without asking.
 
 import { type QuickPickItem, ThemeIcon, window } from "vscode";
 import type { Chat } from "./chat";
 import { escapeLabel, escapeNotification, formatAge, wrapText } from "./format";
 import type { Grant } from "./protocol";
 
-/** VS Code cuts longer lines of a list, and a rule must be read whole. */
+/** VS Code truncates longer list entries, but a rule must be readable in full. */
 const LINE_WIDTH = 64;
 
 export interface GrantItem extends QuickPickItem {
   grant: Grant;
 }
 
-/** The rows of the list: a rule goes on in further rows, so that no end of it is out of sight. */
+/** Splits each rule over several rows so that none of it is hidden. */
 export function buildGrantItems(grants: readonly Grant[], now: number): GrantItem[] {
   const buttons = [{ iconPath: new ThemeIcon("trash"), tooltip: "Revoke…" }];
   return grants.flatMap((grant) => {
@@ -34,7 +34,7 @@ function formatGrantAge(at: number, now: number): string {
   return past === "now" ? "just now" : `${past} ago`;
 }
 
-/** Lists what runs without asking; what is chosen is revoked after a confirmation. */
+/** Lists all grants and revokes the selected ones after confirmation. */
 export async function showGrants(chat: Chat): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   for (;;) {

@@ -1,11 +1,11 @@
-// Hunks of a proposed edit: which there are, the text without one of them, and the arguments of `edit_file` that lead
-// to a text; and a file before and after a turn. Pure. The comparing itself is the library `diff`'s.
+// Computes hunks of proposed edits, the arguments of `edit_file` that produce a text, and file contents before and
+// after a turn. Pure. The `diff` library does the comparison.
 
 import { applyPatch, diffLines, parsePatch, reversePatch } from "diff";
 import type { FileDiff } from "./protocol";
 import type { ChangesItem, ChatState } from "./state";
 
-/** Lines of one text that stand in the place of lines of another; line numbers are from 0. */
+/** Lines that replace other lines. Line numbers start at 0. */
 export interface Hunk {
   oldStart: number;
   old: string[];
@@ -41,7 +41,7 @@ export function computeHunks(before: string, after: string): Hunk[] {
   return found;
 }
 
-/** The hunk at a line of the new text; where lines were only taken out, the lines round the gap count. */
+/** Finds the hunk at a line of the new text. A pure deletion covers the lines around its gap. */
 export function findHunkAtLine(list: readonly Hunk[], line: number): Hunk | undefined {
   return list.find((hunk) =>
     hunk.new.length === 0
@@ -50,13 +50,12 @@ export function findHunkAtLine(list: readonly Hunk[], line: number): Hunk | unde
   );
 }
 
-/** How a reviewed text differs from the proposal. */
 export interface ReviewDifference {
-  /** The changes that the agent proposes. */
+  /** Number of hunks that the agent proposes. */
   proposed: number;
-  /** Those that the reviewed text leaves out. */
+  /** Number of hunks that are missing from the reviewed text. */
   rejected: number;
-  /** Changes that are the person's own, or that the person altered. */
+  /** Number of hunks that the user added or changed. */
   edited: number;
 }
 
@@ -65,7 +64,7 @@ export function compareReview(before: string, proposal: string, reviewed: string
   const remaining = computeHunks(before, reviewed);
   const toKey = (hunk: Hunk) => JSON.stringify([hunk.oldStart, hunk.old, hunk.new]);
   const asProposed = new Set(proposed.map(toKey));
-  // Two changes without an old line between them are one hunk, so ranges that touch overlap.
+  // Adjacent changes form one hunk, so touching ranges overlap.
   const hunksOverlap = (a: Hunk, b: Hunk) =>
     a.oldStart <= b.oldStart + b.old.length && b.oldStart <= a.oldStart + a.old.length;
   const leftOut = proposed.filter((hunk) => !remaining.some((other) => hunksOverlap(hunk, other)));
@@ -73,7 +72,7 @@ export function compareReview(before: string, proposal: string, reviewed: string
   return { proposed: proposed.length, rejected: leftOut.length, edited: own.length };
 }
 
-/** The difference in words; empty if there is none. */
+/** Returns an empty string if there is no difference. */
 export function describeDifference({ proposed, rejected, edited }: ReviewDifference): string {
   const parts: string[] = [];
   if (rejected > 0) parts.push(`${rejected} of ${proposed} ${proposed === 1 ? "hunk" : "hunks"} rejected`);
@@ -81,13 +80,12 @@ export function describeDifference({ proposed, rejected, edited }: ReviewDiffere
   return parts.join(", ");
 }
 
-/** One edit of `edit_file`. */
 export interface Edit {
   old_text: string;
   new_text: string;
 }
 
-/** `text` after the edits of a call; nothing where an old text is missing or ambiguous. */
+/** Applies the edits of a call. Returns nothing if an old text is missing or ambiguous. */
 export function applyEdits(text: string, edits: readonly (Edit & { replace_all?: boolean })[]): string | undefined {
   let now = text;
   for (const { old_text, new_text, replace_all } of edits) {
@@ -99,8 +97,8 @@ export function applyEdits(text: string, edits: readonly (Edit & { replace_all?:
 }
 
 /**
- * Edits that lead from `before` to `after`, each of a text that occurs once when its turn comes. They go from the end
- * to the beginning, so that the lines before one are still the old ones.
+ * Returns edits that turn `before` into `after`. Each old text occurs exactly once when it is applied. Edits go from
+ * the end to the start, so that earlier lines stay unchanged.
  */
 export function buildEdits(before: string, after: string): Edit[] {
   let now = splitLines(before);
@@ -122,30 +120,29 @@ export function buildEdits(before: string, after: string): Edit[] {
   return edits;
 }
 
-/** `text` as the unified diff leaves it; nothing if the diff does not fit it. */
+/** Returns nothing if the unified diff does not apply. */
 export function applyDiff(text: string, diff: string): string | undefined {
   const [patch] = parsePatch(diff);
   return patch === undefined ? undefined : applyPatch(text, patch) || undefined;
 }
 
-/** `text` as it was before the unified diff; nothing if the diff does not fit it. */
+/** Returns nothing if the unified diff does not apply in reverse. */
 export function reverseDiff(text: string, diff: string): string | undefined {
   const [patch] = parsePatch(diff);
   const before = patch && applyPatch(text, reversePatch(patch));
   return before === false ? undefined : before;
 }
 
-/** The two sides of a change; a side is a URI where the file itself shows it. */
 export interface FileSides {
   before: string | undefined;
   after: string | undefined;
-  /** Which side is the file as it is now. */
+  /** The side that equals the current file. */
   file?: "before" | "after";
 }
 
 /**
- * A file before and after a turn, of its text `now`: what the later turns did to it that stands is taken off first. A side
- * that the diffs do not lead to is not there.
+ * Computes a file before and after a turn from its current text. Undoes later turns first. A side is missing if the
+ * diffs do not apply.
  */
 export function computeSides(
   file: FileDiff,
@@ -166,7 +163,7 @@ function applyFileDiff(text: string, file: FileDiff, by: typeof applyDiff): stri
   return file.diff === undefined ? undefined : by(text, file.diff);
 }
 
-/** What later turns did to a file and that stands. */
+/** Lists the changes by later turns that are not reverted. */
 export function listLaterDiffs(state: ChatState, of: ChangesItem, path: string): FileDiff[] {
   const at = state.items.indexOf(of);
   return state.items
@@ -175,7 +172,7 @@ export function listLaterDiffs(state: ChatState, of: ChangesItem, path: string):
     .flatMap(({ files }) => files.filter((file) => file.path === path));
 }
 
-/** The lines with their line feeds. */
+/** Keeps the line feeds. */
 function splitLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }

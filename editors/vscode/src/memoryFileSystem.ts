@@ -1,4 +1,4 @@
-// A file system of files that exist only in memory: the sides of diffs, and reviews that a person edits.
+// An in-memory file system for the sides of diffs and for reviews that the user edits.
 
 import {
   type Disposable,
@@ -23,7 +23,7 @@ export class MemoryFileSystem implements FileSystemProvider {
     this.#changeEmitter.fire([{ type: FileChangeType.Changed, uri }]);
   }
 
-  /** VS Code then forgets them too, in Quick Open's list of recent files for one. */
+  /** Firing the event makes VS Code drop the files too, for example from Quick Open. */
   removeFiles(...uris: Uri[]): void {
     for (const uri of uris) this.delete(uri);
     this.#changeEmitter.fire(uris.map((uri) => ({ type: FileChangeType.Deleted, uri })));
@@ -46,7 +46,7 @@ export class MemoryFileSystem implements FileSystemProvider {
     return this.#getFile(uri).text;
   }
 
-  /** Also what was there before the window was reloaded: an editor that is open may be saved. */
+  /** Also accepts files from before a window reload, because an open editor may save them. */
   writeFile(uri: Uri, text: Uint8Array): void {
     this.#files.set(uri.toString(), { text, at: Date.now() });
   }

@@ -1,4 +1,4 @@
-// What `@` and the editor's selection can attach to a prompt: files, symbols, the selection, problems.
+// Finds what `@` and the editor's selection can attach: files, symbols, the selection, and problems.
 
 import {
   CancellationTokenSource,
@@ -22,7 +22,7 @@ import { type ActiveContext, type Attachment, formatLineRange, type Suggestion }
 
 const MAX_SUGGESTIONS = 30;
 
-/** What fits `query`, the best first. */
+/** Returns the best matches first. */
 export async function suggestMentions(query: string): Promise<Attachment[]> {
   const wanted = query.toLowerCase();
   const near = [...readSelection(), ...listProblems()].filter((one) =>
@@ -32,7 +32,7 @@ export async function suggestMentions(query: string): Promise<Attachment[]> {
   return [...near, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
 }
 
-/** The slash commands whose names begin with `query`, and then those that hold it. */
+/** Returns slash commands that start with `query`, then those that contain it. */
 export async function suggestCommands(chat: Chat, query: string): Promise<Suggestion[]> {
   if (!chat.view.capabilities.commands) return [];
   const sessionId = chat.activeSession?.sessionId;
@@ -55,7 +55,7 @@ export async function suggestCommands(chat: Chat, query: string): Promise<Sugges
     }));
 }
 
-/** The selection, or the file, of the editor that was used last. */
+/** Returns the selection or the file of the last used editor. */
 export function readActiveContext(editor: TextEditor | undefined): ActiveContext | undefined {
   if (editor?.document.uri.scheme !== "file") return undefined;
   const [selected] = readSelection(editor);
@@ -64,7 +64,7 @@ export function readActiveContext(editor: TextEditor | undefined): ActiveContext
   return { label, block };
 }
 
-/** The folder of the file in the editor, where the workspace has several. */
+/** Returns the active editor's folder in a multi-root workspace. */
 export function getActiveFolder(): string | undefined {
   const folders = workspace.workspaceFolders ?? [];
   const file = (window.activeTextEditor ?? window.visibleTextEditors[0])?.document.uri;
@@ -72,7 +72,6 @@ export function getActiveFolder(): string | undefined {
   return workspace.getWorkspaceFolder(file)?.uri.toString();
 }
 
-/** The selected part of an editor. */
 export function readSelection(editor = window.activeTextEditor): Attachment[] {
   if (editor === undefined || editor.selection.isEmpty || editor.document.uri.scheme !== "file") return [];
   const { document } = editor;
@@ -88,7 +87,6 @@ export function readSelection(editor = window.activeTextEditor): Attachment[] {
   ];
 }
 
-/** A diagnostic as a part of a prompt. */
 export function toDiagnosticAttachment(uri: Uri, diagnostic: Diagnostic): Attachment {
   const range = toRange(diagnostic.range);
   const { message, source } = diagnostic;
@@ -127,12 +125,11 @@ export function toRange({ start, end }: EditorRange): Range {
   };
 }
 
-/** Files that were dropped on the chat. */
 export function attachFiles(uris: readonly string[]): Attachment[] {
   return uris.map((uri) => toFileAttachment(Uri.file(Uri.parse(uri).fsPath)));
 }
 
-/** What a prompt pointed at, as people write it (`src/a.ts:3-9`), to be attached again. */
+/** Attaches a reference from an earlier prompt, such as `src/a.ts:3-9`. */
 export function attachReference(reference: string, cwd: string): Attachment {
   const [, path = reference, first, last] = /^(.*?)(?::(\d+)(?:-(\d+))?)?$/.exec(reference) ?? [];
   const uri = resolvePath(path, cwd).toString();
@@ -167,15 +164,13 @@ function listProblems(): Attachment[] {
     .map((one) => toDiagnosticAttachment(uri, one));
 }
 
-/** So many files of one search are ranked. */
 const MAX_RANKED_FILES = 2000;
-/** What is left out is read anew after this time. */
 const EXCLUDES_TTL_MS = 30_000;
 
 let cachedExcludes: { glob: Promise<string>; at: number } | undefined;
 let activeSearch: CancellationTokenSource | undefined;
 
-/** What the editor's search leaves out, and git. */
+/** Combines the exclusions of VS Code's search and of git. */
 async function buildExcludes(): Promise<string> {
   const settings = ["files", "search"].flatMap((section) =>
     listExcludePatterns(workspace.getConfiguration(section).get<Record<string, unknown>>("exclude")),
@@ -190,7 +185,9 @@ async function buildExcludes(): Promise<string> {
   return buildExcludeGlob([...settings, ...ignored.flat()]);
 }
 
-/** Open files and those of the workspace that fit, the best first. Each look is narrower than all files. */
+/**
+ * Finds matching open files and workspace files, best matches first. Each glob is narrower than a search of all files.
+ */
 async function findFiles(wanted: string): Promise<Attachment[]> {
   activeSearch?.cancel();
   const now = new CancellationTokenSource();
@@ -218,12 +215,12 @@ async function findFiles(wanted: string): Promise<Attachment[]> {
     .map(({ uri }) => toFileAttachment(uri));
 }
 
-/** 0 does not fit; a name that begins so is best, a short path better than a long one. */
+/** Returns 0 for no match. Name prefixes rank highest, and short paths rank above long ones. */
 function scorePath(where: string, wanted: string): number {
   const path = where.toLowerCase();
   if (wanted === "") return 1 / (1 + path.split("/").length);
   const name = path.slice(path.lastIndexOf("/") + 1);
-  // A file near the top before one deep down, and then a short path before a long one.
+  // Prefer files near the root, then short paths.
   const length = 1 / (1 + path.split("/").length + path.length / 1000);
   if (name.startsWith(wanted)) return 4 + length;
   if (name.includes(wanted)) return 3 + length;
@@ -231,7 +228,7 @@ function scorePath(where: string, wanted: string): number {
   return isSubsequence(path, wanted) ? 1 + length : 0;
 }
 
-/** Whether `text` holds the letters of `wanted` in their order. */
+/** Whether `text` contains the letters of `wanted` in order. */
 function isSubsequence(text: string, wanted: string): boolean {
   let at = 0;
   const lower = text.toLowerCase();

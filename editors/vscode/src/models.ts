@@ -1,4 +1,4 @@
-// The list of models as a person chooses from it: what the server offers, and any other name that is typed. Pure.
+// Builds the model list from the server's models and a typed name. Pure.
 
 import { omitUndefined } from "./chat";
 import { escapeLabel, formatTokens } from "./format";
@@ -8,12 +8,11 @@ export interface ModelChoice {
   label: string;
   description: string;
   detail: string;
-  /** As `agent/setModel` takes it. */
+  /** The name that `agent/setModel` expects. */
   model: string;
   alwaysShow?: boolean;
 }
 
-/** Those that the server offers; the one of the session is marked. */
 export function buildModelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
   return models.map((info) => ({
     label: escapeLabel(info.model),
@@ -33,7 +32,7 @@ function describeModel({ contextWindow, price, listed }: ModelInfo): string {
     .join(" · ");
 }
 
-/** A name that is typed and not offered can be taken as it is. */
+/** Adds a typed name that the server does not list. */
 export function addTypedModel(choices: readonly ModelChoice[], typed: string): ModelChoice[] {
   const name = typed.trim();
   if (name === "" || choices.some(({ model }) => model === name)) return [...choices];
@@ -41,7 +40,7 @@ export function addTypedModel(choices: readonly ModelChoice[], typed: string): M
   return [...choices, own];
 }
 
-/** Providers of which no model answers, and why. */
+/** Describes providers without a working model. */
 export function describeBrokenProviders({ providers }: ListModelsResult): string {
   return providers
     .filter(({ health }) => health === "failing" || health === "notConfigured")
@@ -49,7 +48,7 @@ export function describeBrokenProviders({ providers }: ListModelsResult): string
     .join("; ");
 }
 
-/** What to ask the server: its known list at once, and then with the providers' own. */
+/** Asks for the server's cached list first, then for the providers' live lists. */
 export function buildModelQueries(sessionId: string | undefined): { sessionId?: string; live?: boolean }[] {
   return [omitUndefined({ sessionId }), omitUndefined({ sessionId, live: true })];
 }

@@ -1,12 +1,11 @@
-// Notebooks with unsaved changes (R-TOOL-3). The file of one is not what the person sees, and VS Code tells the server
-// of its cells only, so the server would change the file behind the person's back. It is told that the file is open in
-// the editor: then it asks the editor for each edit, and edits.ts refuses until the notebook is saved.
+// Reports notebooks with unsaved changes to the server. VS Code syncs only their cells, so the server would edit the
+// file behind the user's back. An open notebook makes the server request each edit, which workspaceEdits.ts rejects
+// until it is saved.
 
 import { readFile } from "node:fs/promises";
 import { Disposable, type NotebookDocument, workspace } from "vscode";
 
 export class NotebookSync implements Disposable {
-  /** The files that the server was told of. */
   readonly #openUris = new Set<string>();
   readonly #listeners: Disposable;
 
@@ -18,7 +17,7 @@ export class NotebookSync implements Disposable {
     );
   }
 
-  /** Another server knows nothing of what was told. */
+  /** A new server does not know the open notebooks. */
   onConnected(): void {
     this.#openUris.clear();
     for (const notebook of workspace.notebookDocuments) void this.#syncNotebook(notebook);
@@ -31,7 +30,7 @@ export class NotebookSync implements Disposable {
   async #syncNotebook(notebook: NotebookDocument): Promise<void> {
     const uri = notebook.uri.toString();
     if (!notebook.isDirty) return this.#closeNotebook(uri);
-    // As a text it is told of by the stock client.
+    // The stock client syncs notebooks that are open as text.
     const isText = workspace.textDocuments.some((document) => document.uri.toString() === uri);
     if (notebook.uri.scheme !== "file" || isText || this.#openUris.has(uri)) return;
     this.#openUris.add(uri);

@@ -1,4 +1,4 @@
-// Choices that VS Code's own lists are best for: agent, model, mode, effort, and turns.
+// Quick picks for the agent, model, mode, effort, and turns.
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
@@ -41,7 +41,7 @@ export async function selectMode(chat: Chat): Promise<void> {
   if (choice) await chat.setMode(choice.mode);
 }
 
-/** A session keeps its agent, so a choice is of the next one. */
+/** A session keeps its agent, so a selection applies to a new session. */
 export async function selectAgent(chat: Chat): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   const answer = await chat.request("agent/listAgents", sessionId === undefined ? {} : { sessionId });
@@ -60,7 +60,7 @@ export async function selectAgent(chat: Chat): Promise<void> {
   if (choice && (sessionId === undefined || choice.label !== current)) chat.startNewSession(choice.label);
 }
 
-/** Shows the known list at once, then with what the providers list themselves; any other name can be typed. */
+/** Shows the cached list at once, then the providers' lists. The user can also type any name. */
 export async function selectModel(chat: Chat): Promise<void> {
   const pick = window.createQuickPick<ModelChoice>();
   pick.title = "Select a Model";
@@ -98,11 +98,11 @@ export async function selectModel(chat: Chat): Promise<void> {
 export async function selectEffort(chat: Chat): Promise<void> {
   const model = chat.activeSession?.model ?? chat.view.nextSession.model ?? chat.view.defaultModel ?? "the model";
   const choice = await window.showQuickPick(EFFORTS, { title: `Select the Reasoning Effort for ${model}` });
-  // The effort alone is chosen: the model stays the one that is taken.
+  // Keep the current model and change only the effort.
   if (choice) await chat.setModel(undefined, choice.effort);
 }
 
-/** A turn that has changed files, chosen by what was said in it. */
+/** Picks a turn that changed files. */
 export async function pickTurnChanges(chat: Chat, title: string): Promise<ChangesItem | undefined> {
   const turns = listChangedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
@@ -118,7 +118,6 @@ export async function pickTurnChanges(chat: Chat, title: string): Promise<Change
   return (await window.showQuickPick(items, { title, matchOnDetail: true }))?.changes;
 }
 
-/** A turn that has ended. */
 export async function pickTurn(chat: Chat, title: string): Promise<string | undefined> {
   const turns = listEndedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
@@ -129,7 +128,6 @@ export async function pickTurn(chat: Chat, title: string): Promise<string | unde
   return (await window.showQuickPick(items, { title }))?.turnId;
 }
 
-/** Writes all of the session into a file of the person's choice, and shows it. */
 export async function exportSession(chat: Chat): Promise<void> {
   const session = chat.activeSession;
   if (session === undefined) return;
@@ -167,7 +165,7 @@ export async function exportSession(chat: Chat): Promise<void> {
   }
 }
 
-/** Closes a circuit by hand: the provider or tool behind it is asked again at once. */
+/** Closes a circuit breaker, so that its provider or tool is called again at once. */
 export async function resetCircuit(chat: Chat): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   const open = chat.serverStatus?.circuits ?? [];

@@ -1,11 +1,11 @@
-// The prompts that wait for the turn's end: added, edited, taken out, sent now. The list itself is the session's state.
+// Edits the prompt queue of a session. The queue itself is part of the session state.
 
 import { buildPrompt, type Chat, omitUndefined } from "./chat";
 import type { MessageBlock, PromptBlock, QueueParams, QueueResult, Range } from "./protocol";
 import { parseMessageContent } from "./state/messages";
 import type { Attachment } from "./webviewProtocol";
 
-/** Puts a prompt at the queue's end; where nothing runs and nothing waits it is sent. */
+/** Adds a prompt to the queue, or sends it if nothing runs and the queue is empty. */
 export async function enqueuePrompt(chat: Chat, text: string, attach: readonly Attachment[]): Promise<void> {
   const { activeSession: shown } = chat;
   if (
@@ -20,7 +20,6 @@ export async function enqueuePrompt(chat: Chat, text: string, attach: readonly A
   if (added === undefined) chat.listener.restoreDraft(text, attach);
 }
 
-/** Shows a queued prompt, whole, to be edited. */
 export async function editQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
   const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
     (one) => one.promptId === promptId,
@@ -28,7 +27,7 @@ export async function editQueuedPrompt(chat: Chat, promptId: string): Promise<vo
   if (content !== undefined) chat.updateView({ queueEdit: { promptId, text: parseMessageContent(content).text } });
 }
 
-/** Puts `text` in the place of a queued prompt's; what it points at stays. `uriOf`: of a path as people write it. */
+/** Replaces the text of a queued prompt and keeps its attachments. `uriOf` resolves a path as users write it. */
 export async function saveQueuedPrompt(
   chat: Chat,
   promptId: string,
@@ -41,7 +40,7 @@ export async function saveQueuedPrompt(
   const pointed = (content ?? []).flatMap((block) => toPromptBlocks(block, uriOf));
   chat.updateView({ queueEdit: undefined });
   const prompt = pointed.length === 0 ? text : [{ type: "text" as const, text }, ...pointed];
-  // Sent meanwhile: what was typed goes back.
+  // The prompt was sent in the meantime, so restore the text.
   const saved = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
   if (saved === undefined) chat.listener.restoreDraft(text);
 }
@@ -50,7 +49,7 @@ export async function removeQueuedPrompt(chat: Chat, promptId: string): Promise<
   await requestQueue(chat, { action: "remove", promptId });
 }
 
-/** Sends a queued prompt at once, the next one if none is named: to the running turn, or as a turn of its own. */
+/** Sends a queued prompt, by default the next one, to the running turn or as a new turn. */
 export async function sendQueuedPrompt(chat: Chat, promptId?: string): Promise<void> {
   await requestQueue(chat, { action: "sendNow", ...omitUndefined({ promptId }) });
 }
@@ -60,7 +59,7 @@ async function requestQueue(chat: Chat, what: Omit<QueueParams, "sessionId">): P
   return sessionId === undefined ? undefined : chat.request("agent/queue", { sessionId, ...what });
 }
 
-/** A part of a message as a part of a prompt again; the text is another one's matter. */
+/** Converts part of a message back to part of a prompt. The caller handles text. */
 export function toPromptBlocks(block: MessageBlock, uriOf: (path: string) => string): PromptBlock[] {
   if (block.type === "image") {
     return block.data === undefined ? [] : [{ type: "image", mediaType: block.mediaType, data: block.data }];

@@ -1,21 +1,20 @@
-// When the server is started again after it ended by itself. Pure: the clock is given.
+// Decides when to restart a server that exited. Pure: callers pass the time.
 
-/** How long a server must live for its end to count as the first. */
+/** Minimum uptime that resets the backoff. */
 const STABLE_UPTIME_MS = 60_000;
 const FIRST_DELAY_MS = 300;
 const MAX_DELAY_MS = 30_000;
 
-/** Waits that double, without an end: a server that keeps failing is tried again every half minute. */
+/** Exponential backoff without a limit on attempts. */
 export class RestartPolicy {
   #exits = 0;
   #startedAt = 0;
 
-  /** A server was started at `now`, in ms. */
   recordStart(now: number): void {
     this.#startedAt = now;
   }
 
-  /** The server ended at `now`: how long to wait before the next, in ms. */
+  /** Returns the delay before the next start, in ms. */
   recordExit(now: number): number {
     if (now - this.#startedAt >= STABLE_UPTIME_MS) this.#exits = 0;
     const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#exits, MAX_DELAY_MS);
@@ -23,12 +22,12 @@ export class RestartPolicy {
     return delay;
   }
 
-  /** A person asked for a start. */
+  /** Call it when the user requests a start. */
   reset(): void {
     this.#exits = 0;
   }
 
-  /** How many servers ended in a row. */
+  /** The number of consecutive exits. */
   get exitCount(): number {
     return this.#exits;
   }

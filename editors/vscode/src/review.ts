@@ -1,10 +1,9 @@
-// The diff editor for what the agent proposes and for what it has done.
+// Owns the diff editors for proposed and completed edits.
 //
-// A proposed edit is shown with the file as it is at the left and the proposal at the right. The right side can be
-// edited: VS Code's own arrows take a hunk back, so does a command for the keyboard, and any other change is welcome.
-// Every way to allow the call sends what the right side contains at that moment (decisions.ts asks `outcome`). The
-// changes outlive the editor's tab: only `discard`, a denial, or the end of the question drops them.
-// A done edit is shown with the file itself at the right, so that taking a hunk back is an edit like any other.
+// A proposed edit shows the current file on the left and the proposal on the right. The user can edit the right side,
+// or reject hunks with VS Code's arrows or a command. Every way to allow the call sends the right side as it is at that
+// moment (decisions.ts calls `getOutcome`). The changes survive closing the tab: only a discard, a denial, or the end
+// of the request drops them. A completed edit shows the file itself on the right, so undoing a hunk is a normal edit.
 
 import {
   commands,
@@ -37,10 +36,10 @@ import type { ReviewSummary } from "./webviewProtocol";
 export const REVIEW_SCHEME = "agentls-review";
 export const TEXT_SCHEME = "agentls-text";
 
-/** A review is measured this long after the last change of its text. */
+/** Delay between the last edit and the report of differences. */
 const REPORT_DELAY_MS = 100;
 
-/** Where the approvals are kept whose review has changes: after a reload none of them is answered unreviewed. */
+/** Stores the approvals whose review has changes, so that a reload cannot lead to an unreviewed answer. */
 const CHANGED_REVIEWS_KEY = "changedReviews";
 const MAX_REMEMBERED_REVIEWS = 100;
 
@@ -51,27 +50,26 @@ interface Review {
   left: Uri;
   right: Uri;
   before: string;
-  /** The proposal, as the editor shows it when nothing was changed. */
+  /** The proposal as the editor normalizes it. */
   proposal: string;
 }
 
-/** What the review of a call means for its approval. */
 export type ReviewOutcome =
-  /** There is no review, or it shows the proposal. */
+  /** There is no review. */
   | { kind: "none" }
   | { kind: "unchanged" }
   /** The call runs with these arguments. */
   | { kind: "edited"; input: unknown }
-  /** What the review shows cannot be sent. */
+  /** The reviewed version cannot be sent. */
   | { kind: "refused"; message: string };
 
 export class ReviewManager implements Disposable {
   readonly #fileSystem = new MemoryFileSystem();
-  /** By the ids of their approvals. */
+  /** By approval id. */
   readonly #reviews = new Map<string, Review>();
   readonly #closing = new Map<string, Promise<void>>();
   readonly #disposables: Disposable[];
-  /** Approvals whose review had changes when the window was reloaded, and was not opened since. */
+  /** Approvals whose review had changes before a window reload and was not reopened. */
   readonly #staleAfterReload: Set<string>;
   #reportTimer: NodeJS.Timeout | undefined;
   #openCount = 0;
@@ -96,12 +94,11 @@ export class ReviewManager implements Disposable {
     for (const disposable of this.#disposables) disposable.dispose();
   }
 
-  /** The open approval whose review is in the active editor. */
   get activeApproval(): ApprovalRequestedNotification | undefined {
     return this.#findActiveReview()?.review.approval;
   }
 
-  /** Opens the diff editor of an open approval; a review that was begun goes on. */
+  /** Opens the diff editor of an approval. Continues an existing review. */
   async openReview(approvalId: string): Promise<void> {
     const approval = this.chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
     if (approval?.diff === undefined) {
@@ -130,7 +127,7 @@ export class ReviewManager implements Disposable {
       await window.showWarningMessage(`The proposed edit adds characters that may be invisible: ${hidden}`);
   }
 
-  /** What an approval sends, at this moment. */
+  /** Returns what an approval sends at this moment. */
   async getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome> {
     const review = this.#reviews.get(approval.approvalId);
     if (review === undefined) {
@@ -138,7 +135,7 @@ export class ReviewManager implements Disposable {
       if (!this.#staleAfterReload.has(approvalId) && findReviewTabs(approvalId).length === 0) return { kind: "none" };
       return refuseOutcome("This review was opened before the window was reloaded. Press D to open it again.");
     }
-    // Read before anything is awaited: what counts is what was shown when the key was pressed.
+    // Read the text before any await: the key press applies to what was shown then.
     const shown = normalizeReviewText(review, this.#getReviewText(review));
     const name = escapeNotification(review.file.fsPath);
     if ((await readFileText(review.file)) !== review.before) {
@@ -154,13 +151,12 @@ export class ReviewManager implements Disposable {
     return { kind: "edited", input: edited };
   }
 
-  /** Drops the changes of a review, after asking. */
+  /** Drops the changes of a review after confirmation. */
   async discardReview(approvalId: string): Promise<void> {
     const review = this.#reviews.get(approvalId);
     if (review && (await this.#confirmDiscard(review, false))) await this.closeReview(approvalId);
   }
 
-  /** Puts the old lines back in the place of the hunk at the cursor. */
   async rejectHunk(): Promise<void> {
     const found = this.#findActiveReview();
     const editor = window.visibleTextEditors.find((one) => one.document === found?.document);
@@ -175,7 +171,7 @@ export class ReviewManager implements Disposable {
     });
   }
 
-  /** Shows an edit that was made: as it was, and the file itself. */
+  /** Shows the file before a completed edit next to the current file. */
   async showCompletedEdit(toolCallId: string): Promise<void> {
     const tool = this.chat.activeSession?.items.find(
       (item): item is ToolItem => item.kind === "tool" && item.id === toolCallId,
@@ -196,23 +192,21 @@ export class ReviewManager implements Disposable {
     await commands.executeCommand("vscode.diff", left, uri, `${name} (agent's changes)`, { preview: true });
   }
 
-  /** A text that is no file, to be shown at a side of a diff. */
   createVirtualFile(path: string, which: string, text: string): Uri {
     const uri = Uri.from({ scheme: TEXT_SCHEME, path, query: which });
     this.#fileSystem.putText(uri, text);
     return uri;
   }
 
-  /** Shows a text that is no file. */
   async showText(name: string, text: string): Promise<void> {
     const uri = Uri.from({ scheme: TEXT_SCHEME, path: `/${Date.now()}/${name.replace(/[/\\]/g, " ").slice(0, 60)}` });
     this.#fileSystem.putText(uri, text);
     await window.showTextDocument(await workspace.openTextDocument(uri), { preview: true });
   }
 
-  /** The approval was settled, or its review discarded: its editor closes. */
+  /** Runs when the approval is resolved or its review is discarded. */
   closeReview(approvalId: string): Promise<void> {
-    // The answer and the event about it both close it.
+    // Both the answer and its event close the review.
     const closing = this.#closing.get(approvalId) ?? this.#disposeReview(approvalId);
     this.#closing.set(approvalId, closing);
     return closing.finally(() => this.#closing.delete(approvalId));
@@ -244,15 +238,15 @@ export class ReviewManager implements Disposable {
     }
     const name = file.path.split("/").pop() ?? "file";
     const left = Uri.from({ scheme: TEXT_SCHEME, path: `/before/${approvalId}/${name}` });
-    // Each review has a document of its own: one that was closed may live on with its old text. Its path is the
-    // file's: Quick Open also lists the paths of changed documents, and takes them for files.
+    // Each review gets a new URI, because a closed document may survive with old text. The path must be the file's:
+    // Quick Open lists changed documents by path.
     this.#openCount += 1;
     const right = Uri.from({ scheme: REVIEW_SCHEME, authority: `${approvalId}.${this.#openCount}`, path: file.path });
     this.#fileSystem.putText(left, before);
     this.#fileSystem.putText(right, proposal);
-    // A tab from before the last reload may show an older text.
+    // A tab from before a reload may show an older text.
     await closeReviewTabs(approvalId);
-    // Compared is what the editor makes of the text: line ends may differ.
+    // Compare with the editor's version, which may have different line ends.
     const document = await workspace.openTextDocument(right);
     return { sessionId, approval, file, left, right, before, proposal: document.getText() };
   }
@@ -271,12 +265,11 @@ export class ReviewManager implements Disposable {
     return (await window.showWarningMessage(question, { modal: true }, action)) === action;
   }
 
-  /** What the review contains: in its document, or, when that is closed, as it was saved. */
+  /** Reads the open document, or the saved text if the editor is closed. */
   #getReviewText({ right }: Review): string {
     return findDocument(right)?.getText() ?? this.#fileSystem.readText(right);
   }
 
-  /** Tells the page how the reviews differ from the proposals. */
   #reportDifferences(): void {
     const reviews: Record<string, ReviewSummary> = {};
     for (const [approvalId, review] of this.#reviews) {
@@ -298,12 +291,12 @@ export class ReviewManager implements Disposable {
       const edited = applyEdits(before.replaceAll("\r\n", "\n"), input.edits);
       if (edited !== undefined) return before.includes("\r\n") ? edited.replaceAll("\n", "\r\n") : edited;
     }
-    // The diff has its hidden characters written out, so it serves only where the arguments do not.
+    // The diff contains escaped hidden characters, so prefer the arguments.
     const diff = await this.#readWhole(approval.diff, approval.more?.["diff"]?.ref);
     return diff === undefined ? undefined : applyDiff(before, diff);
   }
 
-  /** The arguments of the call, whole. */
+  /** Reads the arguments in full. */
   async #readInput(approval: ApprovalRequestedNotification): Promise<Record<string, unknown> | undefined> {
     const ref = approval.more?.["input"]?.ref;
     if (ref === undefined) return approval.input as Record<string, unknown>;
@@ -337,7 +330,6 @@ function findDocument(uri: Uri): TextDocument | undefined {
   return workspace.textDocuments.find((one) => !one.isClosed && one.uri.toString() === uri.toString());
 }
 
-/** The tabs that show the review of an approval. */
 function findReviewTabs(approvalId: string): Tab[] {
   return window.tabGroups.all
     .flatMap(({ tabs }) => tabs)
@@ -347,7 +339,7 @@ function findReviewTabs(approvalId: string): Tab[] {
     });
 }
 
-/** Closes the review of an approval without a question. */
+/** Saves first, because VS Code asks before it closes a changed document. */
 async function closeReviewTabs(approvalId: string): Promise<void> {
   const tabs = findReviewTabs(approvalId);
   for (const tab of tabs) {
@@ -363,14 +355,14 @@ function getTabUri({ input }: Tab): Uri | undefined {
   return modified ?? uri;
 }
 
-/** The text of a review; line ends alone are no change. */
+/** Ignores differences in line ends. */
 function normalizeReviewText({ before, proposal }: Review, text: string): string {
   const normalizeLineEnds = (one: string) => one.replace(/\r\n?/g, "\n");
   if (normalizeLineEnds(text) === normalizeLineEnds(proposal)) return proposal;
   return normalizeLineEnds(text) === normalizeLineEnds(before) ? before : text;
 }
 
-/** Hidden characters in the lines that the proposal adds, in words. */
+/** Lists hidden characters in added lines. */
 function describeHiddenCharacters({ before, proposal }: Review): string {
   const found = computeHunks(before, proposal).flatMap((hunk) =>
     hunk.new.flatMap((line, at) =>
@@ -383,7 +375,6 @@ function describeHiddenCharacters({ before, proposal }: Review): string {
   return found.slice(0, 5).join(", ") + more;
 }
 
-/** The arguments that lead to `after`. */
 function buildEditedInput(name: string, input: Record<string, unknown>, before: string, after: string): unknown {
   const toLineFeeds = (text: string) => text.replaceAll("\r\n", "\n");
   if (typeof input["path"] !== "string") return undefined;
@@ -398,7 +389,7 @@ function resolveTarget(approval: ApprovalRequestedNotification, tool: ToolItem |
   return resolvePath(path, approval.cwd);
 }
 
-/** A path as the agent writes it: absolute, of the working folder, or `rootName/path` of another. */
+/** Resolves a path as the agent writes it: absolute, relative to `cwd`, or `rootName/path` in another folder. */
 export function resolvePath(path: string, cwd: string): Uri {
   if (/^([/\\]|[A-Za-z]:)/.test(path)) return Uri.file(path);
   const [root, ...rest] = path.split("/");
@@ -406,12 +397,11 @@ export function resolvePath(path: string, cwd: string): Uri {
   return folder ? Uri.joinPath(folder.uri, ...rest) : Uri.joinPath(Uri.file(cwd), path);
 }
 
-/** The folder that the paths of a session are of. */
 export function getWorkingFolder(state: ChatState | undefined): string {
   return state?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
 }
 
-/** The file with its unsaved text; empty if there is none. */
+/** Includes unsaved changes. Returns an empty string if the file does not exist. */
 export async function readFileText(uri: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(uri)).getText();

@@ -1,16 +1,16 @@
-// What a person has sent and no session holds yet: shown at once, until the session's own event shows it.
+// Tracks prompts that were sent but are not in a session yet. They appear at once, until the session's event replaces
+// them.
 
 import type { ChatState, UserItem } from "./state";
 import type { Attachment, PendingPrompt } from "./webviewProtocol";
 
-/** The session that the first prompt makes has no name yet. */
+/** The key for the session that the first prompt creates. */
 const NEW_SESSION = "";
 
 export class SentPrompts {
   readonly #pending = new Map<string, readonly PendingPrompt[]>();
   #lastId = 0;
 
-  /** Those of a session, or of the one that is being made. */
   getPending(sessionId: string | undefined): readonly PendingPrompt[] | undefined {
     return this.#pending.get(sessionId ?? NEW_SESSION);
   }
@@ -22,14 +22,12 @@ export class SentPrompts {
     return this.#lastId;
   }
 
-  /** The session of the first prompt has a name now. */
   onSessionCreated(sessionId: string): void {
     const waiting = this.#pending.get(NEW_SESSION);
     this.#setPending(NEW_SESSION, []);
     if (waiting) this.#setPending(sessionId, [...(this.getPending(sessionId) ?? []), ...waiting]);
   }
 
-  /** It was refused, or its turn is over. */
   dropPrompt(id: number): void {
     for (const [sessionId, waiting] of this.#pending) {
       if (waiting.some((one) => one.id === id))
@@ -40,7 +38,7 @@ export class SentPrompts {
     }
   }
 
-  /** The session holds more than before: what it took does not wait any more. */
+  /** Removes the prompts that new items of the session contain. */
   onItemsAdded(before: ChatState | undefined, after: ChatState): void {
     if (!this.#pending.has(after.sessionId)) return;
     const known = new Set(before?.items.map(({ id }) => id));
@@ -48,7 +46,7 @@ export class SentPrompts {
       if (item.kind === "user" && !known.has(item.id)) this.#removeTaken(after.sessionId, item);
   }
 
-  /** No turn runs: what went to one is not taken any more. Returns their texts. */
+  /** Removes steers that the ended turn did not use and returns their texts. */
   takeUnusedSteers(sessionId: string): string[] {
     const waiting = this.#pending.get(sessionId) ?? [];
     this.#setPending(
@@ -58,7 +56,7 @@ export class SentPrompts {
     return waiting.filter(({ steer }) => steer).map(({ text }) => text);
   }
 
-  /** A command is expanded by the server, so where no text fits the oldest is meant. */
+  /** The server expands commands, so if no text matches, the oldest prompt was taken. */
   #removeTaken(sessionId: string, { text }: UserItem): void {
     const waiting = this.#pending.get(sessionId) ?? [];
     const found = waiting.find((one) => one.text.trim() === text.trim()) ?? waiting[0];

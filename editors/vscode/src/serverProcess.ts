@@ -1,15 +1,14 @@
-// The server's process: started, listened to, and surely ended. It knows nothing of what is said over its pipes.
+// Owns the server process: start, stderr, and exit. It does not interpret the messages on its pipes.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { revealHidden } from "./format";
 
-/** So much of what it said last is kept. */
 const MAX_STDERR_CHARS = 2000;
 const MAX_STDERR_LINES = 6;
 
 export class ServerProcess {
   readonly child: ChildProcess;
-  /** How it ended, for people. It never fails. */
+  /** Resolves to a description of the exit. It never rejects. */
   readonly exited: Promise<string>;
   #stderr = "";
   #hasExited = false;
@@ -19,9 +18,9 @@ export class ServerProcess {
     this.child.stderr?.on("data", (piece: Buffer) => {
       this.#stderr = (this.#stderr + piece.toString()).slice(-MAX_STDERR_CHARS);
     });
-    // A pipe to a process that has ended breaks; its end is reported by itself.
+    // Ignore broken pipes, because the exit is reported separately.
     for (const pipe of [this.child.stdin, this.child.stdout, this.child.stderr]) pipe?.on("error", () => {});
-    // An editor that ends without a word leaves nothing behind.
+    // Kill the server if the editor exits without cleanup.
     const killOnExit = () => this.kill();
     process.once("exit", killOnExit);
     this.exited = new Promise((tell) => {
@@ -31,14 +30,14 @@ export class ServerProcess {
         tell(how);
       };
       this.child.once("error", (error) => resolveExit(`it cannot be started: ${error.message}`));
-      // Closed, not only exited: then all that it said has come.
+      // `close` fires after all output has arrived; `exit` may fire earlier.
       this.child.once("close", (code, signal) =>
         resolveExit(signal === null ? `exit code ${code}` : `signal ${signal}`),
       );
     });
   }
 
-  /** The end of what it wrote to stderr, with what hides written out. */
+  /** The end of stderr, with hidden characters revealed. */
   get stderrTail(): string {
     const lines = revealHidden(this.#stderr)
       .split("\n")
@@ -50,7 +49,7 @@ export class ServerProcess {
     if (!this.#hasExited) this.child.kill("SIGKILL");
   }
 
-  /** Waits for its end, and kills it after this time. */
+  /** Waits for the exit, and kills the process after `within` ms. */
   async waitForExit(within: number): Promise<void> {
     const timer = setTimeout(() => this.kill(), within);
     await this.exited.finally(() => clearTimeout(timer));

@@ -1,6 +1,6 @@
-// Notices a server that has stopped answering. It asks something small from time to time; knows no protocol.
+// Detects a server that stops responding, with regular pings. It does not know the protocol.
 
-/** How often it asks, and how long it waits for an answer. */
+/** Interval and timeout of a ping. */
 export const PING_INTERVAL_MS = 4000;
 export const PING_TIMEOUT_MS = 5000;
 
@@ -9,7 +9,7 @@ export class ServerWatchdog {
   #isStopped = false;
   #wasSilent = false;
 
-  /** `ask`: settles once the server has answered, with whatever. `tell`: that it does not answer, or does again. */
+  /** `ping` settles when the server answers. `onChange` runs when it stops or resumes answering. */
   constructor(
     readonly ping: () => Promise<unknown>,
     readonly onChange: (isSilent: boolean) => void,
@@ -28,7 +28,7 @@ export class ServerWatchdog {
     clearTimeout(this.#timer);
   }
 
-  /** Whether the server answers within this time. */
+  /** Whether the server answers within `within` ms. */
   async answersWithin(within: number): Promise<boolean> {
     return this.#awaitAnswer(this.#pingServer(), within);
   }
@@ -37,7 +37,7 @@ export class ServerWatchdog {
     const answer = this.#pingServer();
     const begun = Date.now();
     let answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
-    // A machine that slept wakes up with its timers over: the server gets its time too.
+    // After the machine sleeps, timers fire early. Give the server another full timeout.
     if (!answered && Date.now() - begun > 2 * PING_TIMEOUT_MS)
       answered = await this.#awaitAnswer(answer, PING_TIMEOUT_MS);
     if (!answered && !this.#isStopped) {
@@ -55,7 +55,7 @@ export class ServerWatchdog {
     this.onChange(silent);
   }
 
-  /** An error is an answer too. */
+  /** An error also counts as an answer. */
   #pingServer(): Promise<unknown> {
     return this.ping().catch(() => undefined);
   }

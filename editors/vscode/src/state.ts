@@ -1,9 +1,8 @@
-// A session as its events tell it: `reduce(state, event)` gives the next state.
+// Reduces events to a session's state: `reduceEvent(state, event)` returns the next state.
 //
-// Pure: no editor, no clock, no randomness. A state is never changed: what an event touches is copied, all else is
-// shared, so that patches are found by comparing identities (patch.ts). Events that are not known are ignored, and
-// what came as deltas is replaced by the durable event that completes it. The Neovim client has the same reducer in
-// Lua; both replay the transcripts of editors/transcripts.
+// Pure: no editor, clock, or randomness. States are immutable and share unchanged parts, so viewPatch.ts finds changes
+// by identity. Unknown events are ignored. Durable events replace the deltas that they complete. The Neovim client has
+// the same reducer in Lua. Both replay editors/transcripts.
 
 import type {
   ApprovalRequestedNotification,
@@ -65,8 +64,8 @@ export * from "./state/model";
 export { MAX_LIVE_CHARS } from "./state/tools";
 
 /**
- * The state after `event`. One that was seen before changes nothing; one after a gap is left out, and `missed` says
- * that the session must be loaded from `seq` on.
+ * Returns the state after `event`. Ignores events that were applied before. After a gap, sets `missed`, and the caller
+ * must load the session from `seq`.
  */
 export function reduceEvent(state: ChatState, event: AgentEvent): ChatState {
   const { seq } = event.params as { seq?: number };
@@ -185,7 +184,7 @@ function applyTurnStarted(state: ChatState, p: TurnStartedNotification): ChatSta
 function applyTurnEnded(state: ChatState, p: TurnEndedNotification): ChatState {
   const items: ChatItem[] = [];
   for (const item of state.items) {
-    // What no durable event completed is void.
+    // Drop items that no durable event completed.
     const isVoid =
       (item.kind === "assistant" && item.open) || (item.kind === "tool" && item.status === "writing" && !item.approval);
     if (isVoid) continue;
@@ -239,7 +238,6 @@ function applySessionUpdated(state: ChatState, p: SessionUpdatedNotification): C
   };
 }
 
-/** The queue, where anything waits. */
 export function omitEmptyQueue(queue: QueueState | undefined): QueueState | undefined {
   return queue !== undefined && queue.prompts.length > 0 ? queue : undefined;
 }

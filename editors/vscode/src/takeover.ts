@@ -1,12 +1,12 @@
-// Takes a session over from another window: the server that has it is ended, after a question. The protocol has no other
-// way to make a server let go of a session.
+// Takes a session over from another window by ending its server, after confirmation. The protocol has no other way to
+// release a session.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { window } from "vscode";
 import type { Chat } from "./chat";
 import { escapeNotification } from "./format";
 
-/** A server that does not end within this time hangs, and is killed. */
+/** A server that does not exit within this time is killed. */
 const EXIT_TIMEOUT_MS = 3000;
 const POLL_INTERVAL_MS = 50;
 
@@ -19,7 +19,7 @@ export async function takeOverSession(chat: Chat): Promise<void> {
     "This stops the other window's server and interrupts its running turns. That window starts a new server and can only read this session while it is open here.";
   const action = "Take Over";
   if ((await window.showWarningMessage(question, { modal: true, detail }, action)) !== action) return;
-  // Meanwhile it may have been closed there, and the process may be another one.
+  // The session may have been closed in the meantime, and the pid may have been reused.
   await chat.openSession(sessionId);
   if (chat.view.locked?.pid !== pid) return;
   await endProcess(pid);
@@ -35,7 +35,7 @@ async function endProcess(pid: number): Promise<void> {
   signalProcess(pid, "SIGKILL");
 }
 
-/** Whether there is such a process that may be told. */
+/** Returns whether the process exists and can be signaled. */
 function signalProcess(pid: number, which: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, which);

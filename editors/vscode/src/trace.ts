@@ -1,6 +1,5 @@
-// The output channel of the messages between editor and server. The stock client writes to it when the channel's own
-// level says so; a person sets `agentls.trace.server`, so that is what this channel gives for its level. No key that
-// was handed over is in it.
+// Owns the trace output channel. The stock client writes to it depending on the channel's log level, so this channel
+// derives its level from `agentls.trace.server`. It masks all keys that were shared with the server.
 
 import { Disposable, type Event, EventEmitter, LogLevel, type LogOutputChannel, window, workspace } from "vscode";
 
@@ -21,7 +20,7 @@ export class TraceChannel implements Disposable {
         return readLogLevel();
       },
     };
-    // Over an empty object: of a frozen one nothing could be given otherwise.
+    // The target is an empty object, because a proxy cannot override properties of a frozen one.
     this.channel = new Proxy({} as LogOutputChannel, {
       get: (_, name) => Reflect.get(name in own ? own : this.#output, name),
     });
@@ -31,7 +30,7 @@ export class TraceChannel implements Disposable {
     this.#disposables = Disposable.from(changes, this.#levelEmitter, this.#output);
   }
 
-  /** From now on this is written nowhere. */
+  /** Masks a secret in all later messages. */
   hideSecret(secret: string): void {
     this.#secrets.add(secret);
     this.#secrets.add(JSON.stringify(secret).slice(1, -1));

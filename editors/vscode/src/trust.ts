@@ -1,6 +1,5 @@
-// Trust in workspace folders. VS Code's own question does not say what a folder's configuration would start, so it
-// activates nothing here: the person first reads what becomes active, and then decides about each folder. In Restricted
-// Mode no folder is trusted.
+// Owns trust in workspace folders. VS Code's prompt does not list what a folder's configuration starts. Here the user
+// reads that list first, and then decides for each folder. In Restricted Mode, no folder is trusted.
 
 import { type QuickPickItem, type Uri, window, workspace } from "vscode";
 import type { Chat, ServerApi } from "./chat";
@@ -8,20 +7,20 @@ import { escapeLabel, escapeNotification, revealHidden } from "./format";
 import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protocol";
 import type { ReviewManager } from "./review";
 
-/** So many lines of the document are below the list that asks. */
+/** Number of lines that the quick pick covers. */
 const COVERED_LINES = 6;
 
-/** The known kinds, in the order of the list. */
+/** The known kinds in list order. */
 const KNOWN_KINDS = ["hook", "tool", "setting"];
 
-/** The kinds that occur, the known ones first: a later server may have others. */
+/** Lists known kinds first. A later server may add others. */
 function listKinds(items: readonly TrustItem[]): string[] {
   return [...new Set([...KNOWN_KINDS, ...items.map(({ kind }) => kind)])].filter((kind) =>
     items.some((item) => item.kind === kind),
   );
 }
 
-/** "2 hooks, 1 tool and 1 provider redirect". */
+/** Returns text such as "2 hooks, 1 tool and 1 provider redirect". */
 export function describeTrustCounts({ activates, redirects }: DescribeTrustResult): string {
   const formatCount = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
   const parts = listKinds(activates).map((kind) =>
@@ -31,11 +30,11 @@ export function describeTrustCounts({ activates, redirects }: DescribeTrustResul
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-/** All that becomes active, for a document: each entry with its command, nothing cut, nothing hidden. */
+/** Lists everything that becomes active, with full commands and revealed hidden characters. */
 export function buildTrustDocument(folder: string, { activates, redirects }: DescribeTrustResult): string {
-  // The folder writes these texts: their further lines are marked, so that none passes for an entry of the list.
+  // The folder controls these texts, so mark continuation lines: none may look like a list entry.
   const escapeText = (value: string) => revealHidden(value).replaceAll("\n", "\n      | ");
-  // The question lies over the top of the editor.
+  // The quick pick covers the top of the editor.
   const lines = [...Array<string>(COVERED_LINES).fill(""), `What ${escapeText(folder)} activates if you trust it`, ""];
   for (const kind of listKinds(activates)) {
     const items = activates.filter((item) => item.kind === kind);
@@ -60,12 +59,11 @@ export function buildTrustDocument(folder: string, { activates, redirects }: Des
   return lines.join("\n");
 }
 
-/** Whether a person has something to decide. */
 export function needsDecision({ trusted, activates, redirects }: DescribeTrustResult): boolean {
   return (!trusted && activates.length > 0) || redirects.some(({ accepted }) => !accepted);
 }
 
-/** Asks about each workspace folder, or the one that is chosen. */
+/** Asks about the selected workspace folder. */
 export async function trustFolder(chat: Chat, reviews: ReviewManager): Promise<void> {
   if (!workspace.isTrusted) {
     await window.showWarningMessage("VS Code is in Restricted Mode. Trust the workspace in VS Code first.");
@@ -95,7 +93,7 @@ async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Pro
     if (accepted === undefined) return;
     if (accepted) acceptRedirects.push({ provider: redirect.provider, to: redirect.to });
   }
-  // What is trusted is what was read: files may have changed meanwhile.
+  // Trust only what the user read: files may have changed in the meantime.
   const now = await requestTrust(chat, folder);
   if (now === undefined) return;
   if (trusted && fingerprintTrust(now) !== fingerprintTrust(described)) {
@@ -109,22 +107,22 @@ async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Pro
   await window.showInformationMessage(`${escapeNotification(folder.fsPath)} ${what}.`);
 }
 
-/** The first answer is no, so a stray Enter trusts nothing. */
+/** "No" comes first, so a stray Enter does not trust anything. */
 async function confirmTrust(title: string, no: string, yes: string): Promise<boolean | undefined> {
   const items: (QuickPickItem & { answer: boolean })[] = [
     { label: no, answer: false },
     { label: yes, answer: true },
   ];
-  // The document can be scrolled meanwhile.
+  // Keep the quick pick open while the user scrolls the document.
   return (await window.showQuickPick(items, { title, ignoreFocusOut: true }))?.answer;
 }
 
-/** Asks about one redirect. A dialog shows the address whole; its first button, which Enter presses, is the no. */
+/** Asks about one redirect. The dialog shows the full address, and Enter presses "Do Not Send". */
 async function confirmRedirect({ provider, from, to, sends }: ProviderRedirect): Promise<boolean | undefined> {
   const instead = from === undefined ? "" : ` instead of ${escapeNotification(from)}`;
   const question = `Send requests for provider ${escapeNotification(provider)} to ${escapeNotification(to)}${instead}?`;
   const detail = `This sends: ${escapeNotification(sends.join(", "))}.`;
-  // The one that closes the dialog would come last, so this is none.
+  // An `isCloseAffordance` button would come last, so do not use one.
   const no = { title: "Do Not Send" };
   const yes = { title: "Send There" };
   const answer = await window.showWarningMessage(question, { modal: true, detail }, no, yes);
@@ -143,7 +141,7 @@ async function requestTrust(chat: Chat, folder: Uri): Promise<DescribeTrustResul
   return chat.request("agent/describeTrust", { folder: folder.toString() });
 }
 
-/** Where it is kept what a person has decided about: they are asked again only when the list changes. */
+/** The user is asked again only when the list changes. */
 function getDecisionKey(folder: Uri): string {
   return `trustDecided ${folder.toString()}`;
 }
@@ -152,16 +150,16 @@ function fingerprintTrust({ activates, redirects }: DescribeTrustResult): string
   return JSON.stringify([activates, redirects.map(({ provider, to }) => [provider, to])]);
 }
 
-/** In Restricted Mode, withdraws the trust that a folder got earlier or elsewhere. */
+/** In Restricted Mode, withdraws trust that a folder got earlier or elsewhere. */
 export async function withdrawTrust(api: ServerApi): Promise<void> {
   if (workspace.isTrusted) return;
   for (const { uri } of workspace.workspaceFolders ?? []) {
-    // What is refused here is reported by `TrustNotices.check`, which asks again.
+    // `TrustNotifier.checkFolders` retries and reports failures.
     await api.request("agent/setTrust", { folder: uri.toString(), trusted: false }).catch(() => undefined);
   }
 }
 
-/** Keeps the server's trust within VS Code's, and says once a window that a folder waits for a decision. */
+/** Keeps the server's trust within VS Code's, and notifies once per window about undecided folders. */
 export class TrustNotifier {
   #hasNotified = false;
 
@@ -170,7 +168,7 @@ export class TrustNotifier {
     readonly reviews: ReviewManager,
   ) {}
 
-  /** The server is there, or the folders or VS Code's trust have changed. */
+  /** Runs when the server connects, or when the folders or VS Code's trust change. */
   async checkFolders(): Promise<void> {
     for (const { uri } of workspace.workspaceFolders ?? []) {
       if (!workspace.isTrusted) {

@@ -1,15 +1,14 @@
-// What is done with a whole turn: its changes reverted and made again, the session forked at it. It asks first what a
-// revert would do; the page shows that, and the person says yes once.
+// Actions on whole turns: revert, redo, and fork. A preview shows what a revert would do, and the user confirms once.
 
 import type { Chat } from "./chat";
 import type { RevertConflict } from "./protocol";
 import type { ChangesItem, ChatItem } from "./state";
 import { TURN_RUNNING_MESSAGE } from "./webviewProtocol";
 
-/** So many files are told by name. */
+/** Maximum number of files in a preview. */
 const MAX_LISTED_FILES = 100;
 
-/** Asks what the revert of a turn (or its redo) would do, and shows it. */
+/** Previews the revert or redo of a turn. */
 export async function previewRevert(chat: Chat, turnId: string, redo: boolean): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   if (sessionId === undefined) return;
@@ -32,7 +31,7 @@ export async function previewRevert(chat: Chat, turnId: string, redo: boolean): 
   });
 }
 
-/** Does what was shown. What it left as it is beyond that is told. */
+/** Applies the preview. Reports files that stayed unchanged unexpectedly. */
 export async function applyRevert(chat: Chat): Promise<void> {
   const asked = chat.view.pendingRevert;
   if (asked === undefined) return;
@@ -51,7 +50,7 @@ function describeUnreverted(conflicts: readonly RevertConflict[]): string {
   return ["Left unchanged:", ...lines].join("\n");
 }
 
-/** Makes a session of what this one has up to the end of a turn, and shows it; what is told of that. */
+/** Forks the session at the end of a turn and shows the fork. Returns a message for the user. */
 export async function forkSession(chat: Chat, turnId?: string): Promise<string | undefined> {
   const sessionId = chat.activeSession?.sessionId;
   if (sessionId === undefined) return undefined;
@@ -61,7 +60,7 @@ export async function forkSession(chat: Chat, turnId?: string): Promise<string |
   return `Switched to “${made.title ?? "the fork"}”. Files on disk are unchanged.`;
 }
 
-/** The turns of which changes are known, the last one first, with what the person said. */
+/** Lists turns with known changes, latest first, with their prompts. */
 export function listChangedTurns(items: readonly ChatItem[]): { changes: ChangesItem; prompt: string }[] {
   return items
     .filter((item): item is ChangesItem => item.kind === "changes")
@@ -69,7 +68,7 @@ export function listChangedTurns(items: readonly ChatItem[]): { changes: Changes
     .reverse();
 }
 
-/** The turns that have ended, the last one first, with what the person said. */
+/** Lists ended turns, latest first, with their prompts. */
 export function listEndedTurns(items: readonly ChatItem[]): { turnId: string; prompt: string }[] {
   const turns = items.flatMap((item) => (item.kind === "turnEnd" && item.turnId !== undefined ? [item.turnId] : []));
   return turns.map((turnId) => ({ turnId, prompt: getTurnPrompt(items, turnId) })).reverse();

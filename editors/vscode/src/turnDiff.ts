@@ -1,5 +1,5 @@
-// What a turn changed, in the diff editor: one file, or all of them. The texts are made of the files as they are now and
-// the diffs of the turn and of the later ones, so nothing is asked of the server.
+// Shows a turn's changes in the diff editor: one file or all files. Computes the contents from the current files and
+// the diffs of this and later turns, without asking the server.
 
 import { commands, type Uri, window } from "vscode";
 import { escapeNotification } from "./format";
@@ -14,7 +14,7 @@ interface DiffPair {
   right: Uri;
 }
 
-/** Opens what the turn did to one file; without a path to all of its files. */
+/** Without a path, opens all files of the turn. */
 export async function showTurnChanges(reviews: ReviewManager, turnId: string, path: string | undefined): Promise<void> {
   const state = reviews.chat.activeSession;
   const changes = state?.items.find((item): item is ChangesItem => item.kind === "changes" && item.id === turnId);
@@ -70,14 +70,14 @@ async function createDiffPair(
   changes: ChangesItem,
   file: FileDiff,
 ): Promise<DiffPair | undefined> {
-  // What is no text is not opened as such.
+  // A file without a diff is binary.
   if (file.diff === undefined) return undefined;
   const uri = resolvePath(file.path, getWorkingFolder(state));
   const now = await readFileText(uri);
   const standing = changes.unrevertedPaths?.includes(file.path) ? "made" : changes.standing;
   const { before, after, file: itself } = computeSides(file, standing, listLaterDiffs(state, changes, file.path), now);
   if (before === undefined || after === undefined) return undefined;
-  // A side on which the file is not there is empty, and no file.
+  // If the file does not exist on a side, show an empty text instead.
   const gone = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
   const toSideUri = (which: "before" | "after", text: string) =>
     itself === which && !gone ? uri : reviews.createVirtualFile(uri.path, `${which} ${changes.id}`, text);

@@ -1,10 +1,9 @@
-// What changed between two states of the view, and the way to apply it. Pure, and used by both sides: the host makes
-// patches by comparing identities, the page applies them to what it has.
+// Computes and applies patches between view states. Pure. The host finds changes by identity, and the webview applies
+// them.
 
 import { type ChatItem, type ChatState, getItemKey } from "./state";
 import type { ViewOp, ViewState } from "./webviewProtocol";
 
-/** The changes that lead from `before` to `after`; none if they are the same. */
 export function diffViews(before: ViewState, after: ViewState): ViewOp[] {
   const ops: ViewOp[] = [];
   for (const key of unionKeys(before, after)) {
@@ -22,7 +21,7 @@ export function diffViews(before: ViewState, after: ViewState): ViewOp[] {
   return ops;
 }
 
-/** Whether patches can tell the way: the same session, and nothing was put before what is known. */
+/** Whether a patch can express the change: same session, and no items added at the start. */
 function canPatch(before: ChatState, after: ChatState): boolean {
   return before.sessionId === after.sessionId && before.firstSeq === after.firstSeq;
 }
@@ -33,7 +32,7 @@ function unionKeys<T extends object>(a: T, b: T): (keyof T)[] {
 
 function diffItems(before: readonly ChatItem[], after: readonly ChatItem[], ops: ViewOp[]): void {
   if (before === after) return;
-  // Most often all is the same but the end.
+  // Usually only the end differs.
   let same = 0;
   while (same < before.length && before[same] === after[same]) same++;
   const known = new Map(before.slice(same).map((item) => [getItemKey(item), item]));
@@ -46,7 +45,7 @@ function diffItems(before: readonly ChatItem[], after: readonly ChatItem[], ops:
   }
 }
 
-/** One text that grew is told by what was added; all else whole. */
+/** Sends only the added part of a growing text, and other items in full. */
 function diffItem(old: ChatItem, item: ChatItem): ViewOp {
   if (old.kind === "assistant" && item.kind === "assistant" && old.open && item.open) {
     const text = getAddedText(old.text, item.text);
@@ -68,12 +67,12 @@ function diffItem(old: ChatItem, item: ChatItem): ViewOp {
   return { op: "item", item };
 }
 
-/** Items only grow between deltas, so lengths decide. */
+/** Between deltas, texts only grow, so comparing lengths is enough. */
 function getAddedText(old: string, text: string): string | undefined {
   return text.length > old.length ? text.slice(old.length) : undefined;
 }
 
-/** The state with `ops` applied. What did not change keeps its identity, so that it is not drawn again. */
+/** Applies `ops`. Unchanged parts keep their identity, so they are not drawn again. */
 export function applyOps(view: ViewState, ops: readonly ViewOp[]): ViewState {
   let next = view;
   let list: ChatItem[] | undefined;

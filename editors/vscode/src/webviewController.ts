@@ -1,4 +1,4 @@
-// What the page asks for: each of its messages, and who does it.
+// Dispatches each webview message to the module that handles it.
 
 import { commands, env, Range, Uri, window } from "vscode";
 import { omitUndefined } from "./chat";
@@ -37,7 +37,7 @@ export async function handleViewMessage(parts: CommandContext, message: ViewMess
     case "approve": {
       const { approvalId, decision, feedback, rule } = message;
       const approval = chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
-      // What the server cut cannot be edited: its end would be lost.
+      // Truncated arguments cannot be edited, because their end would be lost.
       if (message.input !== undefined && approval?.more?.["input"] !== undefined) {
         return chatView.postMessage({ type: "stillOpen", approvalId });
       }
@@ -98,11 +98,11 @@ export async function handleViewMessage(parts: CommandContext, message: ViewMess
     case "openFile":
       return openFile(Uri.parse(message.uri), message.line);
     case "openPath":
-      // On Windows a path with two slashes names another machine, and opening it sends the person's credentials.
+      // On Windows, `\\host` paths make the system send the user's credentials to that host.
       if (/^[/\\]{2}/.test(message.path)) return;
       return openFile(resolvePath(message.path, getWorkingFolder(chat.activeSession)), message.line);
     case "openLink":
-      // Only what a browser or a mail program opens; a person confirms it in VS Code's own question.
+      // Allow only links for a browser or mail program. VS Code asks for confirmation.
       if (/^(https?|mailto):/i.test(message.href)) await env.openExternal(Uri.parse(message.href));
       return;
     case "copy":

@@ -1,8 +1,8 @@
-// Edits through the editor (R-TOOL-3): `workspace/applyEdit` with versions, and `agent/saveDocuments`.
+// Applies edits through the editor (R-TOOL-3): versioned `workspace/applyEdit`, and `agent/saveDocuments`.
 //
-// An edit is made where the person sees it and can undo it. Consecutive edits of one document in a turn are one undo
-// step where it is open in a visible editor; elsewhere VS Code makes each a step of its own. A notebook that is not
-// saved is refused: its file is not what the person sees.
+// The user sees the edits and can undo them. In a visible editor, consecutive edits of a turn form one undo step.
+// Elsewhere, VS Code creates a step for each. Unsaved notebooks are rejected, because their files are not what the user
+// sees.
 
 import {
   CancellationTokenSource,
@@ -23,18 +23,17 @@ import type {
 } from "vscode-languageclient/node";
 
 export class WorkspaceEdits {
-  /** Documents that were edited in the running turn, with the version that our last edit left. */
+  /** Document versions after our last edit in the running turn. */
   readonly #editedVersions = new Map<string, number>();
 
-  /** `tellChanges` tells the server what an edit has made of a document, before it is told that it was made. */
+  /** `flushDocumentChanges` sends changes to the server before the edit's response. */
   constructor(readonly flushDocumentChanges: () => Promise<void>) {}
 
-  /** A turn ended: its undo steps are closed. */
+  /** Closes the undo steps of the turn. */
   onTurnEnded(): void {
     this.#editedVersions.clear();
   }
 
-  /** Applies an edit, or says why it was not. */
   async applyEdit(
     params: ApplyWorkspaceEditParams,
     next: ApplyWorkspaceEditRequest.HandlerSignature,
@@ -65,7 +64,7 @@ export class WorkspaceEdits {
     return result;
   }
 
-  /** Joins on to the undo step of the turn's edit before, if nothing else was changed since. */
+  /** Joins the turn's previous undo step if nothing else changed since. */
   async #applyInEditor(editor: TextEditor, edits: readonly TextEdit[]): Promise<ApplyWorkspaceEditResult> {
     const { document } = editor;
     const key = document.uri.toString();
@@ -85,7 +84,7 @@ export class WorkspaceEdits {
     return { applied };
   }
 
-  /** Answers `agent/saveDocuments`: which documents are on the disk now as they are shown, and why others are not. */
+  /** Answers `agent/saveDocuments` with the saved documents and the reasons for failures. */
   async saveDocuments({ uris }: { uris: string[] }): Promise<SaveResult> {
     const answer: SaveResult = { saved: [], failed: [] };
     const wanted = workspace.getConfiguration("agentls").get("saveAfterEdit", true);
@@ -103,7 +102,7 @@ export class WorkspaceEdits {
     if (!document.isDirty) return undefined;
     if (!wanted) return "the setting agentls.saveAfterEdit is off";
     if (!(await document.save())) return "the editor could not save it";
-    // What saving changed (a formatter, a final line feed) belongs to the same undo step.
+    // Changes made by saving, such as formatting, belong to the same undo step.
     const key = document.uri.toString();
     if (this.#editedVersions.has(key)) this.#editedVersions.set(key, document.version);
     await this.flushDocumentChanges();

@@ -1,5 +1,5 @@
-// What is approved is what the person sees: reviews by every way to allow, questions of several sessions at once, keys,
-// grants, trust; and a model that tries to fake or hide.
+// What runs is what the user sees: reviews with every way to allow, questions in several sessions, keys, grants, and
+// trust. Also models that try to fake controls or hide text.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -18,7 +18,7 @@ const [FIRST, SECOND, THIRD] = ["one", "two", "three"].map((word) => ({
   new_text: word.toUpperCase(),
 }));
 const WITHOUT_SECOND = "ONE\n2\n3\n4\ntwo\n6\n7\n8\nTHREE\n";
-/** A prompt that proposes three changes of one file. */
+/** The exchanges of a prompt that proposes three hunks in one file. */
 const mends = (name) =>
   does(
     `mend ${name}`,
@@ -26,7 +26,7 @@ const mends = (name) =>
     [tool("edit_file", { path: name, edits: [FIRST, SECOND, THIRD] })],
   );
 
-/** A test in a workbench of its own; its steps go on with what those before them left. */
+/** Runs a test in its own workbench. Steps build on the previous ones. */
 function inWorkbench(name, options, body) {
   test(name, { timeout: 12 * PATIENCE }, (t) =>
     within(name, options, async (s, page) => {
@@ -109,7 +109,7 @@ inWorkbench(
         assert.equal(s.read(name), WITHOUT_SECOND);
         await s.at("answered").filter({ hasText: "as edited by you" }).waitFor();
         await page.locator(".tab", { hasText: "(proposed edit)" }).waitFor({ state: "detached" });
-        // What was allowed for longer holds for no other way.
+        // Revoke the grant, so that it does not affect the next way.
         if (way === "s" || way === "a") await revokeAll(s, page);
       });
     }
@@ -144,7 +144,7 @@ inWorkbench(
       await review("stale.txt");
       await leaveOut("stale.txt");
       await page.locator('.tab[aria-label^="stale.txt"]:not([aria-label*="proposed"])').click();
-      // The left side of the review shows the same file, and takes no words.
+      // The left side of the review shows the same file, but is read-only.
       await page
         .locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line')
         .filter({ visible: true })
@@ -167,7 +167,7 @@ inWorkbench(
     await step("arguments that are edited beside a review are refused", async () => {
       await review("json.txt");
       await leaveOut("json.txt");
-      // Quick Open offers the file, and not the review's document, beside it or alone.
+      // Quick Open must list the file, but not the review's document.
       await page.keyboard.press("Control+P");
       await page.locator(".quick-input-widget input.input").fill("json.txt");
       const rows = page.locator(".quick-input-list .monaco-list-row");
@@ -210,7 +210,6 @@ inWorkbench(
   },
 );
 
-/** Takes every grant back, by the command. */
 async function revokeAll(s, page) {
   await s.command("Agent: Manage Grants");
   await page.locator(".quick-input-list .monaco-list-row").first().click();
@@ -253,7 +252,7 @@ inWorkbench(
       await s.card.focus();
       await s.shot("three-questions");
       for (const left of [2, 1, 0]) {
-        // No click between: the focus has to be at the next question by itself.
+        // Do not click: the focus must move to the next question on its own.
         await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
         await page.keyboard.press("y");
         await until(async () => (await s.at("approval").count()) === left, `${left} left`);
@@ -327,7 +326,7 @@ inWorkbench(
       await s.card.waitFor();
       await s.at("log").evaluate((log) => log.scrollTo(0, log.scrollHeight));
       await s.at("input").focus();
-      // The fifth and the sixth are in sight: the first press shows the fifth and answers none.
+      // Two questions are visible. The first press shows one and answers none.
       await page.keyboard.press("Control+Alt+y");
       for (let at = 1; at <= 6; at++) {
         await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
@@ -410,7 +409,7 @@ inWorkbench(
         };
       });
       await s.shot("fake-controls");
-      // Ours alone: two at the one block of code.
+      // Only the extension's two buttons at the code block.
       assert.deepEqual(found.controls, [
         '<button class="quiet" type="button" data-do="copy">Copy</button>',
         '<button class="quiet" type="button" data-do="insert">Insert</button>',
@@ -579,7 +578,7 @@ inWorkbench(
       await s.ask("use it at last");
       await s.ended(1, "completed");
       await until(hooked, "the hook");
-      // Enter was a no: it is asked again.
+      // Enter meant no, so the dialog appears again.
       await trust();
       assert.equal(await lines.filter({ hasText: "you accepted this" }).count(), 0);
       await accept();

@@ -1,4 +1,4 @@
-// The extension as a person uses it: in a real VS Code, with the real server; the model is a cassette.
+// Everyday use in a real VS Code with the real server. The model is a cassette.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -38,7 +38,7 @@ before(
 );
 after(() => s?.close(), { timeout: PATIENCE });
 
-/** A picture when it fails. */
+/** Takes a screenshot on failure. */
 function it(name, body) {
   test(name, { timeout: 3 * PATIENCE }, async () => {
     try {
@@ -86,7 +86,7 @@ it("Enter alone allows nothing; a key does", async () => {
   await card.press("Enter");
   await s.at("way-y").focus();
   await s.at("way-y").press("Enter");
-  // An Enter that had allowed it would have come before this no.
+  // If Enter had allowed the call, it would have run before this denial.
   await card.press("n");
   await s.ended(++turns, "completed");
   assert.equal(await s.view.locator('[data-testid="tool"][data-status="denied"]').count(), 1);
@@ -191,7 +191,7 @@ it("Enter while composing does not send", async (page) => {
   });
   await client.send("Input.insertText", { text: "日本" });
   await until(async () => (await s.at("input").inputValue()).includes("日本"));
-  // Sent is what this Enter sends, and nothing before it.
+  // Only this Enter may send the prompt.
   await s.at("input").press("Enter");
   await s.ended(++turns, "completed");
   await s.at("user").last().filter({ hasText: "日本" }).waitFor();
@@ -231,7 +231,7 @@ it("a steer reaches the running turn", async () => {
   await s.ask("and then?");
   await s.at("stop").click();
   await s.ended(++turns, "cancelled");
-  // A steer that the cut turn did not use is given back.
+  // An unused steer returns to the input.
   await s.view.locator('[data-testid="input"]').waitFor();
   await until(async () => (await s.at("input").inputValue()) === "and then?", "the steer");
   await s.at("input").fill("");
@@ -286,7 +286,7 @@ it("the server is killed: the chat says so, and goes on", async () => {
   await s.ask("are you there?");
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
   for (let again = 0; again < 5; again++) {
-    // The stock client gives up after the fifth end within three minutes.
+    // The stock client would give up after five exits in three minutes.
     await s.ready();
     const now = s.servers();
     assert.equal(now.length, 1);

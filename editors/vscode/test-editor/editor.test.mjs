@@ -1,5 +1,5 @@
-// The extension's half of what the real server does not ask for yet, with a server of a few lines: edits through the
-// editor, saving, keys, limits, questions, another protocol.
+// Extension features that need a fake server: editor edits, saving, keys, limits, questions, and other protocol
+// versions.
 
 import assert from "node:assert/strict";
 import { answered, faked } from "./faked.mjs";
@@ -83,7 +83,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     await outer.getByTestId("notice").filter({ hasText: "attempt 2 of 4" }).waitFor();
     assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "its retry is not the session's");
     await s.shot("sub-agent");
-    // It is folded, and a question deep down opens it.
+    // The call is collapsed, and an open question expands it.
     await outer.locator(".head").first().click();
     await outer.getByTestId("inner").waitFor({ state: "detached" });
     await s.ask("go on");

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
-// A server of a few lines for what the real one does not do yet: edits through the editor, saving, asking for a key,
-// another major version. It speaks the protocol by vscode-jsonrpc's wire format, over stdin and stdout.
-// What it does with a prompt is the prompt's first word.
+// A fake server for features that the real one does not trigger: editor edits, saving, credential requests, and other
+// major versions. It uses LSP framing on stdin and stdout. The first word of a prompt selects its behavior.
 
 import fs from "node:fs";
 import path from "node:path";
@@ -14,10 +13,10 @@ let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
-/** All that was told; with FAKE_PAST it begins with that many turns of which nobody was told. */
+/** All sent events. With FAKE_PAST, it starts with that number of unsent turns. */
 const past = [];
 let recalls = false;
-/** What follows the next answer of the person. */
+/** Runs at the user's next answer. */
 let ended = () => {};
 const SESSION = "ses_fake";
 
@@ -57,7 +56,7 @@ const methods = {
   },
   shutdown: () => null,
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
-  // With pages of a past only where a test wants one.
+  // Pages of the past exist only if a test wants them.
   "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
     if (past.length === 0 && process.env.FAKE_PAST !== undefined) {
       recalls = true;
@@ -153,7 +152,7 @@ function workOn(at, name) {
 
 const works = {
   hear: (_rest, prompt) => `I heard ${JSON.stringify(prompt)}`,
-  // Two edits of one file, then it is saved: one undo step.
+  // Edits a file twice and saves it, which must form one undo step.
   async edit(name) {
     const one = await edit(name, "// one\n");
     if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was made before its change was told";
@@ -202,7 +201,7 @@ const works = {
     });
     return undefined;
   },
-  // A sub-agent: its calls, a retry and a model of its own, a question deep down. It goes on at the answer.
+  // A sub-agent with calls, a retry, its own model, and a nested question. It continues after the answer.
   delegate() {
     const call = (toolCallId, name, title, status, parentToolCallId, more = {}) =>
       tell("toolCall", { toolCallId, name, title, status, parentToolCallId, ...more });
@@ -236,7 +235,7 @@ const works = {
     };
     return undefined;
   },
-  // Words for as long as nobody says anything; what is said is taken a while later, at the next step.
+  // Streams text until the user steers. The steer takes effect later, at the next step.
   drip() {
     const messageId = `m${seq}`;
     let text = "";
@@ -259,7 +258,7 @@ const works = {
     };
     return undefined;
   },
-  // A session of many turns, as a day's work leaves it.
+  // A session with many turns.
   async long(count) {
     for (let at = 1; at <= Number(count); at++) {
       if (at > 1) {
@@ -275,7 +274,7 @@ const works = {
     }
     return undefined;
   },
-  // 10,000 pieces of a long answer, as fast as the pipe takes them.
+  // Streams an answer of 10,000 deltas at full speed.
   async flood() {
     const messageId = `m${seq}`;
     let offset = 0;
@@ -299,7 +298,7 @@ const works = {
     done();
     return undefined;
   },
-  // 10 MB of a command's output, live.
+  // Streams 10 MB of live command output.
   async noise() {
     const call = { toolCallId: "call_1", name: "bash", title: "make noise" };
     tell("toolCall", { ...call, status: "running", input: { command: "make noise" } });

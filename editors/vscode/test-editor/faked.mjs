@@ -1,4 +1,4 @@
-// A workbench whose server is one of a few lines.
+// Runs tests in a workbench with the fake server.
 
 import path from "node:path";
 import { test } from "node:test";
@@ -7,7 +7,6 @@ import { PATIENCE, within } from "./workbench.mjs";
 
 const fake = path.join(path.dirname(fileURLToPath(import.meta.url)), "fake-server.mjs");
 
-/** A test in a workbench of its own. */
 export function faked(name, options, body) {
   test(name, { timeout: 6 * PATIENCE }, (t) => within(name, { program: fake, ...options }, (s) => body(s, t)));
 }

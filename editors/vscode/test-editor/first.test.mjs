@@ -1,4 +1,4 @@
-// The first contact, code actions, folders that are not trusted, other themes.
+// First run, code actions, untrusted folders, and themes.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -9,7 +9,6 @@ import { PATIENCE, server, TAPE, within } from "./workbench.mjs";
 
 const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
-/** A test in a workbench of its own. */
 function inWorkbench(name, options, body) {
   test(name, { timeout: 6 * PATIENCE }, () => within(name, options, body));
 }
@@ -104,10 +103,10 @@ inWorkbench(
     await s.ask("add a guard");
     const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
     await card.waitFor();
-    // It follows: the file that was read is shown.
+    // Follow mode must show the file that was read.
     await page.locator('.monaco-editor[data-uri$="total.ts"]').first().waitFor();
     await s.shot("light-approval");
-    // By key from the editor, without looking for the card.
+    // Use the key from the editor, without focusing the card.
     await page.locator('.monaco-editor[data-uri$="total.ts"] .view-line').first().click();
     await page.keyboard.press("Control+Alt+y");
     await s.ended(4, "completed");
@@ -134,7 +133,7 @@ inWorkbench(
   "a folder that is not trusted loosens nothing",
   { config: TAPE, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
   async (s, page) => {
-    // VS Code starts in its restricted mode.
+    // VS Code starts in Restricted Mode.
     await page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor();
     await s.showChat();
     await s.ask("delete it");
@@ -144,10 +143,10 @@ inWorkbench(
     await s.ended(1, "cancelled");
     await s.command("Workspaces: Manage Workspace Trust");
     await page.getByRole("button", { name: "Trust", exact: true }).first().click();
-    // The button goes, and the keys' focus with it: the page is closed as a person does.
+    // The button disappears with the focus, so close the page with the mouse.
     await page.getByText("You trust this folder").waitFor();
     await page.getByRole("button", { name: "Close Modal Editor" }).click();
-    // That alone activates nothing: the folder's own settings are listed first.
+    // VS Code's trust alone activates nothing: the folder's settings are listed first.
     const notice = page.locator(".notification-toast", { hasText: "wants to activate 1 setting" }).first();
     await notice.getByRole("button", { name: "Review…" }).click();
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "Yes, activate" }).click();

@@ -1,4 +1,4 @@
-// How the page bears floods, with a server of a few lines. Nothing else runs beside it: times are measured.
+// Floods of events with the fake server. It measures time, so nothing else may run in parallel.
 
 import assert from "node:assert/strict";
 import os from "node:os";
@@ -19,7 +19,7 @@ faked("floods", {}, async (s, t) => {
   });
 });
 
-/** How the page bears it: the longest frame and the longest drawing, told and bounded. */
+/** Measures the longest frame and drawing, and checks their limits. */
 async function measured(s, word, over) {
   const frame = await s
     .at("app")
@@ -54,12 +54,12 @@ async function measured(s, word, over) {
     `${word}: ${Date.now() - begun} ms, ${seen.frames} frames, longest ${Math.round(seen.longest)} ms; ` +
       `${sorted.length} drawings, median ${median} ms, longest ${sorted.slice(-4).join(", ")} ms (at ${seen.draws.indexOf(sorted.at(-1))})`,
   );
-  // On a machine that has much else to do these times say nothing of the page.
+  // On a busy machine, the times say nothing about the webview.
   if (os.loadavg()[0] > 4 * os.cpus().length) {
     console.log(`NOT TESTED: how long drawings take; the machine is too busy (${os.loadavg()[0]})`);
     return seen;
   }
-  // Generous: a test machine is busy and draws without a graphics card.
+  // The limits are generous: test machines are busy and have no graphics card.
   assert.ok(median < 150, `half of the drawings took more than ${median} ms`);
   assert.ok(seen.draw < 1000, `a drawing took ${seen.draw} ms`);
   return seen;

@@ -1,4 +1,4 @@
-// The conversation follows its end, unless the person has scrolled away; then what they read stays where it is.
+// The conversation follows its end unless the user scrolls up. Then the visible text stays in place.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,14 +8,14 @@ import { until } from "./workbench.mjs";
 faked("the conversation follows its end", {}, async (s, t) => {
   const { page } = s;
   const log = () => s.at("log");
-  /** How far the end is below the view. */
+  /** Returns the distance from the end in pixels. */
   const off = () => log().evaluate((box) => Math.round(box.scrollHeight - box.scrollTop - box.clientHeight));
   const explorer = () => page.locator('.activitybar a[aria-label^="Explorer"]').click();
   const chat = async () => {
     await page.locator('.activitybar a[aria-label^="agentls"]').click();
     await log().waitFor();
   };
-  /** For a second of growth, the end is never out of sight. */
+  /** Checks that the end stays visible during a second of growth. */
   const follows = async (what) => {
     let farthest = 0;
     const words = () =>
@@ -28,7 +28,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     assert.notEqual(await words(), before, `${what}: it grows`);
     assert.ok(farthest < 40, `${what}: ${farthest} px off`);
   };
-  /** The first entry that is in sight, and where it stands. */
+  /** Returns the first visible entry and its position. */
   const reading = () =>
     log().evaluate((box) => {
       const top = box.getBoundingClientRect().top;
@@ -41,7 +41,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     await page.mouse.wheel(0, by);
   };
-  /** What is read does not move while the rest grows. */
+  /** Checks that the visible text does not move while the rest grows. */
   const stays = async (what, was) => {
     const height = await log().evaluate((box) => box.scrollHeight);
     await until(async () => (await log().evaluate((box) => box.scrollHeight)) > height + 200, "growth");
@@ -96,7 +96,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     was = await reading();
     await stays("after scrolling up", was);
     await s.shot("scrolled-up");
-    // The place is kept although the scrolling never rests.
+    // The position is saved although scrolling never stops.
     await log().evaluate((box) => {
       let by = 1;
       setInterval(() => {
@@ -120,7 +120,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     const fold = s.view.locator('[data-testid="tool"] .head').filter({ hasText: /read 1(?!\d)/ });
     await fold.click();
     assert.equal(await fold.getAttribute("aria-expanded"), "true");
-    // What has the focus stays in the page.
+    // A focused element stays in the page, so move the focus.
     await s.at("input").focus();
     await log().evaluate((box) => box.scrollTo(0, box.scrollHeight / 2));
     await fold.waitFor({ state: "detached" });

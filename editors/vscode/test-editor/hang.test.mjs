@@ -1,5 +1,5 @@
-// A server that hangs, never starts, or dies at once: it is said, Stop and Restart work, nothing that was typed is lost,
-// and nothing outlives the window.
+// A server that hangs, never starts, or exits at once: the UI reports it, Stop and Restart work, no input is lost, and
+// no process outlives the window.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -28,7 +28,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await s.ready();
     await banner.waitFor({ state: "detached" });
   };
-  // The text comes back when the old connection is closed, which the view learns a moment after the process is gone.
+  // The text returns when the old connection closes, shortly after the process exits.
   const givenBack = () =>
     until(async () => (await s.at("input").inputValue()) === "the first thing", "the prompt back");
   await s.showChat();
@@ -89,7 +89,7 @@ inWorkbench(
     assert.deepEqual(s.programs("agentls-silent"), []);
     await banner.getByRole("button", { name: "Restart server" }).click();
     await until(() => s.programs("agentls-silent").length === 1, "another try");
-    // The window closes now; that nothing is left is looked at then.
+    // `within` closes the window and checks that no process is left.
   },
 );
 
@@ -101,7 +101,7 @@ inWorkbench(
     const banner = s.at("banner").filter({ hasText: "exit code 3" });
     await banner.filter({ hasText: "libmissing.so: cannot open" }).waitFor();
     await s.shot("dies");
-    // Some more ends: none of them is a notification.
+    // Further exits must not cause notifications.
     await banner.filter({ hasText: /\d s/ }).waitFor();
     assert.ok(!(await banner.textContent()).includes("EPIPE"));
     assert.equal(await page.locator(".notification-toast").count(), 0);
@@ -128,7 +128,7 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await other.shot("locked");
   const takeOver = other.at("locked").getByRole("button", { name: "Take over" });
   const dialog = second.locator(".monaco-dialog-box");
-  // Without a yes nothing ends.
+  // Nothing ends without confirmation.
   await takeOver.click();
   await dialog.filter({ hasText: `(process ${holder})` }).waitFor();
   assert.ok(holds(), "the server runs while the question is open");
@@ -142,6 +142,6 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await other.at("locked").waitFor({ state: "detached" });
   await other.ask("hello again");
   await other.ended(2, "completed");
-  // The first window has another server, and may only read it now.
+  // The first window starts another server and becomes read-only.
   await s.at("locked").waitFor();
 });

@@ -1,10 +1,11 @@
-// A long session stays light: the page holds what is near the view. Nothing else runs beside it: it is measured.
+// A long session stays light, because the page contains only nearby entries. It measures memory, so nothing else may
+// run in parallel.
 
 import assert from "node:assert/strict";
 import { answered, faked } from "./faked.mjs";
 
 const TURNS = 501;
-/** The bound of the renderer's growth. */
+/** Maximum growth of the renderer. */
 const MOST_MB = 200;
 
 faked("a long session", {}, async (s, t) => {
@@ -18,7 +19,7 @@ faked("a long session", {}, async (s, t) => {
     return { megabytes, elements };
   };
   const hide = () => s.page.locator('.activitybar a[aria-label^="Explorer"]').click();
-  /** How long the page takes from its first line to the drawn chat, and the person from the click. */
+  /** Measures the time from the click and the first drawing. */
   const show = async (what, drawn) => {
     const begun = Date.now();
     await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
@@ -28,7 +29,7 @@ faked("a long session", {}, async (s, t) => {
     console.log(`${what}: shown ${clicked} ms after the click; the first drawing took ${page} ms`);
     return clicked;
   };
-  /** The shortest of three: what else the machine does only adds to it. */
+  /** Takes the shortest of three runs, because other load only adds time. */
   const soonest = async (what, drawn) => {
     const times = [];
     for (let again = 0; again < 3; again++) {
@@ -56,7 +57,7 @@ faked("a long session", {}, async (s, t) => {
 
   await t.test("hidden and shown, it is there at once", async () => {
     const shown = await soonest(`${TURNS} turns`, last);
-    // Printed for people: how long it takes depends on what else the machine does. Its elements do not.
+    // Information only: the time depends on the machine's load. The number of elements does not.
     console.log(`${TURNS} turns: ${shown - empty} ms beyond an empty chat`);
     const { elements } = await weigh(`${TURNS} turns, shown again`);
     assert.ok(elements < 5000, "elements");

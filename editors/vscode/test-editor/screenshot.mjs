@@ -1,5 +1,5 @@
-// Makes media/screenshot.png anew, in a real VS Code with the real server: a turn with a plan, a sub-agent and an edit.
-// Needs what run.mjs needs, and VSIX. Look at the picture before it is committed.
+// Creates media/screenshot.png in a real VS Code with the real server: a turn with a plan, a sub-agent, and an edit. It
+// needs what run.mjs needs, and VSIX. Check the picture before you commit it.
 
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -71,7 +71,7 @@ const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
 try {
   const { page } = s;
   await s.showChat();
-  // Wider than it begins.
+  // Widen the side bar.
   const sash = await page.locator(".part.sidebar").boundingBox();
   await page.mouse.move(sash.x + sash.width, 400);
   await page.mouse.down();
@@ -81,7 +81,7 @@ try {
   await s.ended(1, "completed");
   const delegate = s.view.locator('[data-testid="tool"]', { hasText: "Delegate" }).first();
   await delegate.locator(".head").first().click();
-  // The edit is seen in the diff editor.
+  // Show the edit in the diff editor.
   await s.view.locator('[data-testid="tool"]', { hasText: "Edit src/total.ts" }).last().locator(".head").click();
   await s.at("changes").getByTestId("changed-file").click();
   await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "cents" }).first().waitFor();

@@ -1,5 +1,5 @@
-// What is done with whole turns, with the real server: their changes in the diff editor, reverts and redos against a
-// person who edits meanwhile, forks, the queue, exports; and questions, commands, agents and instructions.
+// Whole turns with the real server: changes in the diff editor, reverts and redos next to user edits, forks, the queue,
+// and exports. Also questions, commands, agents, and instructions.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -26,7 +26,7 @@ const FILES = {
 
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
-/** What the model does when it is told `prompt`: a step each, then the words. */
+/** The exchanges of a prompt: one per step, then the final text. */
 const does = (prompt, steps, says) => [
   ...steps.map((events, step) => ({ when: { prompt, step }, repeat: true, events })),
   { when: { prompt, step: steps.length }, repeat: true, events: [{ text: says }] },
@@ -85,7 +85,7 @@ const EXCHANGES = [
   },
   { when: { prompt: "shaky child" }, repeat: true, events: [{ text: "It came at the second attempt." }] },
   ...does("ask me", [[ask]], "As you say."),
-  // It goes on when the test says so.
+  // It continues when the test creates the file.
   ...does("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
 ];
@@ -95,7 +95,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
   const { page } = s;
   let turns = 0;
   let broken = false;
-  /** A picture when it fails; what comes after it has nothing to stand on. */
+  /** Takes a screenshot on failure and skips the steps that depend on this one. */
   const step = (name, body) =>
     t.test(name, { skip: broken }, async () => {
       try {
@@ -194,7 +194,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.keyboard.press("End");
       await page.keyboard.type(" // mine");
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
-      // By the palette, with the keyboard alone.
+      // Use the palette and the keyboard only.
       await s.command("Agent: Revert or Redo Turn");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "make the first change" }).waitFor();
       await page.locator(".quick-input-widget input.input").fill("first");
@@ -212,13 +212,13 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
       await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
       await s.shot("reverted-both");
-      // The redo of the first makes both again.
+      // Redoing the first turn redoes both.
       await changes(1).getByTestId("redo").click();
       await card.filter({ hasText: "Redo the reverted changes?" }).waitFor();
       await card.press("y");
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').nth(1).waitFor();
       assert.match(s.read("a.ts"), /one = 111;/);
-      // The first turn's own share, below what the second did.
+      // Shows only the first turn's part of the change.
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await page.locator(".tab.active", { hasText: "a.ts (agent's changes)" }).waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
@@ -235,7 +235,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
         .waitFor();
       await changes(2).getByTestId("revert").click();
       await card.filter({ hasText: "Revert 10000 files" }).waitFor();
-      // The list scrolls, the buttons do not.
+      // The list scrolls, but the buttons stay in place.
       assert.ok((await card.getByTestId("do-revert").boundingBox()).y < 860);
       await s.shot("revert-many");
       await card.press("y");
@@ -253,7 +253,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
       await until(async () => (await s.ends()) === 1, "the fork");
-      // Between the two sessions there is none.
+      // No third session appears in between.
       await s.at("turn-end").first().waitFor();
       assert.equal(await s.ends(), 1);
       assert.equal(await s.at("changes").count(), 1);
@@ -303,7 +303,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await card.press("y");
       await line.filter({ hasText: "first" }).waitFor();
       assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
-      // Typed and not saved: it is a person's.
+      // Unsaved text belongs to the user.
       await line.click();
       await page.keyboard.type("mine");
       await page.locator(".tab.dirty", { hasText: "raw.bin" }).waitFor();
@@ -325,7 +325,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("input").fill("second in the queue");
       await s.at("send-later").click();
       await s.at("queued").nth(1).waitFor();
-      // While a turn runs nothing is put back, and a person learns why.
+      // While a turn runs, reverts are disabled and the tooltip says why.
       const revert = s.view.locator('[data-testid="revert"], [data-testid="redo"]');
       assert.deepEqual(
         await revert.evaluateAll((all) => [...new Set(all.map((one) => [one.disabled, one.title].join(": ")))]),
@@ -375,13 +375,13 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await field.press("Enter");
       const three = s.at("queued").filter({ hasText: "queued three, edited" });
       await three.waitFor();
-      // It is held over a reload of the window, and of the server with it.
+      // The queue stays paused after a reload of the window and the server.
       await s.reload();
       await s.ready();
       await three.waitFor();
       turns = await s.ends();
       await three.getByRole("button", { name: /^Send now/ }).click();
-      // It is sent, and the other one goes on after it.
+      // The prompt is sent, and the next one follows.
       turns += 2;
       await s.ended(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });

@@ -1,5 +1,5 @@
-// What a person does beyond the usual: edited arguments, rules, limits, compaction, two folders, notebooks, pictures,
-// circuits, long sessions, keys.
+// Less common use: edited arguments, rules, limits, compaction, two folders, notebooks, pictures, circuit breakers, and
+// long sessions.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -36,14 +36,14 @@ const NOTEBOOK = JSON.stringify({
 
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
-/** What the model does when it is told `prompt`, and says after it. */
+/** The exchanges of a prompt: its events, then the final text. */
 const does = (prompt, events, says) => [
   { when: { prompt, step: 0 }, repeat: true, events },
   { when: { prompt, step: 1 }, repeat: true, events: [{ text: says }] },
 ];
 const plan = (at) => tool("update_plan", { items: [{ text: `Step ${at}`, status: "in_progress" }] });
 const EXCHANGES = [
-  // The history holds the prompts of the others.
+  // Must come first, because the history contains the other prompts.
   { when: { prompt: "Write the notes now" }, repeat: true, events: [{ text: "The person tried things out." }] },
   ...does("touch it", [tool("bash", { command: "touch stamp.txt" })], "Touched."),
   ...does("both folders", [edit("same.ts", "1", "2"), edit("second/same.ts", "1", "3")], "Both are changed."),
@@ -57,7 +57,7 @@ const EXCHANGES = [
   { when: { prompt: "broken" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] },
 ];
 
-/** A model that never works. */
+/** A model that always fails. */
 const WEAK = [{ when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] }];
 
 test("what is done with questions, limits, folders and notebooks", { timeout: 12 * PATIENCE }, async (t) => {
@@ -65,7 +65,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
   const options = { config: CONFIG, files, second: { "same.ts": "let b = 1;\n" }, exchanges: EXCHANGES, weak: WEAK };
   await within("work", options, async (s, page) => {
     let turns = 0;
-    /** A picture when it fails. */
+    /** Takes a screenshot on failure. */
     const step = (name, body) =>
       t.test(name, async () => {
         try {
@@ -88,7 +88,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await field.fill('{ "command": "echo edited > ran.txt" }');
       await s.shot("edit-arguments");
       await field.press("Enter");
-      // Enter alone allows nothing: had it, this no would come too late.
+      // If Enter had allowed the call, this denial would be too late.
       await field.press("Escape");
       await s.card.press("n");
       await s.ended(++turns, "completed");
@@ -256,7 +256,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
 
     await step("@ finds symbols", async () => {
       const symbol = s.at("suggestions").locator("[role=option]", { hasText: "basket" });
-      // The language server takes its time; each letter asks anew.
+      // The language server needs time, and each letter searches again.
       await until(async () => {
         await s.at("input").fill("");
         await s.at("input").pressSequentially("see @basket");
@@ -315,7 +315,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
   });
 });
 
-/** A provider that takes one key: lists models for it, and answers. */
+/** Starts a provider that accepts one key. */
 async function provider(key) {
   const server = http.createServer((request, response) => {
     if (request.headers["x-api-key"] !== key) {
@@ -379,21 +379,21 @@ filter = "trace"
       await s.shot("key-works");
       await s.at("first-contact").getByRole("button", { name: "Try again" }).click();
       await s.at("assistant").filter({ hasText: "The key is right." }).waitFor();
-      // It outlives the window, and stands in no file but the editor's store of secrets, where it is not plain.
+      // The key survives a reload, and no file contains it in plain text except the editor's secret store.
       await s.reload();
       await s.ready();
       await s.ask("hello again");
       await s.at("assistant").nth(1).waitFor();
       assert.deepEqual(filesWith(s.home, key), []);
-      // (Output channels are empty here: the part of VS Code that writes them is not compiled. That the trace holds no key
-      // is shown in src/test/trace.test.ts.)
+      // (Output channels are empty here, because that part of VS Code is not compiled. src/test/trace.test.ts checks
+      // that the trace contains no key.)
     });
   } finally {
     server.close();
   }
 });
 
-/** The files below `folder` that hold `text`; not those of the browser, where the editor's page keeps its secrets. */
+/** Lists the files below `folder` that contain `text`, except the browser's, where the editor stores secrets. */
 function filesWith(folder, text) {
   return fs
     .readdirSync(folder, { recursive: true, withFileTypes: true })

@@ -1,5 +1,5 @@
-// Starts a real VS Code workbench and extension host (code-server) with the packed extension, in throw-away folders,
-// and a headless Chromium that shows it. The agent is the real server; its model is the cassette beside this file.
+// Starts a real VS Code workbench and extension host (code-server) with the packed extension in temporary folders, and
+// a headless Chromium. The agent is the real server, and its model is cassette.json.
 
 import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -17,15 +17,15 @@ const entry = path.join(cache, "cs/node_modules/code-server/out/node/entry.js");
 const { chromium } = createRequire(path.join(cache, "pw/package.json"))("playwright-core");
 
 export const server = path.resolve(process.env.AGENTLS ?? path.join(here, "../../../target/debug/agentls"));
-/** Pictures of the editor; the folder is ignored by git. */
+/** The folder for screenshots. Git ignores it. */
 export const shots = path.resolve(here, "../shots");
-/** Where the package under test is installed, once for a file of tests. */
+/** The package is installed once per test file. */
 const shared = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
 process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
-/** So long is waited for what must come; a busy machine is slow. */
+/** Timeout in ms. A busy machine is slow. */
 export const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
 
-/** The configuration of a server whose model is the cassette; what is added belongs to the agent. */
+/** A server configuration that uses the cassette. Text appended to it belongs to the agent. */
 export const TAPE = `[provider.tape]
 kind = "script"
 cassette = "cassette.json"
@@ -50,7 +50,7 @@ const SETTINGS = {
   "window.commandCenter": false,
 };
 
-/** Opens a workbench for `body`, takes a picture where that fails, and closes it in any case. */
+/** Opens a workbench for `body` and always closes it. Takes a screenshot on failure. */
 export async function within(name, options, body) {
   const s = await open(options);
   try {
@@ -65,9 +65,9 @@ export async function within(name, options, body) {
 }
 
 /**
- * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name; `second`: of a
- * second folder of the workspace; `program`: the server's, an empty text for none; `exchanges`: of the cassette, before
- * those of the file; `weak`: all of a second cassette.
+ * `config`: the server's config.toml. `settings`: the editor's settings. `files`: the workspace's files by name.
+ * `second`: the files of a second folder. `program`: the server; an empty string for none. `exchanges`: go before those
+ * of the cassette. `weak`: the exchanges of a second cassette.
  */
 export async function open({
   vsix,
@@ -180,7 +180,6 @@ export async function open({
   });
 }
 
-/** Waits until it is so. */
 export async function until(so, what = "what is waited for") {
   const end = Date.now() + PATIENCE;
   while (!(await so())) {
@@ -189,7 +188,6 @@ export async function until(so, what = "what is waited for") {
   }
 }
 
-/** Installs the package, unless it is there. */
 function install(base, extensions, vsix, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
   const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
@@ -202,7 +200,7 @@ class Workbench {
     Object.assign(this, parts);
   }
 
-  /** The page of the chat's view: a webview is two frames deep. */
+  /** The webview is nested two frames deep. */
   get view() {
     const ours = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
     return this.page.frameLocator(ours).frameLocator("#active-frame");
@@ -222,7 +220,7 @@ class Workbench {
     await this.view.locator('[data-testid="app"][data-connection="ready"]').waitFor();
   }
 
-  /** Reloads the window as a person does: what the extension has put by is written first. */
+  /** Reloads the window with a command, so that the extension's state is saved first. */
   async reload() {
     const begun = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
     await this.command("Developer: Reload Window");
@@ -234,12 +232,12 @@ class Workbench {
     await this.at("input").press("Enter");
   }
 
-  /** How many turns of the session have ended. Not all of them are in the page. */
+  /** Returns the number of ended turns. The page may contain fewer. */
   async ends() {
     return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
   }
 
-  /** Waits for the end of the n-th turn, the last one. */
+  /** Waits until turn `n`, the last one, ends. */
   async ended(n, state) {
     await until(async () => (await this.ends()) >= n, `the end of turn ${n}`);
     const now = await this.at("turn-end").last().getAttribute("data-state");
@@ -255,7 +253,7 @@ class Workbench {
   async openFile(name) {
     await this.page.keyboard.press("Control+P");
     await this.page.locator(".quick-input-widget input.input").fill(name);
-    // The rows are drawn anew while results come in, so none of them is clicked.
+    // The rows are redrawn while results arrive, so do not click them.
     await this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: name }).waitFor();
     await this.page.keyboard.press("Enter");
     await this.page.locator(`.tab.active[data-resource-name$="${name.split("/").pop()}"]`).waitFor();
@@ -268,12 +266,11 @@ class Workbench {
     await this.page.screenshot({ path: path.join(shots, `${name}.png`) });
   }
 
-  /** Allows what is asked, once. */
   async allow() {
     await this.card.press("y");
   }
 
-  /** The question that takes keys. */
+  /** The first approval that accepts keys. */
   get card() {
     return this.view.locator('[data-testid="approval"][data-armed="true"]').first();
   }
@@ -282,12 +279,10 @@ class Workbench {
     return fs.readFileSync(path.join(this.workspace, name), "utf8");
   }
 
-  /** The processes of the agent's server in this workbench. */
   servers() {
     return processes(this.home).filter(({ command }) => command.startsWith(server));
   }
 
-  /** The processes of this workbench whose command holds a text. */
   programs(text) {
     return processes(this.home).filter(({ command }) => command.includes(text));
   }
@@ -301,7 +296,7 @@ class Workbench {
   }
 }
 
-/** Processes whose environment names the home folder (Linux). */
+/** Finds processes whose environment contains the home folder (Linux). */
 function processes(home) {
   const found = [];
   for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -312,13 +307,13 @@ function processes(home) {
         command: fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " "),
       });
     } catch {
-      // It has ended meanwhile.
+      // The process has exited.
     }
   }
   return found;
 }
 
-/** How many megabytes the largest page of the browser has in memory (Linux). */
+/** Returns the memory of the browser's largest page in megabytes (Linux). */
 function renderedMegabytes(home) {
   const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const facts = all.flatMap((pid) => {
@@ -342,7 +337,7 @@ function renderedMegabytes(home) {
   return Math.max(...pages.map(({ megabytes }) => megabytes));
 }
 
-/** Nothing that was started here is left. */
+/** Waits until all processes of the workbench have exited. */
 async function gone(home) {
   const until = Date.now() + 20_000;
   for (;;) {

@@ -1,4 +1,4 @@
-// What turns have changed of files, and how that stands after reverts.
+// Tracks which files turns changed, and which changes are reverted.
 
 import type { TurnDiffNotification } from "../protocol";
 import { putItem } from "./items";
@@ -18,7 +18,7 @@ export function applyTurnDiff(state: ChatState, p: TurnDiffNotification): ChatSt
   return { ...next, reverts, items: resolveStandings(next.items, reverts) };
 }
 
-/** The items with their standings: a revert takes all later turns along, and making again is of that revert alone. */
+/** Updates the standing of each change. A revert includes all later turns; a redo applies only to that revert. */
 export function resolveStandings(items: readonly ChatItem[], reverts: readonly RevertRecord[]): readonly ChatItem[] {
   if (reverts.length === 0) return items;
   const findTurnStart = (turnId: string) => items.findIndex((item) => item.turnId === turnId);
@@ -34,7 +34,7 @@ export function resolveStandings(items: readonly ChatItem[], reverts: readonly R
   return changed ? next : items;
 }
 
-/** `from`: where the turns of the reverts begin; -1: before all that is known. */
+/** `from` contains the index where each reverted turn begins, or -1 if it is before the known items. */
 function resolveStanding(
   item: ChangesItem,
   at: number,

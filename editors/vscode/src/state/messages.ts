@@ -1,4 +1,4 @@
-// Messages: text and reasoning piece by piece, the message that completes them, and broken ones that are taken back.
+// Reduces messages: deltas, complete messages, and retractions.
 
 import { utf8Length, utf8Tail } from "../format";
 import type {
@@ -12,7 +12,7 @@ import { findItem, putItem, removeItems } from "./items";
 import type { AssistantItem, ChatState } from "./model";
 import { ENDED_BY_DELTA, ENDED_BY_MESSAGE, putNotice, removeNotices } from "./notices";
 
-/** Joins a piece of text on; a gap is told, what is known already is left out. */
+/** Appends a delta. Marks a gap as missed, and skips text that is already known. */
 export function applyDelta(
   state: ChatState,
   p: TextDeltaNotification,
@@ -105,7 +105,7 @@ export function applyMessage(state: ChatState, p: MessageNotification): ChatStat
     });
   }
   if (p.role !== "assistant") return state;
-  // A call that the message does not hold is void.
+  // Drop calls that the complete message does not contain.
   const next = removeItems(
     removeNotices(state, ENDED_BY_MESSAGE),
     (item) =>
@@ -116,7 +116,7 @@ export function applyMessage(state: ChatState, p: MessageNotification): ChatStat
     return { ...removeItems(next, (item) => item.kind === "assistant" && item.id === p.messageId), activity };
   }
   const known = findItem(next, "assistant", p.messageId);
-  // A text that was cut for the wire is no better than what was streamed whole.
+  // If the message is truncated, keep the text that was streamed in full.
   const streamed = said.more !== undefined && known !== undefined && known.bytes >= said.more.bytes;
   const text = streamed ? known.text : said.text;
   const item: AssistantItem = {

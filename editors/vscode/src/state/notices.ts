@@ -1,4 +1,4 @@
-// What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over.
+// Reduces transient notices: retries, waits, model switches, and circuit breakers.
 
 import { formatTokens } from "../format";
 import type {
@@ -12,21 +12,21 @@ import type {
 import { putItem } from "./items";
 import type { ChatState, NoteItem, Notice } from "./model";
 
-/** What is over once the model speaks. */
+/** Notices that end with the first delta. */
 export const ENDED_BY_DELTA = new Set<Notice["kind"]>(["retry", "wait", "retracted", "transition"]);
-/** What is over once a message is whole. */
+/** Notices that end with a complete message. */
 export const ENDED_BY_MESSAGE = new Set<Notice["kind"]>([...ENDED_BY_DELTA, "compacted"]);
-/** What is over with the turn; an open circuit is not. */
+/** Notices that end with the turn. An open circuit breaker outlasts it. */
 export const ENDED_BY_TURN_END = new Set<Notice["kind"]>([...ENDED_BY_MESSAGE, "switched"]);
-/** A new turn is a new try. */
+/** Notices that end when a new turn starts. */
 export const ENDED_BY_TURN_START = new Set<Notice["kind"]>([...ENDED_BY_TURN_END, "circuit"]);
 
-/** What a sub-agent's events have beside their own fields. */
+/** The extra fields of a sub-agent's events. */
 export interface SubagentFields {
   parentToolCallId?: string;
 }
 
-/** One key for the session, and one for the sub-agents of each call. */
+/** Returns one key for the session, and one for the sub-agents of each call. */
 function getNoticeKey(name: string, parent: string | undefined): string {
   return parent === undefined ? name : `${name} of ${parent}`;
 }
@@ -35,12 +35,12 @@ export function putNotice(state: ChatState, fresh: Notice): ChatState {
   return { ...state, notices: [...state.notices.filter((old) => old.key !== fresh.key), fresh] };
 }
 
-/** Without the notices of these kinds; those of sub-agents only if `all` go. */
+/** Removes notices of the given kinds. Sub-agents' notices stay unless `all` is set. */
 export function removeNotices(state: ChatState, kinds: ReadonlySet<Notice["kind"]>, all = false): ChatState {
   return filterNotices(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
 }
 
-/** Without the notices of the sub-agents of a call: they went on, or have ended. `at`: only those whose time is over. */
+/** Removes the notices of a call's sub-agents. With `at`, removes only those that have ended by then. */
 export function removeSubagentNotices(
   state: ChatState,
   call: string | undefined,
@@ -54,7 +54,7 @@ function filterNotices(state: ChatState, gone: (notice: Notice) => boolean): Cha
   return state.notices.some(gone) ? { ...state, notices: state.notices.filter((old) => !gone(old)) } : state;
 }
 
-/** What a person is told of a decision of the loop; of others nothing. */
+/** Descriptions of loop transitions that users see. Others are not shown. */
 const TRANSITION_TEXTS: Record<string, string> = {
   max_output_tokens_escalate: "The answer was cut off. Retrying with a higher limit",
   max_output_tokens_recovery: "The answer was cut off. Asking the model to continue",
@@ -119,7 +119,7 @@ export function applyModelSwitched(state: ChatState, p: ModelSwitchedNotificatio
     parentToolCallId: p.parentToolCallId,
     text: `${p.why}; switched to ${p.to}`,
   };
-  // A sub-agent's model is not the session's.
+  // A sub-agent's model does not affect the session.
   if (p.parentToolCallId !== undefined) return putItem(removeSubagentNotices(state, p.parentToolCallId), note);
   const meant = state.switchedFrom ?? p.from;
   if (p.to === meant) {

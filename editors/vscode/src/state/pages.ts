@@ -1,4 +1,4 @@
-// Pages of a session's past: put on top of what is known, or before it.
+// Merges pages of a session's history: after the known events, or before them.
 
 import { utf8Length } from "../format";
 import type { LoadSessionResult, PartialMessage } from "../protocol";
@@ -9,8 +9,8 @@ import { type AgentEvent, type ChatItem, type ChatState, createChatState, type T
 import { applyApprovalRequested } from "./tools";
 
 /**
- * Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or an
- * empty one. When the page does not join on, all begins anew with it.
+ * Applies the result of `agent/loadSession`. `state` is the state whose `seq` was sent as `afterSeq`, or an empty one.
+ * Starts over if the page does not continue it.
  */
 export function loadPage(state: ChatState, result: LoadSessionResult): ChatState {
   const first = getSeq(result.events[0]);
@@ -19,7 +19,7 @@ export function loadPage(state: ChatState, result: LoadSessionResult): ChatState
     ? { ...state, missed: undefined }
     : { ...createChatState(state.sessionId), seq: (first ?? 1) - 1, firstSeq: first, hasEarlier: result.hasEarlier };
   for (const event of result.events) loaded = reduceEvent(loaded, event);
-  // What is open may have been asked before the page.
+  // Open requests may be older than the page.
   for (const approval of result.openApprovals) loaded = applyApprovalRequested(loaded, approval);
   for (const limit of result.openLimits ?? []) loaded = applyEvent(loaded, "agent/limitRequested", limit);
   for (const question of result.openQuestions ?? []) loaded = applyEvent(loaded, "agent/questionRequested", question);
@@ -46,7 +46,7 @@ export function loadPage(state: ChatState, result: LoadSessionResult): ChatState
   };
 }
 
-/** What the agent was given before the page stands on its top, until its own place is shown. */
+/** The id of instructions from before the page. They stay at the top until their own event is loaded. */
 const UNPAGED_INSTRUCTIONS_ID = "before the page";
 
 function addPartialMessage(state: ChatState, partial: PartialMessage, turnId: string | undefined): ChatState {
@@ -70,7 +70,7 @@ function addPartialMessage(state: ChatState, partial: PartialMessage, turnId: st
   });
 }
 
-/** Puts the items of an earlier page, the one that ends where `state` begins, before those of `state`. */
+/** Inserts the items of the page that ends where `state` begins. */
 export function prependPage(state: ChatState, result: LoadSessionResult): ChatState {
   const first = getSeq(result.events[0]);
   let earlier: ChatState = { ...createChatState(state.sessionId), seq: (first ?? 1) - 1 };
@@ -78,7 +78,7 @@ export function prependPage(state: ChatState, result: LoadSessionResult): ChatSt
   const later = new Map(state.items.map((item) => [getItemKey(item), item]));
   const items: ChatItem[] = [];
   for (const item of earlier.items) {
-    // What begins in the earlier page and ends here is known in part by each.
+    // An item that spans both pages is known in part by each.
     const known = later.get(getItemKey(item));
     items.push(known === undefined ? item : mergeItems(item, known));
     later.delete(getItemKey(item));

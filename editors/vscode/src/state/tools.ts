@@ -1,4 +1,4 @@
-// Tool calls: their input as it is written, their output as it comes, and the questions about them.
+// Reduces tool calls: streamed input, live output, and approvals.
 
 import { trimHead } from "../format";
 import type {
@@ -12,7 +12,7 @@ import { findItem, putItem, updateItem } from "./items";
 import type { ChatState, ToolItem } from "./model";
 import { ENDED_BY_DELTA, removeNotices, removeSubagentNotices } from "./notices";
 
-/** How many characters of live output are kept: some hundred lines; the whole is there at the end. */
+/** Maximum length of live output. The complete call contains the full output. */
 export const MAX_LIVE_CHARS = 32_768;
 
 export const FINAL_STATUSES = new Set<string>(["completed", "failed", "denied", "cancelled"]);
@@ -73,7 +73,7 @@ export function applyToolCall(state: ChatState, p: ToolCallNotification): ChatSt
   };
   const activity = p.status === "running" ? "tool" : final ? "thinking" : state.activity;
   const parent = item.parentToolCallId;
-  // Of several sub-agents one goes on while another waits: its notice stands until its time is over.
+  // With several sub-agents, one can continue while another waits, so its notice stays until it ends.
   const alone = parent === undefined || countTasks(findItem(state, "tool", parent)) < 2;
   const next = removeSubagentNotices(
     removeSubagentNotices(state, parent, alone ? undefined : p.at),
@@ -82,7 +82,6 @@ export function applyToolCall(state: ChatState, p: ToolCallNotification): ChatSt
   return { ...putItem(next, item), activity: state.running === undefined ? undefined : activity };
 }
 
-/** How many sub-agents a call has. */
 function countTasks(call: ToolItem | undefined): number {
   const list = (call?.input as { tasks?: unknown } | undefined)?.tasks;
   return Array.isArray(list) ? list.length : 1;

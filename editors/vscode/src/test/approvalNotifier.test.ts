@@ -1,4 +1,4 @@
-// The notices for a person who is elsewhere, and the keys that decide from anywhere.
+// Notifications for unfocused windows, and editor keys that answer approvals.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";

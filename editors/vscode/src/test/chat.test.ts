@@ -1,4 +1,4 @@
-// The chat with a server of a few lines: which requests a person's wishes become, and what is never lost.
+// The chat against a fake server: which requests user actions send, and that no input is lost.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Answers to approvals: what is sent is what the review shows, or nothing is.
+// Decisions send exactly what the review shows, or nothing.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

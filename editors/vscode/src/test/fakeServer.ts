@@ -1,4 +1,4 @@
-// A chat and a server of a few lines: what was asked of it, and what it answers.
+// A chat with a fake server that records requests and returns canned results.
 
 import assert from "node:assert/strict";
 import { Chat, type ServerApi } from "../chat";

@@ -1,4 +1,4 @@
-// What a search for files leaves out, and what it looks for first.
+// Exclusions and search order of file searches.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

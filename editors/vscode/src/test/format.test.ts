@@ -1,4 +1,4 @@
-// What hides is written out; what a script, an emoji or prose needs is not, in prose.
+// Hidden characters are revealed, except those that scripts, emoji, or prose need.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Hunks: the edits that are made of a reviewed text lead to that text, by the server's own rules.
+// Edits built from a reviewed text produce that text under the server's own rules.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ import {
   reverseDiff,
 } from "../hunks";
 
-/** What `edit_file` does: each old text must occur once in the text that the edits before left. */
+/** Applies edits like `edit_file`: each old text must occur once in the current text. */
 function applyServerEdits(randomText: string, edits: { old_text: string; new_text: string }[]): string {
   let now = randomText;
   for (const { old_text, new_text } of edits) {

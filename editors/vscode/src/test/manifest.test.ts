@@ -1,4 +1,4 @@
-// The manifest and the code name the same commands and settings.
+// The manifest and the code list the same commands and settings.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -37,7 +37,7 @@ test("each setting is described and read", () => {
     .join("\n");
   for (const [name, { description, markdownDescription }] of Object.entries(configuration.properties)) {
     assert.ok((description ?? markdownDescription ?? "").length > 20, name);
-    // The trace is read by vscode-languageclient.
+    // vscode-languageclient reads the trace setting.
     const short = name.replace("agentls.", "");
     assert.ok(name === "agentls.trace.server" || all.includes(`"${short}"`), `${name} has an effect`);
   }

@@ -1,4 +1,4 @@
-// The list of models as a person chooses from it.
+// The model list.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

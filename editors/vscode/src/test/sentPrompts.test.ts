@@ -1,4 +1,4 @@
-// What was sent and no session holds yet.
+// Prompts that were sent but are not in a session yet.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

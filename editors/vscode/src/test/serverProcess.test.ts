@@ -1,4 +1,4 @@
-// Processes that end, hang or never begin, and a watch that notices it.
+// Processes that exit, hang, or fail to start, and the watchdog that detects them.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -34,7 +34,7 @@ test("a program that does not end is killed after its time", async () => {
   assert.equal(await server.exited, "signal SIGKILL");
 });
 
-/** Lets what waits for promises go on. */
+/** Lets pending promises settle. */
 async function settlePromises(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }

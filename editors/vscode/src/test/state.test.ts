@@ -1,4 +1,4 @@
-// The reducer and the patches beyond the shared transcripts: pages, partial messages, growth, lengths.
+// The reducer and the patches beyond the shared transcripts: pages, partial messages, growth, and lengths.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// The channel of the messages: on by the setting, and without the keys that were handed over.
+// The trace channel follows the setting and never contains shared keys.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";

@@ -1,5 +1,5 @@
-// Replays the transcripts that all clients share (editors/transcripts/README.md) through the reducer, and with each
-// event through the patches too: what the page has must equal what the host has.
+// Replays the transcripts that all clients share (editors/transcripts/README.md) through the reducer and the patches.
+// The webview's state must equal the host's.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -40,12 +40,12 @@ for (const name of names) {
   });
 }
 
-/** The fields that the transcripts name. */
+/** Maps a state to the field names of the transcripts. */
 function listShownFields(state: ChatState): Record<string, unknown> {
   const open = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
   return {
     ...state,
-    // Our chat also keeps a line of what passed; the transcripts do not ask for it.
+    // Only this client adds notes, so the transcripts do not expect them.
     items: state.items.filter((item) => item.kind !== "note"),
     approvals: state.approvals.map((approval) => approval.approvalId),
     asked: open.map((item) => item.id),
@@ -53,7 +53,7 @@ function listShownFields(state: ChatState): Record<string, unknown> {
   };
 }
 
-/** Whether what is named is so; `null` is not set, and lists are as long. */
+/** Compares only the expected fields. `null` means unset, and lists must have the same length. */
 function matchesExpected(value: unknown, expected: unknown): boolean {
   if (expected === null) return value === undefined || value === null;
   if (Array.isArray(expected)) {
@@ -98,7 +98,7 @@ function viewStateOf(chat: ChatState): ViewState {
   };
 }
 
-/** Without what only the host counts. */
+/** Removes the fields that only the host needs. */
 function omitHostFields(state: ChatState | undefined): unknown {
   return JSON.parse(
     JSON.stringify(state, (key, value: unknown) => (/^(bytes|reasoningBytes)$/.test(key) ? undefined : value)),

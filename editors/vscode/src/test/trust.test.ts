@@ -1,4 +1,4 @@
-// What a folder activates, in words; and the list of grants.
+// Descriptions of what a folder activates, and the list of grants.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

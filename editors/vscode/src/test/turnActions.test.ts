@@ -1,4 +1,4 @@
-// What is done with whole turns: reverts, forks, the queue, agents; and how changes and sub-agents are shown.
+// Actions on turns: reverts, forks, the queue, and agents; and how changes and sub-agents are grouped.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -32,7 +32,7 @@ const AGENTS = [
   { name: "reviewer", mode: "plan", tools: ["read_file"], model: "tape/two" },
 ];
 
-/** A chat in which a turn runs. */
+/** Returns a chat with a running turn. */
 async function connectRunning(): Promise<FakeServer> {
   const fake = new FakeServer();
   fake.answers["agent/listAgents"] = { agents: AGENTS };
@@ -166,7 +166,7 @@ test("a queued prompt is edited whole, and what it points at stays", async () =>
     ],
   });
   assert.equal(fake.chat.view.queueEdit, undefined);
-  // It was sent meanwhile.
+  // The prompt was sent in the meantime.
   fake.answers["agent/queue"] = { paused: false, prompts: [] };
   await saveQueuedPrompt(fake.chat, "q1", "too late", String);
   assert.deepEqual(fake.restoredDrafts, ["too late"]);
@@ -224,9 +224,9 @@ test("a change is shown as the turn made it, also when later turns went on", () 
   assert.deepEqual(computeSides(file, "made", later, "three\n"), { before: "one\n", after: "two\n" });
   const reverted = { ...second, standing: "reverted" as const };
   assert.deepEqual(listLaterDiffs({ ...state, items: [first, reverted] }, first, "a.ts"), []);
-  // What was reverted: the file is as before, and what it had become is made of the diff.
+  // After a revert, the file has its old content, and the diff produces the new one.
   assert.deepEqual(computeSides(file, "reverted", [], "one\n"), { before: "one\n", after: "two\n", file: "before" });
-  // A person changed it since: there is no such text any more.
+  // The user changed the file, so the diff no longer applies.
   assert.equal(computeSides(file, "made", [], "a person's\n").before, undefined);
   assert.equal(computeSides({ ...file, diff: undefined } as never, "made", [], "two\n").after, undefined);
 });

@@ -1,4 +1,4 @@
-// Which entries of a long list are in the page, and whether it follows its end.
+// Which rows of a long list are rendered, and whether the list follows its end.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What the unit tests need of the editor: a window that may be unfocused, and what it was told.
+// The parts of the VS Code API that unit tests need. It records messages and lets tests set the focus.
 
 export const shownMessages: string[] = [];
 export const settings = new Map<string, unknown>();
@@ -8,7 +8,7 @@ export const window = {
   state: { focused: true },
   showInformationMessage: (text: string) => recordMessage(`info: ${text}`),
   showWarningMessage: (text: string) => recordMessage(`warning: ${text}`),
-  // Frozen, as the editor's own are.
+  // Frozen, like the real channels.
   createOutputChannel: () =>
     Object.freeze({ logLevel: LogLevel.Info, info: (text: string) => void shownMessages.push(text), dispose() {} }),
 };
@@ -21,7 +21,6 @@ export const workspace = {
   },
 };
 
-/** Who hears of changed settings. */
 export const configurationListeners: ((event: { affectsConfiguration: (name: string) => boolean }) => void)[] = [];
 
 export enum LogLevel {

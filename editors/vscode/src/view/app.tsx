@@ -1,4 +1,4 @@
-// The page as a whole: the connection's banner, the chat or the list of sessions, what passes, the input.
+// The root component: connection banner, conversation or session list, status, and input.
 
 import type { JSX } from "preact";
 import { type ChatState, countOpenInquiries, type TurnActivity } from "../state";
@@ -187,7 +187,7 @@ const ACTIVITY_LABELS: Record<TurnActivity, string> = {
   tool: "Running a tool",
 };
 
-/** What the turn does, and what of recovery is going on. */
+/** Shows the turn's activity and recovery notices. */
 function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
   const { isSending, isStopping } = view;
   const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
@@ -217,7 +217,7 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
   );
 }
 
-/** Tells a screen reader what is whole: an answer, a question, an end; never a piece. */
+/** Announces complete answers, questions, and turn ends to screen readers, but no deltas. */
 class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
   render({ chat }: { chat: ChatState | undefined }): JSX.Element {
     const last = chat?.items.findLast((item) => item.kind === "assistant" && !item.open);
@@ -237,7 +237,6 @@ class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
   }
 }
 
-/** The first thing that waits for the person, in words. */
 function describeOpenQuestion({ approvals, items }: ChatState): string | undefined {
   const [approval] = approvals;
   if (approval) return `${approval.shown ?? approval.title}. ${approval.why}`;

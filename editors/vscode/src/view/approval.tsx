@@ -1,4 +1,4 @@
-// The question about an effect, at its tool call. Letters decide while it has the focus; Enter alone never allows.
+// The approval card of a tool call. Letter keys decide while it has the focus. Enter alone never allows a call.
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -23,11 +23,11 @@ type CardMode = "ask" | "deny" | "edit" | "rule";
 
 interface Props {
   approval: ApprovalRequestedNotification;
-  /** What a person has done to the proposal in the diff editor. */
+  /** The user's changes to the proposal. */
   review: ReviewSummary | undefined;
 }
 
-/** Whether the question has settled: a while after it appeared, or came into sight. */
+/** Whether the card accepts keys: a short delay after it appears or scrolls into view prevents stray answers. */
 function useArmed(cardRef: { current: HTMLElement | null }): boolean {
   const [isArmed, setIsArmed] = useState(false);
   useEffect(() => {
@@ -48,7 +48,7 @@ function useArmed(cardRef: { current: HTMLElement | null }): boolean {
   return isArmed;
 }
 
-/** One instance for each question: give it the approval's id as its key. */
+/** Use the approval's id as the key, so that each approval gets a new instance. */
 export function ApprovalCard({ approval, review }: Props): JSX.Element {
   const [mode, setMode] = useState<CardMode>("ask");
   const [isSent, setIsSent] = useState(false);
@@ -58,7 +58,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     const question = cardRef.current;
     if (!question) return undefined;
     onQuestionAdded(question);
-    // A refused answer leaves the question to be answered again.
+    // A rejected answer can be repeated.
     const onStillOpen = () => setIsSent(false);
     question.addEventListener(STILL_OPEN_EVENT, onStillOpen);
     return () => {
@@ -69,7 +69,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
 
   const sendAnswer = (decision: Decision, more: object = {}) => {
     if (isSent || !armed) return;
-    // A button that is disabled loses the focus, and the keys with it.
+    // A disabled button loses the focus, and with it the keys.
     if (cardRef.current?.contains(document.activeElement)) cardRef.current.focus({ preventScroll: true });
     setIsSent(true);
     setMode("ask");
@@ -79,7 +79,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   const actions: Partial<Record<Action, () => void>> = {
     allow: () => sendAnswer("allow"),
     deny: () => sendAnswer("deny"),
-    // Arguments that were cut for the wire cannot be sent whole.
+    // Truncated arguments cannot be sent in full.
     ...(approval.more?.["input"] === undefined ? { edit: () => setMode("edit") } : {}),
     ...(rule === undefined
       ? {}
@@ -107,7 +107,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     const run = action && actions[action];
     if (!run) return;
     event.preventDefault();
-    // A key that is held down answers one question.
+    // A held key answers only one approval.
     if (!event.repeat) run();
   };
 
@@ -180,7 +180,7 @@ function describeKeys(actions: Partial<Record<Action, () => void>>): string {
   return parts.join(", ");
 }
 
-/** What would be done, in full: the command line or address, its options, and every other argument. */
+/** Shows the full command line or address, its options, and all other arguments. */
 function CallSubject({ approval }: { approval: ApprovalRequestedNotification }): JSX.Element {
   const { shown, options = [], diff, more, name } = approval;
   const { path } = approval.input as { path?: unknown };
@@ -216,19 +216,18 @@ function CallSubject({ approval }: { approval: ApprovalRequestedNotification }):
   );
 }
 
-/** The arguments that are not shown otherwise. */
+/** Returns the arguments that are not shown elsewhere. */
 function listOtherArguments({ shown, diff, input, name }: ApprovalRequestedNotification): unknown {
   if (diff !== undefined) return undefined;
   if (typeof input !== "object" || input === null || Array.isArray(input))
     return shown === undefined ? input : undefined;
   const rest: Record<string, unknown> = { ...input };
   if (shown !== undefined) delete rest["command" in rest ? "command" : "url"];
-  // The phrases in `options` say these.
+  // `options` already describes these.
   if (name === "bash") for (const told of ["background", "timeout_s", "description"]) delete rest[told];
   return Object.keys(rest).length === 0 ? undefined : rest;
 }
 
-/** How the review differs from the proposal: allowed is what it shows. */
 function ReviewStatus({ approvalId, review }: { approvalId: string; review: ReviewSummary }): JSX.Element {
   const changed = review.difference !== "";
   return (
@@ -248,7 +247,7 @@ interface ApprovalActionsProps extends Props {
   denyWithReason: () => void;
 }
 
-/** Actions that ask something more first. */
+/** Actions that need more input. */
 const NEEDS_INPUT = new Set<Action>(["allowAlways", "edit"]);
 const QUIET_ACTIONS = new Set<Action>(["edit", "diff"]);
 
@@ -305,7 +304,7 @@ interface InputFieldProps {
   onCancel: () => void;
 }
 
-/** A text to enter. Control and Enter sends it, the mouse too. */
+/** A text field. Ctrl+Enter or the button submits it. */
 function InputField({
   label,
   action,
@@ -319,7 +318,7 @@ function InputField({
   const inputRef = useAutoFocus<HTMLTextAreaElement>();
   const problem = validate?.(text);
   useLayoutEffect(() => {
-    // As high as its text: no part of a rule is out of sight.
+    // Fit the height to the text, so that no part of a rule is hidden.
     const box = inputRef.current;
     if (!box) return;
     box.style.height = "auto";

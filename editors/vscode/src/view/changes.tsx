@@ -1,4 +1,4 @@
-// What a turn changed, at its end; and what a revert would do, to be allowed.
+// A turn's changes at its end, and the preview of a revert.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -9,7 +9,7 @@ import { Button, PureComponent } from "./components";
 import { readPersistent, writePersistent } from "./persistentState";
 import { postMessage } from "./store";
 
-/** Up to so many files are listed without being asked for. */
+/** Up to this number, files are listed without a click. */
 const MAX_OPEN_FILES = 6;
 
 const CHANGE_KINDS: Record<ChangeKind, { letter: string; word: string }> = {
@@ -21,7 +21,7 @@ const CHANGE_KINDS: Record<ChangeKind, { letter: string; word: string }> = {
 interface Props {
   item: ChangesItem;
   offers: Capabilities;
-  /** A turn runs: nothing is reverted meanwhile. */
+  /** Reverts are disabled while a turn runs. */
   running: boolean;
 }
 
@@ -91,12 +91,12 @@ export class TurnChanges extends PureComponent<Props> {
   }
 }
 
-/** Calls that ran at once have no order that means anything. */
+/** Parallel calls have no meaningful order. */
 function sortByPath(files: readonly FileDiff[]): FileDiff[] {
   return [...files].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Reverts what stands; what was reverted is redone, with all that went along. */
+/** Reverts the changes, or redoes them with all that were reverted together. */
 function RevertButton({ item, running }: { item: ChangesItem; running: boolean }): JSX.Element {
   const redo = item.standing === "reverted";
   const turnId = item.revertedWith ?? item.id;
@@ -118,7 +118,7 @@ function RevertButton({ item, running }: { item: ChangesItem; running: boolean }
 interface ChangedFileProps {
   turnId: string;
   file: FileDiff;
-  /** The revert left it as it was. */
+  /** The revert did not change this file. */
   isUnreverted: boolean;
 }
 
@@ -167,7 +167,7 @@ function LineCounts({ added, removed }: { added: number; removed: number }): JSX
   );
 }
 
-/** What a revert or a redo would do; it is asked once. */
+/** Previews a revert or redo and asks for confirmation once. */
 export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
   const { turnId, redo, turns, files, fileCount, conflicts, conflictCount } = asked;
   const cardRef = useRef<HTMLElement>(null);
@@ -247,7 +247,6 @@ export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
   );
 }
 
-/** What would be done to a file. */
 const REVERT_EFFECTS: Record<ChangeKind, string> = {
   created: "will be created",
   modified: "will be restored",

@@ -1,4 +1,4 @@
-// Small elements that several parts of the page use.
+// Small components that several parts of the webview share.
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -6,7 +6,7 @@ import { formatDuration, revealHidden } from "../format";
 import { highlightCode, type MarkdownBlocks, renderBlock, splitBlocks } from "./markdown";
 import { postMessage } from "./store";
 
-/** Drawn again only when one of its properties, or its own state, is another. */
+/** Renders again only if a property or its own state changes. */
 export abstract class PureComponent<P extends object> extends Component<P> {
   override shouldComponentUpdate(next: P, state: object): boolean {
     if (state !== this.state) return true;
@@ -21,12 +21,12 @@ interface MarkdownProps {
   isOpen: boolean;
 }
 
-/** A message's text; while it grows, only its last blocks are made anew. */
+/** A message's text. While it grows, only its last blocks are parsed again. */
 export class Markdown extends PureComponent<MarkdownProps> {
   #blocks: MarkdownBlocks | undefined;
 
   render({ text, isOpen: open }: MarkdownProps): JSX.Element {
-    // Links may be defined below their use, so a completed text with definitions is read once as a whole.
+    // A link definition can follow its use, so parse a complete text with definitions as one block.
     this.#blocks = splitBlocks(text, this.#blocks, !open && /^ {0,3}\[[^\]]+\]:/m.test(text));
     return (
       <div class="markdown" onClick={onMarkdownClick}>
@@ -64,7 +64,7 @@ class MarkdownBlock extends PureComponent<{ text: string }> {
   }
 }
 
-/** Links and the buttons of code blocks. */
+/** Handles links and the buttons of code blocks. */
 function onMarkdownClick(event: MouseEvent): void {
   const target = event.target as Element;
   const button = target.closest<HTMLElement>("[data-do]");
@@ -95,7 +95,6 @@ function onMarkdownClick(event: MouseEvent): void {
   }
 }
 
-/** Code with its colors. */
 export class CodeBlock extends PureComponent<{ text: string; language: string; wrap?: boolean }> {
   #element: HTMLElement | null = null;
 
@@ -124,12 +123,12 @@ export class CodeBlock extends PureComponent<{ text: string; language: string; w
   }
 }
 
-/** So many lines of a diff are read at a glance; all of it is for the diff editor. */
+/** A longer diff is truncated, and the diff editor shows the rest. */
 const MAX_DIFF_LINES = 40;
-/** A cut that hides less than this is not made. */
+/** Do not truncate a diff to hide fewer lines than this. */
 const MIN_HIDDEN_LINES = 10;
 
-/** The beginning of a unified diff, and the way to all of it. */
+/** The start of a unified diff, with a button that opens all of it. */
 export class DiffPreview extends PureComponent<{ text: string; toolCallId: string }> {
   render({ text, toolCallId }: { text: string; toolCallId: string }): JSX.Element {
     const lines = text.split("\n").filter((line, at, all) => at < all.length - 1 || line !== "");
@@ -165,7 +164,6 @@ function classifyLine(line: string): string {
   return line.startsWith("@@") ? "at" : "same";
 }
 
-/** How many lines a diff adds and takes out. */
 export function countDiffLines(diff: string): { added: number; removed: number } {
   let added = 0;
   let removed = 0;
@@ -176,7 +174,7 @@ export function countDiffLines(diff: string): { added: number; removed: number }
   return { added, removed };
 }
 
-/** The time since `from` or until `till`, each second anew. */
+/** Shows the time since `from` or until `till`, updated every second. */
 export function Clock({ from, till }: { from?: number | undefined; till?: number | undefined }): JSX.Element | null {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -192,7 +190,7 @@ export function Clock({ from, till }: { from?: number | undefined; till?: number
   return past < 1000 ? null : <span class="clock">{formatWhole(Math.floor(past / 1000))}</span>;
 }
 
-/** Whole seconds or minutes: a clock that runs needs no parts of a second. */
+/** A running clock shows no fractions of a second. */
 function formatWhole(count: number): string {
   return count < 120 ? `${count} s` : formatDuration(count * 1000);
 }
@@ -204,7 +202,7 @@ interface ButtonProps {
   title?: string;
   disabled?: boolean;
   children?: ComponentChildren;
-  /** Enter does nothing: for what must not be allowed by a stray Enter. */
+  /** Ignores Enter, so that a stray Enter cannot allow anything. */
   ignoresEnter?: boolean;
   testId?: string;
 }
@@ -236,7 +234,6 @@ export function Button({
   );
 }
 
-/** Puts the focus on an element when it appears. */
 export function useAutoFocus<E extends HTMLElement>(): { current: E | null } {
   const elementRef = useRef<E>(null);
   useEffect(() => elementRef.current?.focus(), []);

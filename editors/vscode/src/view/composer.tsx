@@ -1,4 +1,4 @@
-// The input: text, what is attached, the choices for the next prompt, send and stop.
+// The prompt input: text, attachments, suggestions, send, and stop.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -11,7 +11,7 @@ import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
 import { SuggestionList } from "./suggestions";
 
 const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
-/** Larger pictures are refused by every provider. */
+/** Every provider rejects larger pictures. */
 const MAX_PICTURE_BYTES = 5_000_000;
 
 export function Composer({ view }: { view: ViewState }): JSX.Element {
@@ -25,7 +25,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const inputRef = useRef<HTMLTextAreaElement>(null);
   const latestRequest = useRef(0);
   const shownSession = useRef(session);
-  /** What is attached in each session; the shown one's is drawn. */
+  /** Attachments of all sessions. Only those of the shown session are drawn. */
   const attachedBySession = useRef(new Map<string, Attachment[]>());
   const setAttachments = (change: Attachment[] | ((old: Attachment[]) => Attachment[])) => {
     const old = attachedBySession.current.get(shownSession.current) ?? [];
@@ -41,7 +41,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   };
   useEffect(() => {
     if (shownSession.current === session) return;
-    // A session that was just made takes over what is being typed.
+    // A new session takes over the text that is being typed.
     const goesOn = shownSession.current === "" && text !== "" && readDraft(session) === "";
     if (goesOn) saveDraft("", "");
     else setText(readDraft(session));
@@ -49,7 +49,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     shownSession.current = session;
     setProblem(undefined);
     setShownAttachments(attachedBySession.current.get(session) ?? []);
-    // So does what was attached to it meanwhile.
+    // It also takes over the attachments.
     if (goesOn && moved) setAttachments(moved);
   }, [session]);
   useEffect(() => {
@@ -78,14 +78,14 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     });
   });
   useEffect(() => {
-    // As high as its text, up to a third of the view.
+    // Fit the height to the text, up to a third of the view.
     const box = inputRef.current;
     if (!box) return;
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(80, window.innerHeight / 3))}px`;
   }, [text]);
 
-  /** What follows an `@` before the cursor, or a `/` at the text's beginning. */
+  /** Looks for `@` before the cursor, or `/` at the start of the text. */
   const updateSuggestions = (value: string, cursor: number) => {
     const before = value.slice(0, cursor);
     const name = view.capabilities.commands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
@@ -113,10 +113,10 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const isLocked = view.locked !== undefined && view.locked.sessionId === view.chat?.sessionId;
   const isReady = view.connection.state === "ready" && !isLocked;
   const isEmpty = text.trim() === "" && attachments.length === 0;
-  /** While a turn runs, or prompts wait, a prompt may wait too. */
+  /** A prompt can be queued while a turn runs or other prompts wait. */
   const canQueue = view.capabilities.queue && (isRunning || view.chat?.queue !== undefined);
   const submitPrompt = (later = false) => {
-    // What stands in the box counts, also what came since it was drawn last.
+    // Read the element, which may contain input from after the last render.
     const now = (inputRef.current?.value ?? text).trim();
     if ((now === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
     postMessage({ type: "send", text: now, attach: attachments, later: later && canQueue });
@@ -128,7 +128,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   };
   const isListOpen = suggestQuery !== undefined && suggestions.length > 0;
   const onKeyDown = (event: KeyboardEvent) => {
-    // While an input method composes, all keys are its own; 229 is how some engines say so.
+    // While an input method composes, it owns all keys. Some engines report keyCode 229 instead.
     if (event.isComposing || event.keyCode === 229) return;
     if (isListOpen) {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -155,7 +155,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       submitPrompt(event.altKey);
     }
   };
-  /** Attaches the pictures among them; of what cannot be attached it says why. */
+  /** Attaches pictures and reports files that are not supported. */
   const attachPictures = (files: readonly File[]) => {
     const problems: string[] = [];
     for (const file of files) {
@@ -307,10 +307,10 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   );
 }
 
-/** Says it before a prompt is typed: the server would refuse the prompt. */
+/** Shown before the user types, because the server would reject the prompt. */
 const READ_ONLY_MESSAGE = "Read-only: open in another window";
 
-/** Why a file cannot be attached. */
+/** Returns why a file cannot be attached. */
 function validatePicture({ name, type, size }: File, images: boolean): string | undefined {
   const what = name || "The file";
   if (!PICTURE_TYPES.test(type)) {
@@ -321,7 +321,7 @@ function validatePicture({ name, type, size }: File, images: boolean): string | 
   return `${what} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
 }
 
-/** Files of the editor's own lists, which have addresses. */
+/** Returns the URIs of files that were dragged from VS Code. */
 function readDroppedUris(data: DataTransfer | null): string[] {
   const list = data?.getData("application/vnd.code.uri-list") || data?.getData("text/uri-list") || "";
   return list.split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));

@@ -1,5 +1,5 @@
-// The conversation: a long list of which only what is near the view is in the page. It follows its end until the person
-// scrolls away from it; then what they read stays where it is, whatever comes or changes above and below.
+// The conversation: a virtual list that renders only entries near the viewport. It follows its end until the user
+// scrolls up. Then the entry at the top stays in place while other entries change.
 
 import type { ComponentChild, JSX } from "preact";
 import { Component } from "preact";
@@ -21,18 +21,18 @@ import {
   shouldFollowEnd,
 } from "./virtualList";
 
-/** So many heights of the view are in the page above and below it. */
+/** Overscan above and below, as a multiple of the view height. */
 const OVERSCAN_VIEWS = 2;
 const MIN_OVERSCAN_PX = 400;
 
-/** A scroll within this time after a wheel, a finger, or a key went up is a person's. */
+/** A scroll within this time after a wheel, touch, or key event comes from the user. */
 const USER_SCROLL_MS = 1_000;
-/** The keys that may scroll up; Space does so with Shift. */
+/** Keys that can scroll up. Space does so with Shift. */
 const SCROLL_UP_KEYS: ReadonlySet<string> = new Set(["ArrowUp", "PageUp", "Home", " "]);
 
 interface Props {
   session: string;
-  /** The number of the first event that is shown; for tests, as is how many turns have ended. */
+  /** For tests only, like `data-ends`. */
   firstSeq: number | undefined;
   items: readonly ChatItem[];
   notices: readonly Notice[];
@@ -47,7 +47,7 @@ interface Props {
 
 let mounted: Conversation | undefined;
 
-/** Shows the end of the conversation, and follows it. */
+/** Scrolls the conversation to its end and follows it. */
 export function scrollToEnd(): void {
   mounted?.scrollToEnd();
 }
@@ -61,12 +61,12 @@ export class Conversation extends PureComponent<Props> {
   #entryKeys: readonly string[] = [];
   #rows: readonly ListRow[] = [];
   #followsEnd = true;
-  /** What stays where it is while the end is not followed. */
+  /** The entry that stays in place while the list does not follow its end. */
   #anchorEntry: { key: string; offset: number } | undefined;
-  /** Where the session was left, until that entry is there: the end of a long session comes first. */
+  /** The position to restore when its entry is loaded. The end of a long session loads first. */
   #savedPosition: ReadingPosition | undefined;
   #lastScroll: ScrollState = { top: 0, height: 0, view: 0 };
-  /** When a person did last what may scroll up, in milliseconds of the page; the scroll itself comes a moment later. */
+  /** Time of the last user input that can scroll up, in page time. The scroll event follows later. */
   #scrolledUpAt = Number.NEGATIVE_INFINITY;
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -198,15 +198,15 @@ export class Conversation extends PureComponent<Props> {
     return this.#scroller?.clientHeight || window.innerHeight;
   }
 
-  /** What is in the page: what is near the view, and what must not leave it. */
+  /** Returns the rows to render: those near the viewport, and those that must stay mounted. */
   #buildVisibleRows(top: readonly ChatItem[], inner: SubagentTree | undefined): ListRow[] {
     const count = top.length;
-    // A screen reader reads what is in the page, all of it.
+    // A screen reader needs all entries.
     if (document.body.classList.contains("vscode-using-screen-reader")) {
       return top.map((_item, at) => ({ kind: "entry", at }));
     }
     const view = this.#viewHeight;
-    // At first only what is seen: it is there sooner.
+    // Render only visible rows first, to appear sooner.
     const over = this.#scroller === null ? 0 : Math.max(MIN_OVERSCAN_PX, view * OVERSCAN_VIEWS);
     const span = computeVisibleRange(count, this.#heightAt, this.#getAnchor(), view, over);
     const [first, last] = this.#getSelectedRange();
@@ -226,7 +226,7 @@ export class Conversation extends PureComponent<Props> {
     return at < 0 ? undefined : { at, offset };
   }
 
-  /** The entries between which text is selected. */
+  /** Returns the range of entries that contain the text selection. */
   #getSelectedRange(): [number, number] {
     const selection = document.getSelection();
     if (!selection || selection.isCollapsed) return [0, -1];
@@ -241,7 +241,7 @@ export class Conversation extends PureComponent<Props> {
     return element?.closest<HTMLElement>("[data-entry]") ?? undefined;
   }
 
-  /** After a change: the end, or what is read, is where it was. */
+  /** Scrolls back to the end or to the anchor after a change. */
   #restoreScroll(): void {
     const box = this.#scroller;
     if (!box) return;
@@ -271,7 +271,7 @@ export class Conversation extends PureComponent<Props> {
     this.#lastScroll = now;
     if (this.#followsEnd) this.#anchorEntry = undefined;
     else {
-      // A person looks elsewhere.
+      // The user scrolled, so forget the saved position.
       this.#savedPosition = undefined;
       this.#updateAnchor();
     }
@@ -279,12 +279,12 @@ export class Conversation extends PureComponent<Props> {
       this.setState({ away: !this.#followsEnd });
       this.#savePosition();
     }
-    // Not put off by the next scroll: while a turn goes on, they never end.
+    // Do not reset the timer: during a turn, scroll events never stop.
     this.#saveTimer ??= setTimeout(() => this.#savePosition(), 100);
     if (this.#showsGap(box)) this.forceUpdate();
   }
 
-  /** What is at the top of the view is what is read. */
+  /** Makes the entry at the top of the viewport the anchor. */
   #updateAnchor(): void {
     const box = this.#scroller;
     const list = box?.firstElementChild;
@@ -304,7 +304,7 @@ export class Conversation extends PureComponent<Props> {
     }
   }
 
-  /** Whether what is left out is in the view, or nearly. */
+  /** Whether a gap is in or near the viewport. */
   #showsGap(box: HTMLElement): boolean {
     const near = box.clientHeight / 2;
     for (const gap of box.querySelectorAll<HTMLElement>(".entries > .gap")) {
@@ -314,19 +314,19 @@ export class Conversation extends PureComponent<Props> {
     return false;
   }
 
-  /** A part is opened, a text grows, the view is resized. */
+  /** Runs when an entry or the view changes its size. */
   #onResize(entries: readonly ResizeObserverEntry[]): void {
     for (const { target, borderBoxSize } of entries) {
       const name = (target as HTMLElement).dataset["entry"];
       const height = borderBoxSize[0]?.blockSize;
-      // An element that has left the page has no height.
+      // A removed element has no height.
       if (name !== undefined && height !== undefined && target.isConnected) this.#heights.setHeight(name, height);
     }
     this.#restoreScroll();
     if (this.#scroller && this.#showsGap(this.#scroller)) this.forceUpdate();
   }
 
-  /** Coming back to the session finds the place that was read. */
+  /** Saves the reading position for the next visit to the session. */
   #savePosition(): void {
     clearTimeout(this.#saveTimer);
     this.#saveTimer = undefined;
@@ -347,7 +347,7 @@ interface EntryCellProps {
   children?: ComponentChild;
 }
 
-/** The place of an entry, whose height is measured. */
+/** Measures the height of an entry. */
 class EntryCell extends Component<EntryCellProps> {
   #element: HTMLElement | null = null;
 

@@ -1,4 +1,4 @@
-// What stands in the chat, each kind in its form.
+// Renders each kind of item of the conversation.
 
 import type { JSX } from "preact";
 import { formatCost, formatTokens } from "../format";
@@ -16,16 +16,16 @@ import { ToolCall } from "./tool";
 
 interface Props {
   item: ChatItem;
-  /** It is the end of the last turn, so it can be gone on with. */
+  /** The item ends the last turn, which can be resumed. */
   isResumable: boolean;
   offers: Capabilities;
-  /** How reviews differ from their proposals; of calls that ask only, or under which something stands. */
+  /** Set only for calls with an approval or with sub-agents. */
   reviews?: ViewState["reviews"] | undefined;
-  /** Whether a turn runs; of changes only. */
+  /** Whether a turn runs. Set only for changes. */
   isRunning?: boolean;
-  /** The key that was entered last; of the last item only. */
+  /** The last entered key. Set only for the last item. */
   keyCheck?: KeyCheck | undefined;
-  /** What stands under calls; only where something stands under this one. */
+  /** Set only if this call has sub-agents. */
   subagents?: SubagentTree | undefined;
 }
 
@@ -47,7 +47,7 @@ export class Entry extends PureComponent<Props> {
       case "assistant":
         return <AssistantMessage item={item} />;
       case "tool":
-        // The plan itself stands below, and so does the question.
+        // The plan and the question are items of their own.
         if (["update_plan", "ask_user"].includes(item.name) && item.status !== "failed") return null;
         return <ToolCall tool={item} subagents={subagents} offers={offers} reviews={reviews} />;
       case "plan":
@@ -95,7 +95,7 @@ function UserMessage({ item }: { item: UserItem }): JSX.Element {
   );
 }
 
-/** A path outside of what people write: its last parts. */
+/** Shortens a long path to its last parts. */
 function shortenPath(reference: string): string {
   const parts = reference.split(/[/\\]/);
   return parts.length > 4 ? parts.slice(-2).join("/") : reference;
@@ -240,7 +240,7 @@ function TurnFailure({ item, offers, keyCheck }: TurnFailureProps): JSX.Element 
   );
 }
 
-/** No model can be asked: the ways to one. */
+/** Shows the ways to connect a model. */
 function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
   const steps = (item.error?.userAction ?? "").split("\n").filter((line) => line.trim() !== "");
   return (
@@ -278,7 +278,6 @@ function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
   );
 }
 
-/** What came of the key that was entered. */
 function KeyCheckStatus({ keyCheck }: { keyCheck: KeyCheck | undefined }): JSX.Element {
   return (
     <p class={`checked ${keyCheck?.result ?? ""}`} role="status" data-testid="checked">

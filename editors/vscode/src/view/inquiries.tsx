@@ -1,4 +1,4 @@
-// Limits that were reached, and questions of the agent.
+// Limits that were reached, and questions from the agent.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -22,7 +22,7 @@ export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   );
 }
 
-/** The place of an open question: it gets the focus when it appears, and passes it on when it goes. */
+/** Focuses an open question when it appears, and passes the focus on when it disappears. */
 function useQuestionFocus(): { current: HTMLElement | null } {
   const questionRef = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -38,7 +38,7 @@ function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
   const questionRef = useQuestionFocus();
   const isPriceUnknown = asked.limit === "unknown_price";
   const isCost = asked.limit.endsWith("cost");
-  // Once more as much is the usual wish.
+  // Doubling the limit is the most common choice.
   const [raiseBy, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
   const amount = Number.parseFloat(raiseBy);
   return (
@@ -108,7 +108,7 @@ function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] 
   const sendAnswer = () => {
     if (!missing) postMessage({ type: "question", questionId: asked.questionId, answers });
   };
-  // Digits are for the first field that has choices.
+  // Digit keys select choices of the first field that has any.
   const numbered = asked.fields.find((field) => (field.choices?.length ?? 0) > 0);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.altKey) return;
@@ -164,12 +164,12 @@ interface AnswerFieldProps {
   id: string;
   field: QuestionField;
   values: string[];
-  /** Its choices have digits. */
+  /** Its choices have digit keys. */
   isNumbered: boolean;
   setValues: (name: string, values: string[]) => void;
 }
 
-/** The values of a field when one of its choices is taken, or taken off. */
+/** Returns the field's values after a choice is selected or cleared. */
 function toggleChoice(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
   if (!field.several) return on ? [value] : [];
   const others = values.filter((one) => one !== value);

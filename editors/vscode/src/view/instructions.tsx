@@ -1,4 +1,4 @@
-// Which files of instructions the agent was given, as one dim line that opens.
+// The instruction files of the agent, in one line that expands.
 
 import type { JSX } from "preact";
 import { formatBytes } from "../format";
@@ -49,7 +49,7 @@ export function InstructionsEntry({ item }: { item: InstructionsItem }): JSX.Ele
   );
 }
 
-/** "AGENTS.md, TOOLS.md, 2 skills" */
+/** Returns text such as "AGENTS.md, TOOLS.md, 2 skills". */
 function summarizeFiles(files: readonly InstructionFile[], leftOut: number): string {
   const names = new Map<string, number>();
   for (const file of files) {
@@ -64,7 +64,7 @@ function summarizeFiles(files: readonly InstructionFile[], leftOut: number): str
   return parts.join(", ");
 }
 
-/** The end of the folder's path; the whole is the title. */
+/** Returns the last parts of the folder. The tooltip shows the full path. */
 function getFolderTail(path: string): string {
   const parts = path.split(/[/\\]/).slice(0, -1);
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : parts.join("/");

@@ -1,4 +1,4 @@
-// Where the page begins.
+// The entry point of the webview.
 
 import { render } from "preact";
 import { App } from "./app";
@@ -9,6 +9,6 @@ revealAllTexts();
 const root = document.getElementById("root");
 if (root) startRendering((view) => render(<App view={view} />, root));
 
-// Tests read here how long the longest drawing and the first one took.
+// Tests read these drawing times.
 Object.assign(window, { agentlsLongestDraw: takeLongestDraw });
 Object.defineProperty(window, "agentlsFirstDraw", { get: () => firstDrawMs });

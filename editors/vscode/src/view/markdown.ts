@@ -1,7 +1,6 @@
-// Markdown of the model as elements. `marked` reads it, DOMPurify keeps a short list of elements and attributes, and
-// highlight.js colors code. HTML in the Markdown is shown as text: the model and the repository can neither fake a
-// control of ours nor hide anything. Our own buttons are made as elements after the cleaning. A message that grows is
-// cut into its blocks, and only the last blocks are read and drawn again.
+// Renders the model's Markdown. `marked` parses it, DOMPurify keeps an allowlist of elements and attributes, and
+// highlight.js colors code. HTML is shown as text, so neither the model nor the repository can fake controls or hide
+// text. Our buttons are added after sanitizing. While a message grows, only its last blocks are parsed and drawn again.
 
 import DOMPurify from "dompurify";
 import hljs from "highlight.js/lib/core";
@@ -60,9 +59,9 @@ const LANGUAGES = {
 };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-/** Longer code is not colored: it would take more than a frame. */
+/** Coloring longer code would take more than a frame. */
 const MAX_COLORED_CHARS = 30_000;
-/** The page contains only this many lines of code. */
+/** Maximum number of code lines in the page. */
 const MAX_CODE_LINES = 2000;
 
 const marked = new Marked({
@@ -71,11 +70,11 @@ const marked = new Marked({
     html({ text, block }: Tokens.HTML | Tokens.Tag): string {
       return block ? `<p>${escapeHtml(text)}</p>` : escapeHtml(text);
     },
-    // Only what is visible in the page: its language and its buttons are added to the cleaned elements.
+    // Returns only the text. The language and the buttons are added after sanitizing.
     code({ text }: Tokens.Code): string {
       return `<pre><code>${escapeHtml(text)}</code></pre>`;
     },
-    // Nothing is fetched: a picture is a link to it.
+    // Nothing is fetched: an image becomes a link.
     image({ href, text }: Tokens.Image): string {
       return `<a href="${escapeHtml(href)}">${escapeHtml(text === "" ? href : text)}</a>`;
     },
@@ -85,12 +84,11 @@ const marked = new Marked({
   },
 });
 
-/** The HTML of Markdown, before it is cleaned; for tests. */
+/** Returns unsanitized HTML. Exported for tests. */
 export function renderHtml(block: string): string {
   return marked.parse(block, { async: false });
 }
 
-/** The elements of one block. */
 export function renderBlock(block: string): DocumentFragment {
   const fragment = DOMPurify.sanitize(renderHtml(block), {
     RETURN_DOM_FRAGMENT: true,
@@ -108,7 +106,7 @@ export function renderBlock(block: string): DocumentFragment {
   });
   revealTexts(fragment);
   for (const link of fragment.querySelectorAll("a")) {
-    // A link says where it leads, whatever its text says; one that leads nowhere is text.
+    // The tooltip shows the real target. A link without a target becomes text.
     const href = link.getAttribute("href");
     if (href === null) link.replaceWith(...link.childNodes);
     else link.title = revealHidden(href);
@@ -121,7 +119,7 @@ const ALLOWED_TAGS = [
   ...["strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
 ];
 
-/** What follows the fences of the code blocks, in the order of the text. */
+/** Returns the info strings of code blocks in order. */
 function listInfoStrings(tokens: readonly Token[]): string[] {
   const found: string[] = [];
   marked.walkTokens([...tokens], (token) => {
@@ -130,7 +128,7 @@ function listInfoStrings(tokens: readonly Token[]): string[] {
   return found;
 }
 
-/** Code with its language, its colors, and our buttons. These copy the text that is visible, and nothing else. */
+/** Builds a code block with its language, colors, and buttons. The buttons copy only visible text. */
 function buildCodeBlock(text: string, info: string): HTMLElement {
   const { text: shown, left } = takeLastLines(text, MAX_CODE_LINES);
   const bar = createElement("div", "bar");
@@ -167,7 +165,7 @@ function createElement<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Writes out what hides in the texts: everything in code, in prose what no script or emoji needs. */
+/** Reveals hidden characters: all of them in code, and in prose those that no script or emoji needs. */
 function revealTexts(fragment: DocumentFragment): void {
   const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
@@ -177,7 +175,7 @@ function revealTexts(fragment: DocumentFragment): void {
   }
 }
 
-/** Code with its colors, and with everything that hides written out. */
+/** Colors code and reveals hidden characters. */
 export function highlightCode(code: string, language: string): DocumentFragment {
   const shown = revealHidden(code);
   const known = language !== "" && hljs.getLanguage(language) !== undefined;
@@ -201,8 +199,8 @@ export interface MarkdownBlocks {
 }
 
 /**
- * The top-level blocks of a text. With those of a shorter beginning of it, all but the last two are taken over: what
- * is added changes only the last, or joins the one before it (a list after an empty line).
+ * Splits a text into top-level blocks. If the text grew, reuses all but the last two: new text affects only the last
+ * block, or joins the one before it, such as a list after an empty line.
  */
 export function splitBlocks(text: string, before: MarkdownBlocks | undefined, whole: boolean): MarkdownBlocks {
   const grows = before !== undefined && !whole && text.startsWith(before.text);
@@ -211,7 +209,7 @@ export function splitBlocks(text: string, before: MarkdownBlocks | undefined, wh
   const rest: Token[] = marked.lexer(text.slice(from));
   const list = [...kept];
   for (const token of rest) {
-    // Empty lines belong to what is above them.
+    // Empty lines belong to the block above them.
     if (token.type === "space" && list.length > kept.length) list[list.length - 1] += token.raw;
     else list.push(token.raw);
   }

@@ -1,4 +1,4 @@
-// A line of what passes: a retry, a wait, a circuit.
+// One line for a transient notice: a retry, a wait, or a circuit breaker.
 
 import type { JSX } from "preact";
 import type { Notice } from "../state";

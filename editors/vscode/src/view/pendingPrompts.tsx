@@ -1,4 +1,4 @@
-// What was sent and the agent has not taken yet.
+// Prompts that were sent but that the agent has not taken yet.
 
 import type { JSX } from "preact";
 import type { PendingPrompt } from "../webviewProtocol";

@@ -1,4 +1,4 @@
-// What a person has opened or closed in the chat. Entries out of sight leave the page, and come back as they were.
+// UI state, such as expanded entries, that survives unmounting. The conversation unmounts entries outside the viewport.
 
 import { useState } from "preact/hooks";
 
@@ -12,7 +12,7 @@ export function writePersistent(key: string, value: unknown): void {
   store.set(key, value);
 }
 
-/** As `useState`, but it outlives the element. */
+/** Like `useState`, but survives unmounting. */
 export function usePersistentState<T>(key: string, first: T): [T, (value: T) => void] {
   const [value, setValue] = useState<T>(() => readPersistent<T>(key) ?? first);
   return [

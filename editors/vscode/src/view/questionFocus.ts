@@ -1,26 +1,26 @@
-// The open questions of the page: which one a key of the editor answers, and where the focus goes after an answer.
-// Answered is only what is in sight; what is not is shown first.
+// Decides which open question an editor key answers, and where the focus goes after an answer. Only a visible question
+// can be answered. Others are shown first.
 
-/** A key that was on its way when a question appeared is not its answer. */
+/** A key pressed before a question appeared must not answer it. */
 export const SETTLE_DELAY_MS = 400;
 
 const QUESTION_SELECTOR = "[data-question]";
-/** Tells a question that it was brought into sight, so that it settles again. */
+/** Fired when a question scrolls into view, so that it settles again. */
 export const APPEARED_EVENT = "agentls-appeared";
-/** Tells a question about a key of the editor. */
+/** Fired when an editor key applies to a question. */
 export const ANSWER_EVENT = "agentls-answer";
 
-/** Tells a question that its answer was not taken. */
+/** Fired when an answer was not accepted. */
 export const STILL_OPEN_EVENT = "agentls-still-open";
 
-/** The first question is to be shown once it is drawn. */
+/** Show the first question when it is drawn. */
 let showsNextQuestion = false;
 
 export function listOpenQuestions(): HTMLElement[] {
   return [...document.querySelectorAll<HTMLElement>(QUESTION_SELECTOR)];
 }
 
-/** Whether a person sees the question with its buttons. */
+/** Whether the question and its buttons are visible. */
 export function isInSight(question: HTMLElement): boolean {
   if (document.visibilityState !== "visible") return false;
   const frame = question.closest(".log")?.getBoundingClientRect();
@@ -29,22 +29,22 @@ export function isInSight(question: HTMLElement): boolean {
   const box = question.getBoundingClientRect();
   const actions = question.querySelector(".ways")?.getBoundingClientRect() ?? box;
   const fitsInView = ({ top: from, bottom: to }: DOMRect) => from >= top - 1 && to <= bottom + 1;
-  // Of a question that is higher than the view, the part above the buttons fills it.
+  // A question higher than the viewport counts as visible if its buttons are.
   return fitsInView(box) || (box.height > bottom - top && fitsInView(actions));
 }
 
-/** Brings a question into sight, with the focus. */
+/** Scrolls a question into view and focuses it. */
 export function showQuestion(question: HTMLElement): void {
   if (!isInSight(question)) {
     question.scrollIntoView({ block: "nearest" });
-    // Of one that is too high, the buttons.
+    // If the question is too high, show its buttons.
     if (!isInSight(question)) question.querySelector(".ways")?.scrollIntoView({ block: "end" });
     question.dispatchEvent(new CustomEvent(APPEARED_EVENT));
   }
   question.focus({ preventScroll: true });
 }
 
-/** Shows the first question, now or as soon as there is one; else `otherwise` gets the focus. */
+/** Shows the first question, now or when it appears. Without one, focuses `otherwise`. */
 export function showFirstQuestion(otherwise: HTMLElement | null, expected: boolean): void {
   const [first] = listOpenQuestions();
   if (first) showQuestion(first);
@@ -54,27 +54,26 @@ export function showFirstQuestion(otherwise: HTMLElement | null, expected: boole
   }
 }
 
-/** A question was drawn. */
 export function onQuestionAdded(question: HTMLElement): void {
   if (showsNextQuestion) {
     showsNextQuestion = false;
     showQuestion(question);
     return;
   }
-  // Nobody who types is interrupted.
+  // Do not interrupt a user who types.
   const active = document.activeElement;
   const types = active instanceof HTMLTextAreaElement && active.value !== "";
   if (!types && document.hasFocus() && !active?.closest(QUESTION_SELECTOR))
     question.focus({ preventScroll: isInSight(question) });
 }
 
-/** A question goes: if it has the focus, the next open one gets it, or the input. */
+/** Moves the focus to the next open question or to the input. */
 export function onQuestionRemoved(question: HTMLElement): void {
   if (!question.contains(document.activeElement)) return;
   const all = listOpenQuestions();
   const at = all.indexOf(question);
   const others = [...all.slice(at + 1), ...all.slice(0, Math.max(0, at))];
-  // It is still in the page.
+  // The question is still in the page at this point.
   requestAnimationFrame(() => {
     if (!document.hasFocus() || (document.activeElement && document.activeElement !== document.body)) return;
     const next = others.find((other) => other.isConnected);
@@ -83,16 +82,14 @@ export function onQuestionRemoved(question: HTMLElement): void {
   });
 }
 
-/** The answer to an approval was not taken. */
 export function reopenQuestion(approvalId: string): void {
   const question = listOpenQuestions().find(({ dataset }) => dataset["approval"] === approvalId);
   question?.dispatchEvent(new CustomEvent(STILL_OPEN_EVENT));
 }
 
 /**
- * A key of the editor: answers the question that has the focus or whose review is in the active editor, else the only
- * one in sight. Where that is none, or not certain, the question is shown and the next press answers. Returns whether
- * there is such a question.
+ * Applies an editor key to the focused question, the one under review, or the only visible one. If none is certain,
+ * shows a question, and the next press answers it. Returns whether there is a question.
  */
 export function answerVisibleQuestion(action: "allow" | "deny" | "diff", reviewed: string | undefined): boolean {
   const all = listOpenQuestions().filter(({ dataset }) => dataset["approval"] !== undefined);
@@ -102,7 +99,7 @@ export function answerVisibleQuestion(action: "allow" | "deny" | "diff", reviewe
   const ofReview = document.hasFocus() ? undefined : all.find((one) => one.dataset["approval"] === reviewed);
   const inSight = all.filter(isInSight);
   const meant = focused ?? ofReview ?? (inSight.length === 1 ? inSight[0] : undefined);
-  // What has not settled is shown: the key was on its way when it appeared.
+  // An unsettled question is only shown, because the key was pressed before it appeared.
   if (meant?.dataset["armed"] === "true" && (meant === ofReview || isInSight(meant))) {
     meant.dispatchEvent(new CustomEvent(ANSWER_EVENT, { detail: action }));
   } else showQuestion(meant ?? inSight[0] ?? first);

@@ -1,4 +1,4 @@
-// The prompts that wait for the turn's end: each may be edited, taken out, or sent at once.
+// The prompt queue: edit, remove, or send each prompt.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -77,7 +77,7 @@ function QueuedPromptRow({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   );
 }
 
-/** `sent`: it does not wait any more; what was typed is not lost with it. */
+/** With `sent`, the prompt was already sent, but the edited text can still be moved to the input. */
 function QueuedPromptEditor({ editing, sent: isSent = false }: { editing: QueueEdit; sent?: boolean }): JSX.Element {
   const { promptId } = editing;
   const key = `edit ${promptId}`;

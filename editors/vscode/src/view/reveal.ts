@@ -1,5 +1,5 @@
-// No text that the page draws can hide anything: each element's texts, and the attributes that a person reads or hears,
-// are revealed as the element is described. What is typed (values) stays as it is.
+// Reveals hidden characters in everything that the webview draws: element texts and the attributes that users read or
+// hear. Input values stay unchanged.
 
 import { options, type VNode } from "preact";
 import { revealInProse } from "../format";
@@ -11,7 +11,7 @@ function revealChildren(children: unknown): unknown {
   return Array.isArray(children) ? children.map(revealChildren) : children;
 }
 
-/** Reveals all texts from now on. */
+/** Hooks into Preact, so that all later elements are revealed. */
 export function revealAllTexts(): void {
   const next = options.vnode;
   options.vnode = (vnode: VNode) => {

@@ -1,4 +1,4 @@
-// What the next prompt is sent with, and what the session has used.
+// The bar below the input: settings of the session, context meter, and cost.
 
 import type { JSX } from "preact";
 import { formatCost, formatTokens } from "../format";
@@ -8,7 +8,6 @@ import { postMessage } from "./store";
 
 const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Auto-edit", full: "Full" };
 
-/** Agent, mode, model, effort; the context's and the cost's meters. */
 export function SessionBar({ view }: { view: ViewState }): JSX.Element {
   const { chat, nextSession: next, lastChoice: last, agent } = view;
   const mode = chat?.mode ?? next.mode ?? last.mode ?? agent?.mode;

@@ -1,4 +1,4 @@
-// The list of sessions: search, open, rename, delete. Arrow keys go through it.
+// The session list: search, open, rename, and delete, with arrow key navigation.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";

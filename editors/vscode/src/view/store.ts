@@ -1,4 +1,4 @@
-// The page's copy of the view's state, drawn at most once a frame, and its line to the extension host.
+// Owns the webview's copy of the view state, which is drawn at most once per frame, and the messages to the host.
 
 import { applyOps } from "../viewPatch";
 import type { HostMessage, ViewMessage, ViewState } from "../webviewProtocol";
@@ -11,14 +11,14 @@ interface VsCodeApi {
 
 declare function acquireVsCodeApi(): VsCodeApi;
 
-/** What the page keeps when it is hidden or loaded again: what was typed and not sent. */
+/** What survives hiding or reloading the webview. */
 export interface PersistedState {
   drafts: Record<string, string>;
-  /** Where sessions are read, of those whose end is not followed. */
+  /** Reading positions of sessions that do not follow their end. */
   places?: Record<string, ReadingPosition>;
 }
 
-/** An entry of the conversation whose top is `offset` below the view's top. */
+/** A conversation entry whose top is `offset` below the top of the view. */
 export interface ReadingPosition {
   key: string;
   offset: number;
@@ -36,16 +36,16 @@ let isScheduled = false;
 let mustAcknowledge = false;
 let commandListener: ((message: HostCommand) => void) | undefined;
 const queuedMessages: HostCommand[] = [];
-/** The longest time that drawing took since it was last asked for, in ms: for measuring. */
+/** Longest drawing time since the last call of `takeLongestDraw`, in ms, for measurements. */
 let longestDrawMs = 0;
-/** How long the first drawing took, in ms: for measuring. */
+/** Duration of the first drawing in ms, for measurements. */
 export let firstDrawMs: number | undefined;
 
 export function postMessage(message: ViewMessage): void {
   vscode.postMessage(message);
 }
 
-/** Draws the state now and whenever it changes. */
+/** Renders the state now and after each change. */
 export function startRendering(render: (view: ViewState) => void): void {
   draw = render;
   window.addEventListener("message", (event: MessageEvent<HostMessage>) => {
@@ -64,7 +64,7 @@ export function startRendering(render: (view: ViewState) => void): void {
   postMessage({ type: "ready" });
 }
 
-/** Who hears what is no state. What came before is told at once. */
+/** Registers the listener for messages that carry no state, and delivers queued ones. */
 export function listenForCommands(listener: (message: HostCommand) => void): void {
   commandListener = listener;
   for (const message of queuedMessages.splice(0)) listener(message);
@@ -77,7 +77,7 @@ function scheduleDraw(): void {
     isScheduled = false;
     const begun = performance.now();
     if (view) draw(view);
-    // What is drawn first listens only after this frame; until then messages wait.
+    // Components of the first frame register their listener after it, so messages wait until then.
     if (commandListener) for (const message of queuedMessages.splice(0)) commandListener(message);
     const took = performance.now() - begun;
     longestDrawMs = Math.max(longestDrawMs, took);
@@ -87,7 +87,6 @@ function scheduleDraw(): void {
   });
 }
 
-/** What was typed into the input of a session and not sent. */
 export function readDraft(session: string): string {
   return vscode.getState()?.drafts[session] ?? "";
 }
@@ -99,7 +98,7 @@ export function saveDraft(session: string, text: string): void {
   vscode.setState({ ...vscode.getState(), drafts });
 }
 
-/** Where a session is read; nothing where its end is followed. */
+/** Returns nothing if the session follows its end. */
 export function readPosition(session: string): ReadingPosition | undefined {
   return vscode.getState()?.places?.[session];
 }
@@ -113,7 +112,7 @@ export function savePosition(session: string, at: ReadingPosition | undefined): 
   vscode.setState({ drafts: {}, ...state, places });
 }
 
-/** Takes the longest drawing so far, and begins anew. */
+/** Returns the longest drawing time and resets it. */
 export function takeLongestDraw(): number {
   const taken = longestDrawMs;
   longestDrawMs = 0;

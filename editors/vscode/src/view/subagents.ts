@@ -1,8 +1,8 @@
-// Sub-agents: what is of them stands under the call that delegated to them.
+// Groups the entries of sub-agents under the call that delegated to them.
 
 import type { ChatItem, Notice } from "../state";
 
-/** What stands under calls, by the ids of these. */
+/** Items and notices of sub-agents by call id. */
 export class SubagentTree {
   readonly #itemsByCall = new Map<string, ChatItem[]>();
   readonly #noticesByCall = new Map<string, Notice[]>();
@@ -27,12 +27,12 @@ export class SubagentTree {
     return item.kind === "tool" && (this.#itemsByCall.has(item.id) || this.#noticesByCall.has(item.id));
   }
 
-  /** Whether one of them, or of theirs, asks the person. */
+  /** Whether a sub-agent at any depth has an open question. */
   hasOpenQuestion(item: ChatItem): boolean {
     return this.getItems(item).some((one) => isOpenQuestion(one) || this.hasOpenQuestion(one));
   }
 
-  /** How many calls there are in all. */
+  /** Counts calls at all depths. */
   countCalls(item: ChatItem): number {
     return this.getItems(item).reduce((sum, one) => sum + (one.kind === "tool" ? 1 + this.countCalls(one) : 0), 0);
   }
@@ -43,7 +43,7 @@ function isOpenQuestion(item: ChatItem): boolean {
   return (item.kind === "limit" || item.kind === "question") && item.resolved === undefined;
 }
 
-/** What stands by itself, and what under calls; what is under a call that is not known stands by itself. */
+/** Separates top-level items from those of sub-agents. An item of an unknown call stays at the top level. */
 export function groupSubagents(
   items: readonly ChatItem[],
   notices: readonly Notice[],

@@ -1,4 +1,4 @@
-// What fits what is being typed: after an `@` what can be attached, after a `/` the commands.
+// The suggestion list: attachments after `@`, commands after `/`.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";

@@ -1,4 +1,4 @@
-// A tool call: what it is, what it was given, what it gives while it runs and at its end, and the question about it.
+// A tool call: title, input, live and final output, and its approval.
 
 import type { ComponentChildren, JSX } from "preact";
 import { countLines, formatBytes, formatDuration, takeLastLines } from "../format";
@@ -12,7 +12,7 @@ import { readPersistent, usePersistentState, writePersistent } from "./persisten
 import { postMessage } from "./store";
 import type { SubagentTree } from "./subagents";
 
-/** Lines of output that are shown at first, and at most. */
+/** Number of output lines shown at first, and at most. */
 const COLLAPSED_LINES = 12;
 const MAX_LINES = 2000;
 
@@ -29,10 +29,10 @@ const STATUS_LABELS: Record<ToolItem["status"], string> = {
 
 interface Props {
   tool: ToolItem;
-  /** What stands under it and others; only where something stands under it. */
+  /** Set only if this call has sub-agents. */
   subagents?: SubagentTree | undefined;
   offers: Capabilities;
-  /** How reviews differ from their proposals, by the ids of the approvals. */
+  /** Review differences by approval id. */
   reviews: ViewState["reviews"];
 }
 
@@ -42,7 +42,7 @@ export class ToolCall extends PureComponent<Props> {
   render({ tool, subagents, offers, reviews }: Props): JSX.Element {
     const opensByDefault = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
     const chosen = this.state.open ?? (opensByDefault || (tool.diff !== undefined && tool.status === "completed"));
-    // A sub-agent that asks is never out of sight.
+    // A sub-agent's open question is always visible.
     const open = chosen || (subagents?.hasOpenQuestion(tool) ?? false);
     const calls = subagents?.countCalls(tool) ?? 0;
     const id = `tool-${tool.id}`;
@@ -94,12 +94,12 @@ export class ToolCall extends PureComponent<Props> {
   }
 }
 
-/** Whether the title says what is done ("Edit src/a.ts"), so that the tool's name adds nothing. */
+/** Whether the title describes the action ("Edit src/a.ts"), so that the tool name is redundant. */
 function hasDescriptiveTitle(tool: ToolItem): boolean {
   return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+:? /.test(tool.title);
 }
 
-/** The title without the name that stands before it. */
+/** Returns the title unless it only repeats the name. */
 function formatTitle(tool: ToolItem): string {
   if (tool.status === "writing") return tool.written ? `… ${formatBytes(tool.written)}` : "…";
   return tool.title === tool.name ? "" : tool.title;
@@ -120,7 +120,7 @@ function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
   return <span class="clock">{formatDuration(tool.durationMs)}</span>;
 }
 
-/** What a sub-agent does, under the call that delegated to it. */
+/** Shows a sub-agent's work under the call that delegated to it. */
 function SubagentEntries({ tool, subagents, offers, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
   return (
     <div class="inner" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="inner">
@@ -183,7 +183,7 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
   );
 }
 
-/** What it was given: a command as one, all else as JSON. */
+/** Shows a command as code, and other input as JSON. */
 function ToolInput({ tool }: { tool: ToolItem }): JSX.Element | null {
   const input = tool.input as Record<string, unknown> | undefined;
   if (input === undefined || Object.keys(input).length === 0) return null;
@@ -197,7 +197,6 @@ function ToolInput({ tool }: { tool: ToolItem }): JSX.Element | null {
   return <CodeBlock text={JSON.stringify(input, undefined, 2)} language="json" />;
 }
 
-/** What sub-agents shall do, in words. */
 function describeTasks(input: Record<string, unknown>): string {
   const { prompt, agent, tasks, join } = input as { prompt: string; agent?: string; tasks?: unknown; join?: string };
   const formatAgent = (name: string | undefined) => (name === undefined ? "" : `${name}: `);
@@ -215,9 +214,9 @@ interface ToolOutputProps {
   name: string;
   text: string;
   tail?: string | undefined;
-  /** Characters that are gone at its beginning. */
+  /** Number of dropped characters at the start. */
   dropped?: number;
-  /** Bytes of the whole. */
+  /** Size of the full output in bytes. */
   total?: number | undefined;
   reference?: string | undefined;
   isLive?: boolean;
@@ -235,7 +234,7 @@ function ToolOutput({
 }: ToolOutputProps): JSX.Element | null {
   const [all, setAll] = usePersistentState(`output ${id}`, false);
   if (text === "" && tail === undefined) return live ? null : <p class="dim">No output.</p>;
-  // Of a running command the end counts, and of a result that was cut its beginning and its end.
+  // For a running command, show the end of the output. For a truncated result, show its end too.
   const end = tail ?? text;
   const { text: shown, left } = takeLastLines(end, all ? MAX_LINES : COLLAPSED_LINES);
   const whole = countLines(end);

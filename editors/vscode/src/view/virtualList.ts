@@ -1,27 +1,27 @@
-// Which entries of a long list are in the page: those near the view, and how high the others are. Pure.
+// Computes which rows of a long list to render, and the heights of the others. Pure.
 
-/** A run of entries, from `from` up to, but without, `to`. */
+/** A range of entries; `to` is exclusive. */
 export interface VisibleRange {
   from: number;
   to: number;
 }
 
-/** An entry that stays where it is: its top is `offset` below the view's top. */
+/** An entry that stays in place, with its top `offset` below the top of the view. */
 export interface ScrollAnchor {
   at: number;
   offset: number;
 }
 
-/** What of the list stands in the page: an entry, or the room of those that are left out. */
+/** A rendered row: an entry, or a gap for omitted entries. */
 export type ListRow = { kind: "entry"; at: number } | { kind: "gap"; from: number; to: number; height: number };
 
-/** Before anything of the kind is measured. */
+/** Used until an entry of the kind is measured. */
 const DEFAULT_HEIGHTS: Readonly<Record<string, number>> = { assistant: 240, tool: 40, turnEnd: 30, user: 50 };
 const DEFAULT_HEIGHT = 60;
-/** One entry counts at most this much in a mean: a single huge answer says nothing about the others. */
+/** Caps heights in the mean, so that one huge answer does not distort it. */
 const MAX_MEAN_HEIGHT = 1_000;
 
-/** The heights of entries as they were measured last; of the others a mean, by the first word of their keys. */
+/** Measured entry heights, and a mean per kind for the others. The kind is the first word of the key. */
 export class HeightCache {
   readonly #measured = new Map<string, number>();
   readonly #kinds = new Map<string, { sum: number; count: number }>();
@@ -35,7 +35,7 @@ export class HeightCache {
       : kind.sum / kind.count;
   }
 
-  /** Returns whether it is another height than before. */
+  /** Returns whether the height changed. */
   setHeight(key: string, height: number): boolean {
     const known = this.#measured.get(key);
     if (known === height) return false;
@@ -53,8 +53,8 @@ function getKind(key: string): string {
 }
 
 /**
- * The entries that fill a view of the height `view`, and `over` above and below it. Without an anchor it is at the
- * list's end.
+ * Returns the entries that fill the view plus `overscan` on both sides. Without an anchor, the view is at the end of
+ * the list.
  */
 export function computeVisibleRange(
   count: number,
@@ -71,7 +71,7 @@ export function computeVisibleRange(
   return { from, to };
 }
 
-/** The list with what is out of `span`, and is not kept in the page, taken together. */
+/** Returns the rows of the list. Entries outside the range become gaps, unless they must be rendered. */
 export function buildRows(
   count: number,
   range: VisibleRange,
@@ -95,7 +95,7 @@ export function buildRows(
   return parts;
 }
 
-/** The entry of a gap at `y` below the gap's top, and where that entry begins. */
+/** Finds the entry at `y` below the top of a gap, and the entry's top. */
 export function findEntryInGap(
   gap: { from: number; to: number },
   heightOf: (at: number) => number,
@@ -107,20 +107,19 @@ export function findEntryInGap(
   return { at, top };
 }
 
-/** How a box stands that scrolls. */
 export interface ScrollState {
   top: number;
-  /** Of all that it holds. */
+  /** Height of the content. */
   height: number;
   view: number;
 }
 
-/** So near to the end counts as the end. */
+/** Distance from the end that still counts as the end. */
 const NEAR_END_PX = 40;
 
 /**
- * Whether the list follows its end after a scroll from `before` to `now`. Only a person scrolls up while the heights
- * stay as they are; what moves with a height is the layout's doing, unless `byHand`: a person has just scrolled up.
+ * Whether the list follows its end after a scroll. Only a user scrolls up while the heights stay the same. With changed
+ * heights, the layout caused the scroll, unless `isUserScroll` is set.
  */
 export function shouldFollowEnd(
   followed: boolean,
