@@ -12,7 +12,7 @@ import { describeTurnEnd } from "./state";
 export class ApprovalNotifier implements Disposable {
   constructor(
     readonly chat: Chat,
-    readonly panel: ChatViewProvider,
+    readonly chatView: ChatViewProvider,
     readonly reviews: { readonly activeApproval: ApprovalRequestedNotification | undefined },
   ) {}
 
@@ -26,10 +26,10 @@ export class ApprovalNotifier implements Disposable {
     const { activeApproval: active } = this.reviews;
     if (active !== undefined && active.sessionId !== this.chat.activeSession?.sessionId) {
       await this.chat.openSession(active.sessionId);
-      return this.panel.showPendingQuestion();
+      return this.chatView.showPendingQuestion();
     }
-    if (!this.panel.isVisible) return this.panel.showPendingQuestion();
-    this.panel.postMessage({ type: "answerShown", action, reviewed: active?.approvalId });
+    if (!this.chatView.isVisible) return this.chatView.showPendingQuestion();
+    this.chatView.postMessage({ type: "answerShown", action, reviewed: active?.approvalId });
   }
 
   /** Notifies the user about events that they would otherwise miss. */
@@ -45,8 +45,8 @@ export class ApprovalNotifier implements Disposable {
     if (event.method !== "agent/turnEnded" || before.startedAt === undefined) return;
     const end = after.items.findLast((item): item is TurnEndItem => item.kind === "turnEnd");
     if (end === undefined || end.state === "cancelled") return;
-    const took = end.durationMs ?? 0;
-    if (took < readNotifyThreshold() * 1000) return;
+    const durationMs = end.durationMs ?? 0;
+    if (durationMs < readNotifyThreshold() * 1000) return;
     this.#notifyIfAway(
       after,
       `${after.title ?? "The agent"}: ${describeTurnEnd(end)}`,
@@ -59,7 +59,7 @@ export class ApprovalNotifier implements Disposable {
     const show = kind === "info" ? window.showInformationMessage : window.showWarningMessage;
     void show(escapeNotification(text), "Show").then((answer) => {
       if (answer === undefined) return;
-      void this.chat.openSession(state.sessionId).then(() => this.panel.showPendingQuestion());
+      void this.chat.openSession(state.sessionId).then(() => this.chatView.showPendingQuestion());
     });
   }
 }

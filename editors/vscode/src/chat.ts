@@ -133,18 +133,19 @@ export class Chat {
     return this.view.chat?.sessionId ?? this.memory.get("session");
   }
 
-  setActiveContext(near: ActiveContext | undefined): void {
+  setActiveContext(activeContext: ActiveContext | undefined): void {
     const toKey = ({ label, block }: ActiveContext) =>
       JSON.stringify([label, block.type, "range" in block ? block.range : ""]);
-    const old = this.view.activeContext;
-    if ((near && toKey(near)) !== (old && toKey(old))) this.updateView({ activeContext: near });
+    const previous = this.view.activeContext;
+    if ((activeContext && toKey(activeContext)) !== (previous && toKey(previous)))
+      this.updateView({ activeContext: activeContext });
   }
 
   updateView(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
     if (!this.#hasPendingElsewhere && this.view.pendingElsewhere > 0) this.view = { ...this.view, pendingElsewhere: 0 };
-    const waiting = this.#sentPrompts.getPending(this.view.chat?.sessionId);
-    if (waiting !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts: waiting };
+    const pendingPrompts = this.#sentPrompts.getPending(this.view.chat?.sessionId);
+    if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts: pendingPrompts };
     this.listener.onViewChanged();
   }
 
@@ -305,13 +306,13 @@ export class Chat {
     const known = this.#sessions.get(sessionId);
     // A locked session stays locked until loading proves otherwise.
     const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
+    const cleared = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
     this.updateView({
       sessionList: undefined,
       chat: known,
       isLoading: known === undefined,
       isStopping: false,
-      ...asked,
+      ...cleared,
     });
     try {
       const state = await this.#loadSession(api, known ?? createChatState(sessionId));
@@ -340,14 +341,20 @@ export class Chat {
     this.memory.set("session", undefined);
     const next = omitUndefined({ mode: this.listener.getDefaultMode(), agent });
     this.memory.set(NEXT_CHOICE_KEY, undefined);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
+    const cleared = {
+      trouble: undefined,
+      answered: undefined,
+      revert: undefined,
+      editing: undefined,
+      locked: undefined,
+    };
     this.updateView({
       chat: undefined,
       sessionList: undefined,
       nextSession: next,
       isSending: false,
       isStopping: false,
-      ...asked,
+      ...cleared,
     });
     void this.refreshModels();
     void this.refreshAgent();
@@ -386,14 +393,14 @@ export class Chat {
     const api = this.#requireApi();
     if (api === undefined) return false;
     const state = this.#findSessionByApproval(approvalId);
-    const asked = this.findApproval(approvalId);
+    const approval = this.findApproval(approvalId);
     try {
       await api.request("agent/approvalRespond", { approvalId, decision, ...more });
     } catch (error) {
       this.#reportRefusal(error, undefined);
       return false;
     }
-    if (asked) this.updateView({ lastAnswer: describeAnswer(asked, decision, more), error: undefined });
+    if (approval) this.updateView({ lastAnswer: describeAnswer(approval, decision, more), error: undefined });
     // The turn that asked no longer runs. The server keeps the decision, so resume the turn to apply it.
     const idle = state && this.#sessions.get(state.sessionId);
     if (!idle || idle.running !== undefined || idle.resumable === undefined) return true;
@@ -427,8 +434,8 @@ export class Chat {
   async showPendingSession(): Promise<void> {
     const others = await this.#listPendingElsewhere();
     // Prefer a session that this window opened over an old one.
-    const meant = others.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? others.at(-1);
-    if (meant) await this.openSession(meant.sessionId);
+    const target = others.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? others.at(-1);
+    if (target) await this.openSession(target.sessionId);
     else this.updateView({ pendingElsewhere: 0 });
   }
 
@@ -448,13 +455,13 @@ export class Chat {
   /** Without a model, changes only the effort of the current model. */
   async setModel(model: string | undefined, effort: Effort | undefined): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
-    const meant = model ?? this.view.chat?.model;
+    const targetModel = model ?? this.view.chat?.model;
     const choice = model === undefined ? { effort: effort ?? null } : omitUndefined({ model, effort });
     if (sessionId === undefined) this.#updateNextChoice(choice);
-    else if (meant === undefined) return;
+    else if (targetModel === undefined) return;
     else if (
       !(await this.#tryRequest((api) =>
-        api.request("agent/setModel", { sessionId, model: meant, ...omitUndefined({ effort }) }),
+        api.request("agent/setModel", { sessionId, model: targetModel, ...omitUndefined({ effort }) }),
       ))
     )
       return;
@@ -463,15 +470,15 @@ export class Chat {
 
   /** Persists the choices for the next session, as drafts are persisted. */
   #updateNextChoice(choice: SessionChoice): void {
-    const next = omitUndefined({ ...this.view.nextSession, ...choice });
-    this.memory.set(NEXT_CHOICE_KEY, JSON.stringify(next));
-    this.updateView({ nextSession: next, error: undefined });
+    const nextSession = omitUndefined({ ...this.view.nextSession, ...choice });
+    this.memory.set(NEXT_CHOICE_KEY, JSON.stringify(nextSession));
+    this.updateView({ nextSession, error: undefined });
   }
 
   #rememberChoice(choice: SessionChoice): void {
-    const last = omitUndefined({ ...this.view.lastChoice, ...choice });
-    this.memory.set(LAST_CHOICE_KEY, JSON.stringify(last));
-    this.updateView({ lastChoice: last });
+    const lastChoice = omitUndefined({ ...this.view.lastChoice, ...choice });
+    this.memory.set(LAST_CHOICE_KEY, JSON.stringify(lastChoice));
+    this.updateView({ lastChoice: lastChoice });
   }
 
   async refreshModels(): Promise<void> {
@@ -486,8 +493,10 @@ export class Chat {
     if (answer === undefined || sessionId !== this.view.chat?.sessionId) return;
     const wanted = this.view.nextSession.agent ?? "default";
     const now = answer.agents.find(({ name, current }) => (sessionId === undefined ? name === wanted : current));
-    const several = answer.agents.length > 1;
-    this.updateView({ agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives: several } });
+    const hasAlternatives = answer.agents.length > 1;
+    this.updateView({
+      agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives: hasAlternatives },
+    });
   }
 
   async setSessionListVisible(show: boolean, query = ""): Promise<void> {
@@ -520,8 +529,8 @@ export class Chat {
   }
 
   async deleteSession(sessionId: string): Promise<void> {
-    const gone = await this.#tryRequest((api) => api.request("agent/deleteSession", { sessionId }));
-    if (gone === undefined) return;
+    const deleted = await this.#tryRequest((api) => api.request("agent/deleteSession", { sessionId }));
+    if (deleted === undefined) return;
     this.#sessions.delete(sessionId);
     const { sessionList: list } = this.view;
     if (this.view.chat?.sessionId === sessionId) this.startNewSession();
@@ -553,8 +562,8 @@ export class Chat {
   }
 
   async #fetchSessionPage(query: string, cursor: string | undefined): Promise<ListSessionsResult | undefined> {
-    const words = query.trim();
-    const params = { limit: PAGE_SIZE, ...omitUndefined({ query: words === "" ? undefined : words, cursor }) };
+    const trimmed = query.trim();
+    const params = { limit: PAGE_SIZE, ...omitUndefined({ query: trimmed === "" ? undefined : trimmed, cursor }) };
     try {
       return await this.#api?.request("agent/listSessions", params);
     } catch (error) {
@@ -564,10 +573,10 @@ export class Chat {
     }
   }
 
-  async #tryRequest<T>(what: (api: ServerApi) => Promise<T>): Promise<T | undefined> {
+  async #tryRequest<T>(send: (api: ServerApi) => Promise<T>): Promise<T | undefined> {
     const api = this.#requireApi();
     try {
-      return api && (await what(api));
+      return api && (await send(api));
     } catch (error) {
       this.#reportRefusal(error, undefined);
       return undefined;
@@ -586,39 +595,39 @@ export class Chat {
     const cwd = this.listener.getSessionFolder();
     // For choices that are not set, the server uses the last ones.
     const params: NewSessionParams = { remembered: true, ...omitUndefined({ mode, model, effort, agent, cwd }) };
-    const making = new AbortController();
-    this.#sessionCreation = making;
-    const made = await this.#raceWithStop(api.request("agent/newSession", params), making.signal).finally(() => {
+    const creation = new AbortController();
+    this.#sessionCreation = creation;
+    const created = await this.#raceWithStop(api.request("agent/newSession", params), creation.signal).finally(() => {
       this.#sessionCreation = undefined;
     });
     const state: ChatState = {
-      ...createChatState(made.sessionId),
-      seq: made.seq,
-      firstSeq: made.seq + 1,
-      mode: made.mode,
-      model: made.model ?? model,
-      effort: made.effort ?? effort,
+      ...createChatState(created.sessionId),
+      seq: created.seq,
+      firstSeq: created.seq + 1,
+      mode: created.mode,
+      model: created.model ?? model,
+      effort: created.effort ?? effort,
       cwd: cwd === undefined ? undefined : fileURLToPath(cwd),
     };
     if (this.view.nextSession.effort === null && state.effort !== undefined && state.model !== undefined) {
-      await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model });
+      await api.request("agent/setModel", { sessionId: created.sessionId, model: state.model });
       state.effort = undefined;
     }
-    this.memory.set("session", made.sessionId);
+    this.memory.set("session", created.sessionId);
     this.memory.set(NEXT_CHOICE_KEY, undefined);
-    this.#sentPrompts.onSessionCreated(made.sessionId);
+    this.#sentPrompts.onSessionCreated(created.sessionId);
     // Early events may have arrived before this point. Loading a page returns them.
-    const now = made.seq === 0 ? state : await this.#loadSession(api, createChatState(made.sessionId));
+    const now = created.seq === 0 ? state : await this.#loadSession(api, createChatState(created.sessionId));
     this.#showSession({ ...now, model: now.model ?? state.model });
     return now;
   }
 
   /** Rejects when the user stops the creation or the connection is lost. */
-  async #raceWithStop<T>(asked: Promise<T>, stop: AbortSignal): Promise<T> {
+  async #raceWithStop<T>(request: Promise<T>, stop: AbortSignal): Promise<T> {
     const stopped = new Promise<never>((_given, refuse) => {
       stop.addEventListener("abort", () => refuse(SESSION_CREATION_STOPPED), { once: true });
     });
-    return Promise.race([asked, stopped]);
+    return Promise.race([request, stopped]);
   }
 
   /** Starts a turn. The response is ignored, because `agent/turnEnded` reports the same. */
@@ -661,8 +670,8 @@ export class Chat {
     const loaded = loadPage(now !== undefined && now.seq >= from.seq ? now : from, result);
     this.#sentPrompts.onItemsAdded(now, loaded);
     // The turn has ended, and no event reported these steers as unused.
-    const left = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
-    if (left.length > 0) this.listener.restoreDraft(left.join("\n\n"));
+    const unused = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
+    if (unused.length > 0) this.listener.restoreDraft(unused.join("\n\n"));
     return loaded;
   }
 
@@ -769,8 +778,8 @@ function isConnectionLost(error: unknown): boolean {
 }
 
 function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
-  const said = state?.items.findLast((item) => item.kind === "user" && !item.steer);
-  return said?.kind === "user" && said.text.trim() === text.trim();
+  const lastPrompt = state?.items.findLast((item) => item.kind === "user" && !item.steer);
+  return lastPrompt?.kind === "user" && lastPrompt.text.trim() === text.trim();
 }
 
 export function buildPrompt(text: string, attach: readonly Attachment[]): PromptContent {

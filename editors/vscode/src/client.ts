@@ -106,10 +106,10 @@ export class AgentClient implements Disposable {
       return;
     }
     const capability = client.initializeResult?.capabilities.experimental?.agent as ServerCapability | undefined;
-    const wrong = describeIncompatibility(capability);
-    if (wrong !== undefined || capability === undefined) {
+    const incompatibility = describeIncompatibility(capability);
+    if (incompatibility !== undefined || capability === undefined) {
       await this.#dropClient(client);
-      this.listener.onDisconnected({ state: "failed", remedy: "version", message: wrong });
+      this.listener.onDisconnected({ state: "failed", remedy: "version", message: incompatibility });
       return;
     }
     this.#lastExitReason = undefined;
@@ -129,8 +129,9 @@ export class AgentClient implements Disposable {
 
   /** Replaces a server that does not respond after the user pressed Stop. */
   async onTurnStopped(): Promise<void> {
-    const watch = this.#watchdog;
-    if (watch === undefined || (await watch.answersWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watch) return;
+    const watchdog = this.#watchdog;
+    if (watchdog === undefined || (await watchdog.answersWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watchdog)
+      return;
     const client = this.#client;
     if (client === undefined) return;
     // Closing the pipes rejects pending requests, which restores the user's drafts.
@@ -307,8 +308,8 @@ function describeIncompatibility(capability: ServerCapability | undefined): stri
   const theirs = capability?.protocolVersion.major;
   if (theirs === ours) return undefined;
   if (theirs === undefined) return "The program in agentls.server.path is not an agentls server.";
-  const older = theirs > ours ? "this extension" : "the agentls program";
-  return `The server uses protocol version ${theirs}, but this extension uses version ${ours}. Update ${older}.`;
+  const outdated = theirs > ours ? "this extension" : "the agentls program";
+  return `The server uses protocol version ${theirs}, but this extension uses version ${ours}. Update ${outdated}.`;
 }
 
 function createApi(client: LanguageClient): ServerApi {

@@ -154,22 +154,25 @@ export const buttonHandlers = {
   openServerPath: () => commands.executeCommand("workbench.action.openSettings", "agentls.server.path"),
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
   retry: ({ chat }: CommandContext) => {
-    const said = chat.activeSession?.items.findLast((item) => item.kind === "user");
-    if (said?.kind !== "user") return;
+    const lastPrompt = chat.activeSession?.items.findLast((item) => item.kind === "user");
+    if (lastPrompt?.kind !== "user") return;
     const { lastDraft } = chat;
-    if (lastDraft?.text.trim() === said.text.trim()) return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
+    if (lastDraft?.text.trim() === lastPrompt.text.trim())
+      return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
     // The prompt is older than this window: its references are known, but its pictures are not.
-    const attach = said.references.map((reference) => attachReference(reference, getWorkingFolder(chat.activeSession)));
-    void chat.sendPrompt(said.text, attach);
-    if (said.images > 0)
+    const attach = lastPrompt.references.map((reference) =>
+      attachReference(reference, getWorkingFolder(chat.activeSession)),
+    );
+    void chat.sendPrompt(lastPrompt.text, attach);
+    if (lastPrompt.images > 0)
       void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
   },
 };
 
 /** A fork hides everything after the turn, so tell the user which session is shown. */
 export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {
-  const told = await forkSession(chat, turnId);
-  if (told !== undefined) void window.showInformationMessage(escapeNotification(told));
+  const message = await forkSession(chat, turnId);
+  if (message !== undefined) void window.showInformationMessage(escapeNotification(message));
 }
 
 const CONFIG_TEMPLATE = `# agentls configuration. Run \`agentls config schema\` to print all settings.
@@ -193,8 +196,8 @@ async function openConfigFile(): Promise<void> {
     await editor.edit((builder) => builder.insert(new Position(0, 0), CONFIG_TEMPLATE));
 }
 
-export function registerCommands(parts: CommandContext): Disposable[] {
+export function registerCommands(context: CommandContext): Disposable[] {
   return Object.entries(commandTable).map(([name, run]) =>
-    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as CommandHandler)(parts, ...args)),
+    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as CommandHandler)(context, ...args)),
   );
 }

@@ -40,9 +40,9 @@ export class CredentialStore {
     await this.context.secrets.store(getSecretName(provider), key.trim());
     const check = await this.#checkKey(provider);
     // The chat also shows the result, but it may be hidden.
-    const told = describeKeyCheck(check);
-    if (check.result === "refused") void window.showErrorMessage(escapeNotification(told));
-    else void window.showInformationMessage(escapeNotification(told));
+    const message = describeKeyCheck(check);
+    if (check.result === "refused") void window.showErrorMessage(escapeNotification(message));
+    else void window.showInformationMessage(escapeNotification(message));
     return check.result === "works";
   }
 
@@ -53,10 +53,10 @@ export class CredentialStore {
     const models = await this.chat.request("agent/listModels", { check: provider });
     const found = models?.providers.find((one) => one.provider === provider);
     const result = found?.health === "ok" ? "works" : found?.health === "failing" ? "refused" : "untried";
-    const key: KeyCheck = { provider, result, message: found?.message };
-    this.chat.updateView({ keyCheck: key });
+    const keyCheck: KeyCheck = { provider, result, message: found?.message };
+    this.chat.updateView({ keyCheck: keyCheck });
     await this.chat.refreshModels();
-    return key;
+    return keyCheck;
   }
 
   async forgetKey(): Promise<void> {

@@ -42,7 +42,7 @@ export class EditorUi implements Disposable {
   refreshUi(): void {
     const { view, serverStatus: status } = this.chat;
     const { chat, capabilities } = view;
-    const waiting = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : countOpenInquiries(chat));
+    const pendingCount = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : countOpenInquiries(chat));
     this.#setContextKey("agentls.hasSession", chat !== undefined);
     this.#setContextKey("agentls.running", chat?.running !== undefined);
     this.#setContextKey("agentls.resumable", chat?.resumable !== undefined);
@@ -57,10 +57,10 @@ export class EditorUi implements Disposable {
     this.#setContextKey("agentls.hasQueue", chat?.queue !== undefined);
     this.chatView.setTitle(chat?.title ?? "Chat");
     this.chatView.setBadge(
-      waiting,
-      waiting === 1 ? "The agent needs your answer" : `The agent needs ${waiting} answers`,
+      pendingCount,
+      pendingCount === 1 ? "The agent needs your answer" : `The agent needs ${pendingCount} answers`,
     );
-    const { text, tooltip, isWarning } = this.#describeStatus(waiting);
+    const { text, tooltip, isWarning } = this.#describeStatus(pendingCount);
     // Each assignment is sent to the workbench, so skip assignments that change nothing.
     if (this.#statusItem.text !== text) {
       this.#statusItem.text = text;
@@ -72,15 +72,19 @@ export class EditorUi implements Disposable {
     }
   }
 
-  #describeStatus(waiting: number): { text: string; tooltip: string; isWarning: boolean } {
+  #describeStatus(pendingCount: number): { text: string; tooltip: string; isWarning: boolean } {
     const { view, serverStatus: status } = this.chat;
     const { connection, chat, warnings } = view;
     if (connection.state === "failed" || connection.state === "waiting" || connection.isSilent) {
       return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", isWarning: true };
     }
     if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starting", isWarning: false };
-    if (waiting > 0) {
-      return { text: `$(question) agentls: ${waiting}`, tooltip: `needs your answer (${waiting})`, isWarning: true };
+    if (pendingCount > 0) {
+      return {
+        text: `$(question) agentls: ${pendingCount}`,
+        tooltip: `needs your answer (${pendingCount})`,
+        isWarning: true,
+      };
     }
     const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
     const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";

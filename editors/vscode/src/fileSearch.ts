@@ -18,9 +18,9 @@ export function listExcludePatterns(setting: Readonly<Record<string, unknown>> |
 export function parseGitignore(text: string, folder: string): string[] {
   const lines = text.split("\n", MAX_IGNORE_LINES).map((line) => line.trimEnd());
   const rules = lines.filter((line) => line !== "" && !line.startsWith("#") && !line.startsWith("!"));
-  const again = lines.filter((line) => line.startsWith("!")).map((line) => line.slice(1).replace(/^\/|\/$/g, ""));
+  const reincluded = lines.filter((line) => line.startsWith("!")).map((line) => line.slice(1).replace(/^\/|\/$/g, ""));
   return rules
-    .filter((rule) => !again.some((one) => mayBeReincluded(rule.replace(/^\/|\/$/g, ""), one)))
+    .filter((rule) => !reincluded.some((one) => mayBeReincluded(rule.replace(/^\/|\/$/g, ""), one)))
     .map((rule) => {
       const plain = escapeBraces(rule.replace(/\/$/, ""));
       const anchored = plain.includes("/");
@@ -29,13 +29,13 @@ export function parseGitignore(text: string, folder: string): string[] {
 }
 
 /** Whether a `!` line may affect a rule. False positives are harmless. */
-function mayBeReincluded(rule: string, again: string): boolean {
+function mayBeReincluded(rule: string, reincluded: string): boolean {
   const whole = rule.replace(/\/\*+$/, "");
-  if (again === rule || again.startsWith(`${whole}/`)) return true;
+  if (reincluded === rule || reincluded.startsWith(`${whole}/`)) return true;
   const [head, tail] = [rule.slice(0, rule.search(/[*?]/)), rule.slice(rule.lastIndexOf("*") + 1)];
   if (!/[*?]/.test(rule)) return false;
-  const name = again.slice(again.lastIndexOf("/") + 1);
-  return [again, name].some((one) => one.startsWith(head) && one.endsWith(tail));
+  const name = reincluded.slice(reincluded.lastIndexOf("/") + 1);
+  return [reincluded, name].some((one) => one.startsWith(head) && one.endsWith(tail));
 }
 
 /** Braces and commas are special in VS Code globs, but not in git. */

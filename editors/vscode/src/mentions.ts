@@ -25,11 +25,11 @@ const MAX_SUGGESTIONS = 30;
 /** Returns the best matches first. */
 export async function suggestMentions(query: string): Promise<Attachment[]> {
   const wanted = query.toLowerCase();
-  const near = [...readSelection(), ...listProblems()].filter((one) =>
+  const nearby = [...readSelection(), ...listProblems()].filter((one) =>
     isSubsequence(`${one.kind} ${one.label}`, wanted),
   );
   const [files, symbols] = await Promise.all([findFiles(wanted), wanted.length < 2 ? [] : findSymbols(query)]);
-  return [...near, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
+  return [...nearby, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
 }
 
 /** Returns slash commands that start with `query`, then those that contain it. */
@@ -38,9 +38,9 @@ export async function suggestCommands(chat: Chat, query: string): Promise<Sugges
   const sessionId = chat.activeSession?.sessionId;
   const answer = await chat.request("agent/listCommands", sessionId === undefined ? {} : { sessionId });
   const wanted = query.toLowerCase();
-  const fit = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const matching = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
   const rankCommand = (name: string) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
-  return fit
+  return matching
     .sort((a, b) => rankCommand(a.name) - rankCommand(b.name))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ name, description, argumentHint, problem, trusted }) => ({
@@ -199,12 +199,13 @@ async function findFiles(wanted: string): Promise<Attachment[]> {
   const tabs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
   const open = tabs.filter((input) => input instanceof TabInputText).map((input) => input.uri);
   const all = new Map(open.map((uri) => [uri.toString(), uri]));
-  for (const look of buildSearchGlobs(wanted)) {
+  for (const pattern of buildSearchGlobs(wanted)) {
     const fitting = [...all.values()].filter(
       (uri) => uri.scheme === "file" && scorePath(getRelativeName(uri), wanted) > 0,
     );
     if (fitting.length >= MAX_SUGGESTIONS || now.token.isCancellationRequested) break;
-    for (const uri of await workspace.findFiles(look, glob, MAX_RANKED_FILES, now.token)) all.set(uri.toString(), uri);
+    for (const uri of await workspace.findFiles(pattern, glob, MAX_RANKED_FILES, now.token))
+      all.set(uri.toString(), uri);
   }
   return [...all.values()]
     .filter((uri) => uri.scheme === "file")

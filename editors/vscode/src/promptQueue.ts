@@ -37,9 +37,9 @@ export async function saveQueuedPrompt(
   const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
     (one) => one.promptId === promptId,
   )?.content;
-  const pointed = (content ?? []).flatMap((block) => toPromptBlocks(block, uriOf));
+  const attachments = (content ?? []).flatMap((block) => toPromptBlocks(block, uriOf));
   chat.updateView({ queueEdit: undefined });
-  const prompt = pointed.length === 0 ? text : [{ type: "text" as const, text }, ...pointed];
+  const prompt = attachments.length === 0 ? text : [{ type: "text" as const, text }, ...attachments];
   // The prompt was sent in the meantime, so restore the text.
   const saved = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
   if (saved === undefined) chat.listener.restoreDraft(text);

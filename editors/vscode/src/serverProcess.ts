@@ -23,11 +23,11 @@ export class ServerProcess {
     // Kill the server if the editor exits without cleanup.
     const killOnExit = () => this.kill();
     process.once("exit", killOnExit);
-    this.exited = new Promise((tell) => {
+    this.exited = new Promise((resolve) => {
       const resolveExit = (how: string) => {
         this.#hasExited = true;
         process.removeListener("exit", killOnExit);
-        tell(how);
+        resolve(how);
       };
       this.child.once("error", (error) => resolveExit(`it cannot be started: ${error.message}`));
       // `close` fires after all output has arrived; `exit` may fire earlier.

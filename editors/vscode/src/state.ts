@@ -154,19 +154,19 @@ function addInquiry<I extends LimitItem | QuestionItem>(
   state: ChatState,
   kind: I["kind"],
   id: string,
-  asked: unknown,
+  request: unknown,
 ): ChatState {
-  const { turnId, parentToolCallId } = asked as I["asked"] & SubagentFields;
-  return putItem(state, { kind, id, turnId, parentToolCallId, asked } as I);
+  const { turnId, parentToolCallId } = request as I["request"] & SubagentFields;
+  return putItem(state, { kind, id, turnId, parentToolCallId, request } as I);
 }
 
 function resolveInquiry<I extends LimitItem | QuestionItem>(
   state: ChatState,
   kind: I["kind"],
   id: string,
-  said: unknown,
+  resolution: unknown,
 ): ChatState {
-  return updateItem<I>(state, kind, id, { resolved: said } as Partial<I>);
+  return updateItem<I>(state, kind, id, { resolved: resolution } as Partial<I>);
 }
 
 function applyTurnStarted(state: ChatState, p: TurnStartedNotification): ChatState {

@@ -80,9 +80,9 @@ async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Pro
   const described = await requestTrustOrWarn(chat, folder);
   if (described === undefined) return;
   await reviews.showText("Trust preview", buildTrustDocument(folder.fsPath, described));
-  const nothing = described.activates.length + described.redirects.length === 0;
+  const isEmpty = described.activates.length + described.redirects.length === 0;
   const no = described.trusted ? "No, stop trusting this folder" : "No, do not trust this folder";
-  const yes = nothing
+  const yes = isEmpty
     ? "Yes (it activates nothing now, and later additions are trusted)"
     : `Yes, activate what the document lists: ${describeTrustCounts(described)}`;
   const trusted = await confirmTrust(`Trust ${escapeLabel(folder.fsPath)}?`, no, yes);

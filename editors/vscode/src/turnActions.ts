@@ -14,9 +14,9 @@ export async function previewRevert(chat: Chat, turnId: string, redo: boolean): 
   if (sessionId === undefined) return;
   if (chat.activeSession?.running !== undefined) return chat.updateView({ error: TURN_RUNNING_MESSAGE });
   chat.updateView({ error: undefined, pendingRevert: undefined });
-  const would = await chat.request("agent/revert", { sessionId, turnId, redo, dryRun: true });
-  if (would === undefined || chat.activeSession?.sessionId !== sessionId) return;
-  const { turnIds, files, conflicts } = would;
+  const preview = await chat.request("agent/revert", { sessionId, turnId, redo, dryRun: true });
+  if (preview === undefined || chat.activeSession?.sessionId !== sessionId) return;
+  const { turnIds, files, conflicts } = preview;
   chat.updateView({
     pendingRevert: {
       sessionId,
@@ -33,15 +33,15 @@ export async function previewRevert(chat: Chat, turnId: string, redo: boolean): 
 
 /** Applies the preview. Reports files that stayed unchanged unexpectedly. */
 export async function applyRevert(chat: Chat): Promise<void> {
-  const asked = chat.view.pendingRevert;
-  if (asked === undefined) return;
-  const { sessionId, turnId, redo } = asked;
+  const preview = chat.view.pendingRevert;
+  if (preview === undefined) return;
+  const { sessionId, turnId, redo } = preview;
   chat.updateView({ pendingRevert: undefined });
-  const done = await chat.request("agent/revert", { sessionId, turnId, redo });
-  const known = new Set(asked.conflicts.map(({ path }) => path));
-  const fresh = (done?.conflicts ?? []).filter(({ path }) => !known.has(path));
-  if (fresh.length > 0 && asked.conflictCount <= MAX_LISTED_FILES)
-    chat.updateView({ error: describeUnreverted(fresh) });
+  const result = await chat.request("agent/revert", { sessionId, turnId, redo });
+  const expected = new Set(preview.conflicts.map(({ path }) => path));
+  const unexpected = (result?.conflicts ?? []).filter(({ path }) => !expected.has(path));
+  if (unexpected.length > 0 && preview.conflictCount <= MAX_LISTED_FILES)
+    chat.updateView({ error: describeUnreverted(unexpected) });
 }
 
 function describeUnreverted(conflicts: readonly RevertConflict[]): string {

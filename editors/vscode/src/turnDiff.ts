@@ -75,11 +75,15 @@ async function createDiffPair(
   const uri = resolvePath(file.path, getWorkingFolder(state));
   const now = await readFileText(uri);
   const standing = changes.unrevertedPaths?.includes(file.path) ? "made" : changes.standing;
-  const { before, after, file: itself } = computeSides(file, standing, listLaterDiffs(state, changes, file.path), now);
+  const {
+    before,
+    after,
+    file: currentSide,
+  } = computeSides(file, standing, listLaterDiffs(state, changes, file.path), now);
   if (before === undefined || after === undefined) return undefined;
   // If the file does not exist on a side, show an empty text instead.
-  const gone = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
+  const isMissing = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
   const toSideUri = (which: "before" | "after", text: string) =>
-    itself === which && !gone ? uri : reviews.createVirtualFile(uri.path, `${which} ${changes.id}`, text);
+    currentSide === which && !isMissing ? uri : reviews.createVirtualFile(uri.path, `${which} ${changes.id}`, text);
   return { file: uri, left: toSideUri("before", before), right: toSideUri("after", after) };
 }

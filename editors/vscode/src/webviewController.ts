@@ -12,8 +12,8 @@ import { applyRevert, previewRevert } from "./turnActions";
 import { showTurnChanges } from "./turnDiff";
 import type { ViewMessage } from "./webviewProtocol";
 
-export async function handleViewMessage(parts: CommandContext, message: ViewMessage): Promise<void> {
-  const { chat, chatView, reviews } = parts;
+export async function handleViewMessage(context: CommandContext, message: ViewMessage): Promise<void> {
+  const { chat, chatView, reviews } = context;
   switch (message.type) {
     case "ready":
     case "drawn":
@@ -42,7 +42,7 @@ export async function handleViewMessage(parts: CommandContext, message: ViewMess
         return chatView.postMessage({ type: "stillOpen", approvalId });
       }
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
-      return parts.decisions.decideApproval(approvalId, decision, { feedback, rule, input });
+      return context.decisions.decideApproval(approvalId, decision, { feedback, rule, input });
     }
     case "discardReview":
       return reviews.discardReview(message.approvalId);
@@ -133,7 +133,7 @@ export async function handleViewMessage(parts: CommandContext, message: ViewMess
       return chat.updateView({ error: undefined });
     case "command": {
       if (message.name in commandTable) await commands.executeCommand(`agentls.${message.name}`);
-      else buttonHandlers[message.name as keyof typeof buttonHandlers](parts);
+      else buttonHandlers[message.name as keyof typeof buttonHandlers](context);
     }
   }
 }

@@ -52,7 +52,7 @@ interface MessageContent {
 }
 
 export function parseMessageContent(content: readonly MessageBlock[]): MessageContent {
-  const said: MessageContent = {
+  const parsed: MessageContent = {
     text: "",
     reasoning: "",
     references: [],
@@ -63,26 +63,26 @@ export function parseMessageContent(content: readonly MessageBlock[]): MessageCo
   for (const block of content) {
     switch (block.type) {
       case "text":
-        said.text += block.text;
-        said.more ??= block.more?.["text"];
+        parsed.text += block.text;
+        parsed.more ??= block.more?.["text"];
         break;
       case "reasoning":
-        said.reasoning += (said.reasoning === "" ? "" : "\n\n") + block.text;
+        parsed.reasoning += (parsed.reasoning === "" ? "" : "\n\n") + block.text;
         break;
       case "toolUse":
-        said.calls.add(block.toolCallId);
+        parsed.calls.add(block.toolCallId);
         break;
       case "image":
-        said.images += 1;
+        parsed.images += 1;
         break;
       case "reference":
-        said.references.push(block.path + formatLines(block.startLine, block.endLine));
+        parsed.references.push(block.path + formatLines(block.startLine, block.endLine));
         break;
       case "toolResult":
         break;
     }
   }
-  return said;
+  return parsed;
 }
 
 function formatLines(first: number | undefined, last: number | undefined): string {
@@ -92,15 +92,15 @@ function formatLines(first: number | undefined, last: number | undefined): strin
 
 export function applyMessage(state: ChatState, p: MessageNotification): ChatState {
   if (p.hidden) return state;
-  const said = parseMessageContent(p.content);
+  const content = parseMessageContent(p.content);
   if (p.role === "user") {
     return putItem(state, {
       kind: "user",
       id: p.messageId,
       turnId: p.turnId,
-      text: said.text,
-      references: said.references,
-      images: said.images,
+      text: content.text,
+      references: content.references,
+      images: content.images,
       steer: state.items.some((item) => item.kind === "user" && item.turnId === p.turnId && item.id !== p.messageId),
     });
   }
@@ -109,27 +109,30 @@ export function applyMessage(state: ChatState, p: MessageNotification): ChatStat
   const next = removeItems(
     removeNotices(state, ENDED_BY_MESSAGE),
     (item) =>
-      item.kind === "tool" && item.status === "writing" && item.messageId === p.messageId && !said.calls.has(item.id),
+      item.kind === "tool" &&
+      item.status === "writing" &&
+      item.messageId === p.messageId &&
+      !content.calls.has(item.id),
   );
   const activity = next.running === undefined ? undefined : ("thinking" as const);
-  if (said.text === "" && said.reasoning === "") {
+  if (content.text === "" && content.reasoning === "") {
     return { ...removeItems(next, (item) => item.kind === "assistant" && item.id === p.messageId), activity };
   }
   const known = findItem(next, "assistant", p.messageId);
   // If the message is truncated, keep the text that was streamed in full.
-  const streamed = said.more !== undefined && known !== undefined && known.bytes >= said.more.bytes;
-  const text = streamed ? known.text : said.text;
+  const streamed = content.more !== undefined && known !== undefined && known.bytes >= content.more.bytes;
+  const text = streamed ? known.text : content.text;
   const item: AssistantItem = {
     kind: "assistant",
     id: p.messageId,
     turnId: p.turnId,
     text,
     bytes: 0,
-    reasoning: said.reasoning,
+    reasoning: content.reasoning,
     reasoningBytes: 0,
     open: false,
     incomplete: p.incomplete ?? false,
-    more: streamed ? undefined : said.more,
+    more: streamed ? undefined : content.more,
   };
   return { ...putItem(next, item), activity };
 }

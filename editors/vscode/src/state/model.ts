@@ -106,13 +106,13 @@ export interface NoteItem extends BaseItem {
 
 export interface LimitItem extends BaseItem {
   kind: "limit";
-  asked: LimitRequestedNotification;
+  request: LimitRequestedNotification;
   resolved?: LimitResolvedNotification | undefined;
 }
 
 export interface QuestionItem extends BaseItem {
   kind: "question";
-  asked: QuestionRequestedNotification;
+  request: QuestionRequestedNotification;
   resolved?: QuestionResolvedNotification | undefined;
 }
 

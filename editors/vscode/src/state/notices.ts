@@ -31,8 +31,8 @@ function getNoticeKey(name: string, parent: string | undefined): string {
   return parent === undefined ? name : `${name} of ${parent}`;
 }
 
-export function putNotice(state: ChatState, fresh: Notice): ChatState {
-  return { ...state, notices: [...state.notices.filter((old) => old.key !== fresh.key), fresh] };
+export function putNotice(state: ChatState, added: Notice): ChatState {
+  return { ...state, notices: [...state.notices.filter((old) => old.key !== added.key), added] };
 }
 
 /** Removes notices of the given kinds. Sub-agents' notices stay unless `all` is set. */
@@ -121,12 +121,12 @@ export function applyModelSwitched(state: ChatState, p: ModelSwitchedNotificatio
   };
   // A sub-agent's model does not affect the session.
   if (p.parentToolCallId !== undefined) return putItem(removeSubagentNotices(state, p.parentToolCallId), note);
-  const meant = state.switchedFrom ?? p.from;
-  if (p.to === meant) {
+  const intended = state.switchedFrom ?? p.from;
+  if (p.to === intended) {
     return { ...removeNotices(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
   }
   const next = putNotice(removeNotices(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
-  return { ...putItem(next, note), model: p.to, switchedFrom: meant };
+  return { ...putItem(next, note), model: p.to, switchedFrom: intended };
 }
 
 export function applyCircuit(state: ChatState, p: CircuitNotification): ChatState {

@@ -304,22 +304,33 @@ test("instructions that were told before the page stand on its top, until their 
       content: [{ type: "text", text: "x" }],
     },
   });
-  const told: AgentEvent = { method: "agent/instructions", params: { sessionId: "s1", seq: 2, at: 2, files } };
+  const instructionsEvent: AgentEvent = {
+    method: "agent/instructions",
+    params: { sessionId: "s1", seq: 2, at: 2, files },
+  };
   const listIds = (items: readonly ChatItem[]) => items.map(({ kind, id }) => (kind === "instructions" ? id : kind));
   const late = loadPage(createChatState("s1"), { ...pageOf([said(5)]), instructions: files as never });
   assert.deepEqual(listIds(late.items), ["before the page", "user"]);
   const more = prependPage(late, pageOf([said(3), said(4)]));
   assert.deepEqual(listIds(more.items), ["before the page", "user", "user", "user"]);
-  assert.deepEqual(listIds(prependPage(more, pageOf([said(1), told])).items), ["user", "2", "user", "user", "user"]);
+  assert.deepEqual(listIds(prependPage(more, pageOf([said(1), instructionsEvent])).items), [
+    "user",
+    "2",
+    "user",
+    "user",
+    "user",
+  ]);
   assert.deepEqual(
-    listIds(loadPage(createChatState("s1"), { ...pageOf([said(1), told]), instructions: files as never }).items),
+    listIds(
+      loadPage(createChatState("s1"), { ...pageOf([said(1), instructionsEvent]), instructions: files as never }).items,
+    ),
     ["user", "2"],
   );
 });
 
 test("what a revert left as it was is marked", () => {
   const files = [{ path: "a" }, { path: "b" }];
-  const told = (seq: number, standing: string, of: object[], more: object = {}): AgentEvent => ({
+  const eventOf = (seq: number, standing: string, of: object[], more: object = {}): AgentEvent => ({
     method: "agent/turnDiff",
     params: { sessionId: "s1", seq, at: seq, ofTurnId: "t1", standing, files: of, ...more },
   });
@@ -327,11 +338,11 @@ test("what a revert left as it was is marked", () => {
     const [item] = events.reduce(reduceEvent, createChatState("s1")).items;
     return item?.kind === "changes" ? item.unrevertedPaths : "nothing";
   };
-  const made = told(1, "made", files);
-  assert.deepEqual(listUnreverted(made, told(2, "reverted", [{ path: "a" }])), ["b"]);
-  assert.deepEqual(listUnreverted(made, told(2, "reverted", files)), []);
-  assert.equal(listUnreverted(made, told(2, "reverted", [], { unlisted: 2 })), undefined);
-  assert.equal(listUnreverted(made, told(2, "reverted", []), told(3, "redone", [])), undefined);
+  const made = eventOf(1, "made", files);
+  assert.deepEqual(listUnreverted(made, eventOf(2, "reverted", [{ path: "a" }])), ["b"]);
+  assert.deepEqual(listUnreverted(made, eventOf(2, "reverted", files)), []);
+  assert.equal(listUnreverted(made, eventOf(2, "reverted", [], { unlisted: 2 })), undefined);
+  assert.equal(listUnreverted(made, eventOf(2, "reverted", []), eventOf(3, "redone", [])), undefined);
 });
 
 test("turns are named by what was said, the last one first", () => {
@@ -394,22 +405,22 @@ test("what is of sub-agents stands under their calls", () => {
 });
 
 test("what else a sub-agent tells is not the session's", () => {
-  const told = (seq: number, method: string, more: object): AgentEvent => ({
+  const eventOf = (seq: number, method: string, more: object): AgentEvent => ({
     method: `agent/${method}`,
     params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
   });
   const state = [
-    told(1, "toolCall", {
+    eventOf(1, "toolCall", {
       parentToolCallId: undefined,
       toolCallId: "c1",
       name: "delegate",
       title: "x",
       status: "running",
     }),
-    told(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
-    told(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
-    told(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
-    told(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
+    eventOf(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
+    eventOf(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
+    eventOf(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
+    eventOf(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
   ].reduce(reduceEvent, createChatState("s1"));
   assert.deepEqual(
     state.notices.map(({ kind, parent }) => [kind, parent]),
@@ -424,8 +435,8 @@ test("what else a sub-agent tells is not the session's", () => {
   );
   assert.equal(subagents?.hasOpenQuestion(call), true);
   const answered = [
-    told(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
-    told(7, "questionResolved", { questionId: "q1", by: "person" }),
+    eventOf(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
+    eventOf(7, "questionResolved", { questionId: "q1", by: "person" }),
   ].reduce(reduceEvent, state);
   assert.equal(groupSubagents(answered.items, []).subagents?.hasOpenQuestion(call), false);
 });

@@ -14,7 +14,7 @@ import { SessionListView } from "./sessions";
 import { postMessage } from "./store";
 
 export function App({ view }: { view: ViewState }): JSX.Element {
-  const { chat, sessionList: list, connection } = view;
+  const { chat, sessionList, connection } = view;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || event.isComposing || event.defaultPrevented) return;
     if (chat?.running !== undefined || view.isSending) postMessage({ type: "cancel" });
@@ -33,8 +33,8 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           {warning}
         </p>
       ))}
-      {list ? (
-        <SessionListView list={list} current={chat?.sessionId} />
+      {sessionList ? (
+        <SessionListView list={sessionList} current={chat?.sessionId} />
       ) : (
         <>
           {chat ? (
@@ -46,7 +46,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
               </div>
             </div>
           ) : (
-            <StartPage loading={view.isLoading} commands={view.capabilities.commands} />
+            <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
           )}
           <TurnStatus chat={chat} view={view} />
           <p class={view.lastAnswer === undefined ? "said" : "answered"} role="status" data-testid="answered">
@@ -73,7 +73,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             </section>
           )}
           {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
-            <RevertCard asked={view.pendingRevert} />
+            <RevertCard preview={view.pendingRevert} />
           )}
           {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} editing={view.queueEdit} />}
           <Composer view={view} />
@@ -120,8 +120,8 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
   );
 }
 
-function StartPage({ loading, commands }: { loading: boolean; commands: boolean }): JSX.Element {
-  if (loading)
+function StartPage({ isLoading, commands }: { isLoading: boolean; commands: boolean }): JSX.Element {
+  if (isLoading)
     return (
       <div class="log begin" role="status">
         Loading session…
@@ -172,7 +172,7 @@ function ChatConversation({ chat, view }: ChatProps): JSX.Element {
       hasEarlier={chat.hasEarlier}
       resumable={chat.running === undefined ? chat.resumable : undefined}
       isRunning={chat.running !== undefined}
-      offers={view.capabilities}
+      capabilities={view.capabilities}
       reviews={view.reviews}
       keyCheck={view.keyCheck}
       pendingPrompts={view.pendingPrompts}
@@ -241,6 +241,6 @@ function describeOpenQuestion({ approvals, items }: ChatState): string | undefin
   const [approval] = approvals;
   if (approval) return `${approval.shown ?? approval.title}. ${approval.why}`;
   const item = items.find((one) => (one.kind === "limit" || one.kind === "question") && one.resolved === undefined);
-  if (item?.kind === "limit") return item.asked.message;
-  return item?.kind === "question" ? item.asked.text : undefined;
+  if (item?.kind === "limit") return item.request.message;
+  return item?.kind === "question" ? item.request.text : undefined;
 }

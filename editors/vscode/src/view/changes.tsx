@@ -20,15 +20,15 @@ const CHANGE_KINDS: Record<ChangeKind, { letter: string; word: string }> = {
 
 interface Props {
   item: ChangesItem;
-  offers: Capabilities;
+  capabilities: Capabilities;
   /** Reverts are disabled while a turn runs. */
-  running: boolean;
+  isRunning: boolean;
 }
 
 export class TurnChanges extends PureComponent<Props> {
   override state = { open: readPersistent<boolean>(getItemKey(this.props.item)) };
 
-  render({ item, offers, running }: Props): JSX.Element {
+  render({ item, capabilities, isRunning: running }: Props): JSX.Element {
     const { files, standing, unlisted = 0 } = item;
     const count = files.length + unlisted;
     const open = this.state.open ?? count <= MAX_OPEN_FILES;
@@ -60,7 +60,7 @@ export class TurnChanges extends PureComponent<Props> {
               testId="review-changes"
               onPress={() => postMessage({ type: "openChanges", turnId: item.id })}
             />
-            {offers.revert && files.some((file) => !file.unrestorable) && (
+            {capabilities.revert && files.some((file) => !file.unrestorable) && (
               <RevertButton item={item} running={running} />
             )}
           </span>
@@ -168,8 +168,8 @@ function LineCounts({ added, removed }: { added: number; removed: number }): JSX
 }
 
 /** Previews a revert or redo and asks for confirmation once. */
-export function RevertCard({ asked }: { asked: RevertPreview }): JSX.Element {
-  const { turnId, redo, turns, files, fileCount, conflicts, conflictCount } = asked;
+export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element {
+  const { turnId, redo, turns, files, fileCount, conflicts, conflictCount } = preview;
   const cardRef = useRef<HTMLElement>(null);
   useEffect(() => cardRef.current?.focus(), [turnId, redo]);
   const dismissPreview = () => postMessage({ type: "dropRevert" });

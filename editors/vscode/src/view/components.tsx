@@ -52,8 +52,8 @@ class MarkdownBlock extends PureComponent<{ text: string }> {
   render(): JSX.Element {
     return (
       <div
-        ref={(place) => {
-          this.#element = place;
+        ref={(element) => {
+          this.#element = element;
         }}
       />
     );
@@ -110,8 +110,8 @@ export class CodeBlock extends PureComponent<{ text: string; language: string; w
     return (
       <pre tabIndex={0} class={this.props.wrap ? "wrap" : ""}>
         <code
-          ref={(place) => {
-            this.#element = place;
+          ref={(element) => {
+            this.#element = element;
           }}
         />
       </pre>
@@ -186,8 +186,8 @@ export function Clock({ from, till }: { from?: number | undefined; till?: number
     return left > 0 ? <span class="clock">{formatWhole(Math.ceil(left / 1000))}</span> : null;
   }
   if (from === undefined) return null;
-  const past = Math.max(0, now - from);
-  return past < 1000 ? null : <span class="clock">{formatWhole(Math.floor(past / 1000))}</span>;
+  const elapsed = Math.max(0, now - from);
+  return elapsed < 1000 ? null : <span class="clock">{formatWhole(Math.floor(elapsed / 1000))}</span>;
 }
 
 /** A running clock shows no fractions of a second. */

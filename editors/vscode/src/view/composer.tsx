@@ -42,15 +42,15 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   useEffect(() => {
     if (shownSession.current === session) return;
     // A new session takes over the text that is being typed.
-    const goesOn = shownSession.current === "" && text !== "" && readDraft(session) === "";
-    if (goesOn) saveDraft("", "");
+    const keepsDraft = shownSession.current === "" && text !== "" && readDraft(session) === "";
+    if (keepsDraft) saveDraft("", "");
     else setText(readDraft(session));
-    const moved = shownSession.current === "" ? attachedBySession.current.get("") : undefined;
+    const movedAttachments = shownSession.current === "" ? attachedBySession.current.get("") : undefined;
     shownSession.current = session;
     setProblem(undefined);
     setShownAttachments(attachedBySession.current.get(session) ?? []);
     // It also takes over the attachments.
-    if (goesOn && moved) setAttachments(moved);
+    if (keepsDraft && movedAttachments) setAttachments(movedAttachments);
   }, [session]);
   useEffect(() => {
     listenForCommands((message) => {

@@ -39,7 +39,7 @@ interface Props {
   hasEarlier: boolean;
   resumable: string | undefined;
   isRunning: boolean;
-  offers: Capabilities;
+  capabilities: Capabilities;
   reviews: ViewState["reviews"];
   keyCheck: KeyCheck | undefined;
   pendingPrompts: readonly PendingPrompt[] | undefined;
@@ -160,8 +160,8 @@ export class Conversation extends PureComponent<Props> {
     );
   }
 
-  #renderEntry(top: readonly ChatItem[], at: number, inner: SubagentTree | undefined): ComponentChild {
-    const { offers, reviews, isRunning: running, keyCheck, resumable } = this.props;
+  #renderEntry(top: readonly ChatItem[], at: number, subagents: SubagentTree | undefined): ComponentChild {
+    const { capabilities, reviews, isRunning: running, keyCheck, resumable } = this.props;
     const item = top[at];
     if (item === undefined) return null;
     const isLast = at === top.length - 1;
@@ -170,10 +170,10 @@ export class Conversation extends PureComponent<Props> {
       <EntryCell key={key} name={key} isLast={isLast} register={this.#registerCell}>
         <Entry
           item={item}
-          offers={offers}
-          reviews={inner?.hasEntries(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
+          capabilities={capabilities}
+          reviews={subagents?.hasEntries(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
           isRunning={running && item.kind === "changes"}
-          subagents={inner?.hasEntries(item) ? inner : undefined}
+          subagents={subagents?.hasEntries(item) ? subagents : undefined}
           keyCheck={isLast ? keyCheck : undefined}
           isResumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
         />
@@ -199,7 +199,7 @@ export class Conversation extends PureComponent<Props> {
   }
 
   /** Returns the rows to render: those near the viewport, and those that must stay mounted. */
-  #buildVisibleRows(top: readonly ChatItem[], inner: SubagentTree | undefined): ListRow[] {
+  #buildVisibleRows(top: readonly ChatItem[], subagents: SubagentTree | undefined): ListRow[] {
     const count = top.length;
     // A screen reader needs all entries.
     if (document.body.classList.contains("vscode-using-screen-reader")) {
@@ -207,16 +207,16 @@ export class Conversation extends PureComponent<Props> {
     }
     const view = this.#viewHeight;
     // Render only visible rows first, to appear sooner.
-    const over = this.#scroller === null ? 0 : Math.max(MIN_OVERSCAN_PX, view * OVERSCAN_VIEWS);
-    const span = computeVisibleRange(count, this.#heightAt, this.#getAnchor(), view, over);
+    const overscan = this.#scroller === null ? 0 : Math.max(MIN_OVERSCAN_PX, view * OVERSCAN_VIEWS);
+    const range = computeVisibleRange(count, this.#heightAt, this.#getAnchor(), view, overscan);
     const [first, last] = this.#getSelectedRange();
     const focused = this.#findCell(document.activeElement)?.dataset["entry"];
     const mustRender = (at: number): boolean => {
       const item = top[at];
       if (item === undefined || at === count - 1 || (at >= first && at <= last)) return true;
-      return this.#entryKeys[at] === focused || isOpenInquiry(item) || (inner?.hasOpenQuestion(item) ?? false);
+      return this.#entryKeys[at] === focused || isOpenInquiry(item) || (subagents?.hasOpenQuestion(item) ?? false);
     };
-    return buildRows(count, span, mustRender, this.#heightAt);
+    return buildRows(count, range, mustRender, this.#heightAt);
   }
 
   #getAnchor(): ScrollAnchor | undefined {
@@ -266,8 +266,8 @@ export class Conversation extends PureComponent<Props> {
     const box = this.#scroller;
     if (!box) return;
     const now = this.#readScroll(box);
-    const byHand = performance.now() - this.#scrolledUpAt < USER_SCROLL_MS;
-    this.#followsEnd = shouldFollowEnd(this.#followsEnd, this.#lastScroll, now, byHand);
+    const isUserScroll = performance.now() - this.#scrolledUpAt < USER_SCROLL_MS;
+    this.#followsEnd = shouldFollowEnd(this.#followsEnd, this.#lastScroll, now, isUserScroll);
     this.#lastScroll = now;
     if (this.#followsEnd) this.#anchorEntry = undefined;
     else {
@@ -362,8 +362,8 @@ class EntryCell extends Component<EntryCellProps> {
   render({ name, isLast, children }: EntryCellProps): JSX.Element {
     return (
       <div
-        ref={(place) => {
-          this.#element = place;
+        ref={(element) => {
+          this.#element = element;
         }}
         class={isLast ? "entry last" : "entry"}
         data-entry={name}

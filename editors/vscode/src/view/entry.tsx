@@ -18,7 +18,7 @@ interface Props {
   item: ChatItem;
   /** The item ends the last turn, which can be resumed. */
   isResumable: boolean;
-  offers: Capabilities;
+  capabilities: Capabilities;
   /** Set only for calls with an approval or with sub-agents. */
   reviews?: ViewState["reviews"] | undefined;
   /** Whether a turn runs. Set only for changes. */
@@ -35,7 +35,7 @@ export class Entry extends PureComponent<Props> {
   render({
     item,
     isResumable: resumable,
-    offers,
+    capabilities,
     reviews = NO_REVIEWS,
     isRunning: running = false,
     keyCheck,
@@ -49,7 +49,7 @@ export class Entry extends PureComponent<Props> {
       case "tool":
         // The plan and the question are items of their own.
         if (["update_plan", "ask_user"].includes(item.name) && item.status !== "failed") return null;
-        return <ToolCall tool={item} subagents={subagents} offers={offers} reviews={reviews} />;
+        return <ToolCall tool={item} subagents={subagents} capabilities={capabilities} reviews={reviews} />;
       case "plan":
         return <PlanEntry item={item} />;
       case "warning":
@@ -61,15 +61,15 @@ export class Entry extends PureComponent<Props> {
       case "note":
         return <p class="note">{item.text}</p>;
       case "limit":
-        return offers.limits || item.resolved ? <LimitEntry item={item} /> : null;
+        return capabilities.limits || item.resolved ? <LimitEntry item={item} /> : null;
       case "question":
-        return offers.questions || item.resolved ? <QuestionEntry item={item} /> : null;
+        return capabilities.questions || item.resolved ? <QuestionEntry item={item} /> : null;
       case "changes":
-        return <TurnChanges item={item} offers={offers} running={running} />;
+        return <TurnChanges item={item} capabilities={capabilities} isRunning={running} />;
       case "instructions":
         return <InstructionsEntry item={item} />;
       case "turnEnd":
-        return <TurnEnd item={item} isResumable={resumable} offers={offers} keyCheck={keyCheck} />;
+        return <TurnEnd item={item} isResumable={resumable} capabilities={capabilities} keyCheck={keyCheck} />;
     }
   }
 }
@@ -165,21 +165,24 @@ interface TurnEndProps extends Props {
   item: TurnEndItem;
 }
 
-function TurnEnd({ item, isResumable: resumable, offers, keyCheck }: TurnEndProps): JSX.Element {
-  if (item.reason === "not_configured") return <SetupCard item={item} offers={offers} keyCheck={keyCheck} />;
+function TurnEnd({ item, isResumable: resumable, capabilities, keyCheck }: TurnEndProps): JSX.Element {
+  if (item.reason === "not_configured")
+    return <SetupCard item={item} capabilities={capabilities} keyCheck={keyCheck} />;
   const { usage } = item;
   const used = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
   const line = [describeTurnEnd(item)];
   if (used) line.push(`${formatTokens(used)} tokens`, formatCost(item.costUsd));
   return (
     <>
-      {item.error && item.state !== "cancelled" && <TurnFailure item={item} offers={offers} keyCheck={keyCheck} />}
+      {item.error && item.state !== "cancelled" && (
+        <TurnFailure item={item} capabilities={capabilities} keyCheck={keyCheck} />
+      )}
       <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
         {resumable && (
           <Button label="Resume" kind="quiet" testId="resume" onPress={() => postMessage({ type: "resume" })} />
         )}
-        {offers.fork && item.turnId !== undefined && <ForkButton turnId={item.turnId} />}
+        {capabilities.fork && item.turnId !== undefined && <ForkButton turnId={item.turnId} />}
       </p>
     </>
   );
@@ -202,14 +205,14 @@ function ForkButton({ turnId }: { turnId: string }): JSX.Element {
 
 interface TurnFailureProps {
   item: TurnEndItem;
-  offers: Capabilities;
+  capabilities: Capabilities;
   keyCheck: KeyCheck | undefined;
 }
 
-function TurnFailure({ item, offers, keyCheck }: TurnFailureProps): JSX.Element | null {
+function TurnFailure({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Element | null {
   const { error } = item;
   if (!error) return null;
-  const isKeyRefused = error.status === 401 && offers.credentials;
+  const isKeyRefused = error.status === 401 && capabilities.credentials;
   const facts = [
     error.provider,
     error.model,
@@ -241,7 +244,7 @@ function TurnFailure({ item, offers, keyCheck }: TurnFailureProps): JSX.Element 
 }
 
 /** Shows the ways to connect a model. */
-function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
+function SetupCard({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Element {
   const steps = (item.error?.userAction ?? "").split("\n").filter((line) => line.trim() !== "");
   return (
     <section class="card" role="group" aria-label="No model is connected" data-testid="first-contact">
@@ -258,7 +261,7 @@ function SetupCard({ item, offers, keyCheck }: TurnFailureProps): JSX.Element {
       )}
       <KeyCheckStatus keyCheck={keyCheck} />
       <div class="ways">
-        {offers.credentials && (
+        {capabilities.credentials && (
           <Button
             label="Enter API key…"
             kind="main"

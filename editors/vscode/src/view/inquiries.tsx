@@ -10,14 +10,14 @@ import { onQuestionAdded, onQuestionRemoved } from "./questionFocus";
 import { postMessage } from "./store";
 
 export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
-  const { asked, resolved } = item;
-  if (resolved === undefined) return <OpenLimit asked={asked} />;
-  const money = asked.limit.endsWith("cost");
+  const { request, resolved } = item;
+  if (resolved === undefined) return <OpenLimit asked={request} />;
+  const money = request.limit.endsWith("cost");
   const by = money && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
   const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
   return (
     <p class="note">
-      {asked.message}: {became}
+      {request.message}: {became}
     </p>
   );
 }
@@ -34,7 +34,7 @@ function useQuestionFocus(): { current: HTMLElement | null } {
   return questionRef;
 }
 
-function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
+function OpenLimit({ asked }: { asked: LimitItem["request"] }): JSX.Element {
   const questionRef = useQuestionFocus();
   const isPriceUnknown = asked.limit === "unknown_price";
   const isCost = asked.limit.endsWith("cost");
@@ -86,19 +86,19 @@ function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
 }
 
 export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
-  const { asked, resolved } = item;
-  if (resolved === undefined) return <OpenQuestion id={item.id} asked={asked} />;
+  const { request, resolved } = item;
+  if (resolved === undefined) return <OpenQuestion id={item.id} asked={request} />;
   const said = Object.values(resolved.answers ?? {})
     .flat()
     .join(", ");
   return (
     <p class="note">
-      {asked.text} {said === "" ? "(not answered)" : `→ ${said}`}
+      {request.text} {said === "" ? "(not answered)" : `→ ${said}`}
     </p>
   );
 }
 
-function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] }): JSX.Element {
+function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["request"] }): JSX.Element {
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
   const questionRef = useQuestionFocus();
   const missing = asked.fields.some(

@@ -92,7 +92,7 @@ export function renderHtml(block: string): string {
 export function renderBlock(block: string): DocumentFragment {
   const fragment = DOMPurify.sanitize(renderHtml(block), {
     RETURN_DOM_FRAGMENT: true,
-    ALLOWED_TAGS: ALLOWED_TAGS,
+    ALLOWED_TAGS,
     ALLOWED_ATTR: ["href", "align", "start"],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,

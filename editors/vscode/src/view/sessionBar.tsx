@@ -9,10 +9,10 @@ import { postMessage } from "./store";
 const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Auto-edit", full: "Full" };
 
 export function SessionBar({ view }: { view: ViewState }): JSX.Element {
-  const { chat, nextSession: next, lastChoice: last, agent } = view;
-  const mode = chat?.mode ?? next.mode ?? last.mode ?? agent?.mode;
-  const model = chat?.model ?? next.model ?? last.model ?? agent?.model ?? view.defaultModel;
-  const effort = chat ? chat.effort : next.effort === undefined ? last.effort : next.effort;
+  const { chat, nextSession, lastChoice, agent } = view;
+  const mode = chat?.mode ?? nextSession.mode ?? lastChoice.mode ?? agent?.mode;
+  const model = chat?.model ?? nextSession.model ?? lastChoice.model ?? agent?.model ?? view.defaultModel;
+  const effort = chat ? chat.effort : nextSession.effort === undefined ? lastChoice.effort : nextSession.effort;
   const openPicker = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
     postMessage({ type: "command", name });
   const short = model?.split("/").slice(1).join("/") || model;
@@ -72,9 +72,15 @@ function ContextMeter({
 }): JSX.Element | null {
   if (used === undefined || size === undefined || size === 0) return null;
   const percent = Math.min(100, Math.round((used / size) * 100));
-  const told = `${formatTokens(used)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
+  const description = `${formatTokens(used)} of ${formatTokens(size)} tokens of context used (${percent} %)`;
   return (
-    <span class={`meter ${percent > 75 ? "full" : ""}`} role="img" aria-label={told} title={told} data-testid="context">
+    <span
+      class={`meter ${percent > 75 ? "full" : ""}`}
+      role="img"
+      aria-label={description}
+      title={description}
+      data-testid="context"
+    >
       <svg viewBox="0 0 16 16" aria-hidden="true">
         <circle cx="8" cy="8" r="6" class="track" />
         <circle cx="8" cy="8" r="6" class="fill" stroke-dasharray={`${(percent / 100) * 37.7} 37.7`} />

@@ -79,9 +79,9 @@ function scheduleDraw(): void {
     if (view) draw(view);
     // Components of the first frame register their listener after it, so messages wait until then.
     if (commandListener) for (const message of queuedMessages.splice(0)) commandListener(message);
-    const took = performance.now() - begun;
-    longestDrawMs = Math.max(longestDrawMs, took);
-    if (view) firstDrawMs ??= took;
+    const drawMs = performance.now() - begun;
+    longestDrawMs = Math.max(longestDrawMs, drawMs);
+    if (view) firstDrawMs ??= drawMs;
     if (mustAcknowledge) postMessage({ type: "drawn" });
     mustAcknowledge = false;
   });

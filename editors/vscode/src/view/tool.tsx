@@ -31,7 +31,7 @@ interface Props {
   tool: ToolItem;
   /** Set only if this call has sub-agents. */
   subagents?: SubagentTree | undefined;
-  offers: Capabilities;
+  capabilities: Capabilities;
   /** Review differences by approval id. */
   reviews: ViewState["reviews"];
 }
@@ -39,7 +39,7 @@ interface Props {
 export class ToolCall extends PureComponent<Props> {
   override state = { open: readPersistent<boolean>(`tool ${this.props.tool.id}`) };
 
-  render({ tool, subagents, offers, reviews }: Props): JSX.Element {
+  render({ tool, subagents, capabilities, reviews }: Props): JSX.Element {
     const opensByDefault = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
     const chosen = this.state.open ?? (opensByDefault || (tool.diff !== undefined && tool.status === "completed"));
     // A sub-agent's open question is always visible.
@@ -73,7 +73,9 @@ export class ToolCall extends PureComponent<Props> {
         <div id={id} class="body" hidden={!open}>
           {open && (
             <ToolBody tool={tool}>
-              {subagents && <SubagentEntries tool={tool} subagents={subagents} offers={offers} reviews={reviews} />}
+              {subagents && (
+                <SubagentEntries tool={tool} subagents={subagents} capabilities={capabilities} reviews={reviews} />
+              )}
             </ToolBody>
           )}
         </div>
@@ -121,21 +123,21 @@ function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
 }
 
 /** Shows a sub-agent's work under the call that delegated to it. */
-function SubagentEntries({ tool, subagents, offers, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
+function SubagentEntries({ tool, subagents, capabilities, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
   return (
     <div class="inner" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="inner">
       {subagents.getItems(tool).map((item) => (
         <Entry
           key={getItemKey(item)}
           item={item}
-          offers={offers}
+          capabilities={capabilities}
           reviews={reviews}
           isResumable={false}
           subagents={subagents.hasEntries(item) ? subagents : undefined}
         />
       ))}
       {subagents.getNotices(tool).map((notice) => (
-        <NoticeLine key={notice.key} notice={notice} circuits={offers.circuits} />
+        <NoticeLine key={notice.key} notice={notice} circuits={capabilities.circuits} />
       ))}
     </div>
   );
