@@ -51,13 +51,13 @@ function it(name, body) {
   });
 }
 
-it("the empty chat says how to begin", async () => {
+it("the start page shows the default model", async () => {
   await s.at("begin").waitFor();
   assert.equal(await s.at("model").textContent(), "tape");
   await s.shot("begin");
 });
 
-it("an answer streams, as Markdown without anything that runs or is fetched", async (page) => {
+it("an answer streams as Markdown that runs and fetches nothing", async (page) => {
   const fetched = [];
   page.on("request", (request) => fetched.push(request.url()));
   await s.openFile("total.ts");
@@ -77,7 +77,7 @@ it("an answer streams, as Markdown without anything that runs or is fetched", as
   await s.shot("answer");
 });
 
-it("Enter alone allows nothing; a key does", async () => {
+it("Enter alone never allows a call; a key does", async () => {
   await s.ask("run the tests");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
@@ -100,7 +100,7 @@ it("Enter alone allows nothing; a key does", async () => {
   await s.shot("ran");
 });
 
-it("a denial with a word reaches the model", async () => {
+it("a denial with a reason reaches the model", async () => {
   await s.ask("delete it");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
@@ -114,7 +114,7 @@ it("a denial with a word reaches the model", async () => {
   await s.at("assistant").filter({ hasText: "leave it as it is" }).waitFor();
 });
 
-it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", async (page) => {
+it("a proposed edit can be reviewed by hunk, applied, and undone", async (page) => {
   await s.ask("add a guard");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
@@ -147,7 +147,7 @@ it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", a
   await page.keyboard.press("Control+Y");
 });
 
-it("@ finds files, and the selection is one click away", async (page) => {
+it("@ finds files, and one click attaches the selection", async (page) => {
   await s.at("input").fill("");
   await s.at("input").pressSequentially("hello @tax");
   await s.at("suggestions").locator("[role=option]", { hasText: "src/tax.ts" }).waitFor();
@@ -173,7 +173,7 @@ it("@ finds files, and the selection is one click away", async (page) => {
   await said.getByRole("button", { name: "src/total.ts:7" }).waitFor();
 });
 
-it("Enter while composing does not send", async (page) => {
+it("Enter during input composition does not send", async (page) => {
   await s.at("input").focus();
   const client = await page.context().newCDPSession(page);
   await client.send("Input.imeSetComposition", { text: "に", selectionStart: 1, selectionEnd: 1 });
@@ -197,7 +197,7 @@ it("Enter while composing does not send", async (page) => {
   await s.at("user").last().filter({ hasText: "日本" }).waitFor();
 });
 
-it("a retry is told in plain sight, and the broken text is taken back", async () => {
+it("a retry is shown, and the incomplete text is discarded", async () => {
   await s.ask("flaky");
   await s.at("notice").filter({ hasText: "attempt 2 of 4" }).waitFor();
   await s.shot("retry");
@@ -207,7 +207,7 @@ it("a retry is told in plain sight, and the broken text is taken back", async ()
   assert.equal(await s.at("notice").count(), 0);
 });
 
-it("Escape stops the turn, and what came is kept", async () => {
+it("Escape stops the turn and keeps the text", async () => {
   await s.ask("forever");
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
   await s.at("stop").waitFor();
@@ -237,14 +237,14 @@ it("a steer reaches the running turn", async () => {
   await s.at("input").fill("");
 });
 
-it("a failure says what to do", async () => {
+it("a failure is shown", async () => {
   await s.ask("credit");
   await s.ended(++turns, "failed");
   await s.at("failure").waitFor();
   await s.shot("failure");
 });
 
-it("the view survives being hidden, with the draft", async (page) => {
+it("a hidden view keeps its draft and attachments", async (page) => {
   await s.at("input").fill("half a thought");
   await s.at("near").click();
   const attached = s.view.getByRole("button", { name: /^Remove src\/total.ts/ });
@@ -257,7 +257,7 @@ it("the view survives being hidden, with the draft", async (page) => {
   await s.at("input").fill("");
 });
 
-it("the window is loaded again: the session and the open question are there", async () => {
+it("a window reload restores the session and the open request", async () => {
   await s.ask("delete it");
   await s.at("approval").waitFor();
   await s.reload();
@@ -272,7 +272,7 @@ it("the window is loaded again: the session and the open question are there", as
   await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
 });
 
-it("the server is killed: the chat says so, and goes on", async () => {
+it("a killed server is reported and restarted", async () => {
   await s.ask("forever");
   await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
   await s.at("stop").waitFor();
@@ -298,7 +298,7 @@ it("the server is killed: the chat says so, and goes on", async () => {
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
 });
 
-it("sessions are listed, searched, renamed, opened and deleted", async (page) => {
+it("sessions can be listed, searched, renamed, opened, and deleted", async (page) => {
   await s.command("Agent: New Session");
   await s.at("begin").waitFor();
   await s.ask("a second conversation");
@@ -328,7 +328,7 @@ it("sessions are listed, searched, renamed, opened and deleted", async (page) =>
   await s.view.getByRole("button", { name: "Back" }).click();
 });
 
-it("mode and model are chosen from lists", async (page) => {
+it("mode and model can be selected", async (page) => {
   await s.at("mode").click();
   await page.locator(".quick-input-list .monaco-list-row", { hasText: "Auto-edit" }).click();
   await s.at("mode").filter({ hasText: "Auto-edit" }).waitFor();

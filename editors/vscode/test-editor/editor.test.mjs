@@ -8,7 +8,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
   const { page } = s;
   await s.showChat();
 
-  await t.test("what we announce", () => {
+  await t.test("the client announces its capabilities", () => {
     const { capabilities, initializationOptions } = JSON.parse(s.read("initialize.json"));
     assert.deepEqual(capabilities.experimental.agent.client, {
       saveDocuments: true,
@@ -21,7 +21,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     assert.equal(initializationOptions.trusted, false, "VS Code's trust alone activates nothing");
   });
 
-  await t.test("two edits of an open file are saved, and are one undo step", async () => {
+  await t.test("two edits of an open file are saved and form one undo step", async () => {
     await s.openFile("a.ts");
     await s.ask("edit a.ts");
     await answered(s, 'edited: [{"applied":true},{"applied":true},1,[]]');
@@ -38,19 +38,19 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     );
   });
 
-  await t.test("an edit of an old version is refused with the reason", async () => {
+  await t.test("an edit of an old version is rejected with a reason", async () => {
     await s.ask("stale a.ts");
     await answered(s, "changed before the edit was applied");
   });
 
-  await t.test("diagnostics are told, a key that is not there is not", async () => {
+  await t.test("diagnostics are returned, and a missing key is not", async () => {
     await s.ask("problems now");
     await answered(s, "problems: ");
     await s.ask("key anthropic");
     await answered(s, "key: none");
   });
 
-  await t.test("a key is entered once and handed over", async () => {
+  await t.test("an entered key is sent to the server", async () => {
     await s.command("Agent: Enter API Key");
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "Anthropic" }).click();
     const input = page.locator('.quick-input-widget input[type="password"]');
@@ -61,7 +61,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     await answered(s, "key: of 18 characters");
   });
 
-  await t.test("a limit is raised, a question answered", async () => {
+  await t.test("a limit can be raised and a question answered", async () => {
     await s.ask("limit");
     await s.at("limit").waitFor();
     await s.shot("limit");
@@ -75,7 +75,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     await s.view.locator(".note", { hasText: "→ lite" }).waitFor();
   });
 
-  await t.test("a sub-agent's work stands under its call, and folds when it is done", async () => {
+  await t.test("a sub-agent's work is shown under its call and collapses when done", async () => {
     const call = (title) => s.view.locator('[data-testid="tool"]', { hasText: title });
     await s.ask("delegate it");
     const outer = call("Delegate: find the bug").first();
@@ -103,7 +103,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
   });
 });
 
-faked("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } }, async (s) => {
+faked("another protocol version is refused with a message", { env: { FAKE_MAJOR: "2" } }, async (s) => {
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s
     .at("banner")
@@ -114,7 +114,7 @@ faked("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } 
   await s.shot("other-protocol");
 });
 
-faked("a missing program is explained", { program: "/nowhere/agentls" }, async (s) => {
+faked("a missing program is reported", { program: "/nowhere/agentls" }, async (s) => {
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s.at("banner").filter({ hasText: "No program found at /nowhere/agentls" }).waitFor();
   await s.view.getByRole("button", { name: "Set server path…" }).waitFor();

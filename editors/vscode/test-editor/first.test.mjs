@@ -13,7 +13,7 @@ function inWorkbench(name, options, body) {
   test(name, { timeout: 6 * PATIENCE }, () => within(name, options, body));
 }
 
-inWorkbench("without a model there is a card with the ways on", {}, async (s, page) => {
+inWorkbench("without a model, a card shows the setup options", {}, async (s, page) => {
   await s.showChat();
   await s.ask("hello");
   await s.at("first-contact").waitFor();
@@ -30,7 +30,7 @@ const bin = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-path-"));
 fs.symlinkSync(server, path.join(bin, "agentls"));
 after(() => fs.rmSync(bin, { recursive: true }));
 inWorkbench(
-  "a program on the PATH is found",
+  "the program is found in the PATH",
   { program: "", config: TAPE, path: bin, env: { SHELL: "/bin/bash" } },
   async (s) => {
     await s.showChat();
@@ -41,7 +41,7 @@ inWorkbench(
 
 if (process.env.VSIX_WITH_PROGRAM !== undefined) {
   inWorkbench(
-    "the program inside the package is found",
+    "the bundled program is found",
     { program: "", config: TAPE, vsix: process.env.VSIX_WITH_PROGRAM },
     async (s) => {
       await s.showChat();
@@ -52,7 +52,7 @@ if (process.env.VSIX_WITH_PROGRAM !== undefined) {
 }
 
 inWorkbench(
-  "code actions, follow, another theme",
+  "code actions, follow mode, and themes work",
   {
     config: TAPE,
     files: {
@@ -130,7 +130,7 @@ inWorkbench(
 );
 
 inWorkbench(
-  "a folder that is not trusted loosens nothing",
+  "an untrusted folder cannot loosen approvals",
   { config: TAPE, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
   async (s, page) => {
     // VS Code starts in Restricted Mode.

@@ -56,7 +56,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
   await s.ask("drip");
   await s.at("assistant").filter({ hasText: "Paragraph 0 " }).last().waitFor();
 
-  await t.test("while it grows, after it was hidden, and after a resize", async () => {
+  await t.test("while it grows, after hiding, and after a resize", async () => {
     await follows("at first");
     for (let again = 0; again < 3; again++) {
       await explorer();
@@ -75,7 +75,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     await follows("in a larger window");
   });
 
-  await t.test("a scroll in the very moment of growth is a person's", async () => {
+  await t.test("a wheel scroll during growth stops following", async () => {
     await log().evaluate((box) => {
       box.dispatchEvent(new WheelEvent("wheel", { deltaY: -600, bubbles: true }));
       box.firstElementChild.style.paddingBottom = "300px";
@@ -89,7 +89,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
   });
 
   let was;
-  await t.test("what is read stays where it is, also after it was hidden", async () => {
+  await t.test("the visible text stays in place, even after hiding", async () => {
     await wheel(-6000);
     await s.view.locator(".to-end").waitFor();
     await sleep(300);
@@ -114,7 +114,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     await stays("back from another view", was);
   });
 
-  await t.test("all of it can be reached, and a fold stays as it was", async () => {
+  await t.test("all entries can be reached, and expanded ones stay expanded", async () => {
     await log().evaluate((box) => box.scrollTo(0, 0));
     await s.at("user").filter({ hasText: "long 40" }).waitFor();
     const fold = s.view.locator('[data-testid="tool"] .head').filter({ hasText: /read 1(?!\d)/ });
@@ -129,7 +129,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     assert.equal(await fold.getAttribute("aria-expanded"), "true");
   });
 
-  await t.test("sending goes to the end, and what was sent is there at once, until it is taken", async () => {
+  await t.test("sending scrolls to the end and shows the prompt until it is taken", async () => {
     await s.ask("what else?");
     await s.at("waiting").filter({ hasText: "what else?" }).waitFor({ timeout: 1500 });
     await follows("after sending");
@@ -141,7 +141,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
   });
 });
 
-faked("earlier turns come above what is read", { env: { FAKE_PAST: "19" } }, async (s) => {
+faked("earlier turns load above the visible text", { env: { FAKE_PAST: "19" } }, async (s) => {
   await s.showChat();
   await s.command("Agent: Show Sessions");
   await s.at("session").first().click();

@@ -34,7 +34,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
   await s.showChat();
   await s.openFile("a.txt");
 
-  await t.test("is noticed, and so is that it answers again", async () => {
+  await t.test("the banner reports silence and recovery", async () => {
     process.kill(server(), "SIGSTOP");
     await banner.waitFor();
     await s.shot("hangs");
@@ -42,7 +42,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await banner.waitFor({ state: "detached" });
   });
 
-  await t.test("a first prompt is stopped, and goes back with what was attached", async () => {
+  await t.test("a stopped first prompt is restored with its attachments", async () => {
     const hung = server();
     process.kill(hung, "SIGSTOP");
     await s.at("near").click();
@@ -54,7 +54,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await s.view.getByRole("button", { name: "Remove a.txt" }).waitFor();
   });
 
-  await t.test("a restart keeps a prompt that no turn has taken", async () => {
+  await t.test("a restart restores a prompt that no turn took", async () => {
     const hung = server();
     process.kill(hung, "SIGSTOP");
     await s.at("input").press("Enter");
@@ -67,7 +67,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await s.ended(1, "completed");
   });
 
-  await t.test("a running turn is stopped with its server, and can be gone on with", async () => {
+  await t.test("a running turn stops with its server and can be resumed", async () => {
     await s.ask("forever");
     await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
     const hung = server();
@@ -79,7 +79,7 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
 });
 
 inWorkbench(
-  "a program that never answers is ended after a while, and does not outlive the window",
+  "a program that never responds is stopped and does not outlive the window",
   { program: program("agentls-silent", "#!/usr/bin/env node\nsetInterval(() => {}, 1000);\n") },
   async (s) => {
     await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
@@ -94,7 +94,7 @@ inWorkbench(
 );
 
 inWorkbench(
-  "a program that dies at once is told with its last words",
+  "a program that exits at once is reported with its stderr",
   { program: program("agentls-dies", '#!/bin/sh\necho "libmissing.so: cannot open" >&2\nexit 3\n') },
   async (s, page) => {
     await page.locator('.activitybar a[aria-label^="agentls"]').click();
@@ -108,7 +108,7 @@ inWorkbench(
   },
 );
 
-inWorkbench("a session of another window is taken over", { config: TAPE }, async (s, page) => {
+inWorkbench("another window's session can be taken over", { config: TAPE }, async (s, page) => {
   await s.showChat();
   await s.ask("hello");
   await s.ended(1, "completed");

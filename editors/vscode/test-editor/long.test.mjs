@@ -42,12 +42,12 @@ faked("a long session", {}, async (s, t) => {
   let empty;
   let plain;
 
-  await t.test("an empty chat, for comparison", async () => {
+  await t.test("baseline: an empty chat", async () => {
     plain = await weigh("an empty chat");
     empty = await soonest("an empty chat", () => s.at("begin").waitFor());
   });
 
-  await t.test(`${TURNS} turns are light`, async () => {
+  await t.test(`${TURNS} turns use little memory`, async () => {
     await s.ask(`long ${TURNS}`);
     await last();
     const grown = await weigh(`${TURNS} turns`);
@@ -55,7 +55,7 @@ faked("a long session", {}, async (s, t) => {
     assert.ok(grown.elements < 5000, "elements");
   });
 
-  await t.test("hidden and shown, it is there at once", async () => {
+  await t.test("a hidden session reappears with few elements", async () => {
     const shown = await soonest(`${TURNS} turns`, last);
     // Information only: the time depends on the machine's load. The number of elements does not.
     console.log(`${TURNS} turns: ${shown - empty} ms beyond an empty chat`);

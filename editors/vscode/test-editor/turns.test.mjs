@@ -112,9 +112,9 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
   const card = s.at("revert-card");
   const diff = (side) => page.locator(`.monaco-diff-editor .${side} .view-line`);
   try {
-    await step("the chat is there", () => s.showChat());
+    await step("the chat opens", () => s.showChat());
 
-    await step("what the agent reads is one line that opens", async () => {
+    await step("instructions are shown in one expandable line", async () => {
       await s.ask("make the first change");
       await s.ended(++turns, "completed");
       const line = s.at("instructions");
@@ -126,7 +126,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await line.locator("summary").click();
     });
 
-    await step("a turn's changes are counted, and each opens in the diff editor", async () => {
+    await step("a turn's changes are listed and open in the diff editor", async () => {
       await changes(0)
         .filter({ hasText: /4 files changed\s*\+3 −2/ })
         .waitFor();
@@ -152,7 +152,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.shot("changes-all");
     });
 
-    await step("a revert says first what it would do; a no leaves all as it is", async () => {
+    await step("a revert shows a preview, and cancel changes nothing", async () => {
       await changes(0).getByTestId("revert").click();
       await card.filter({ hasText: "Revert the changes of this turn?" }).waitFor();
       assert.equal(await card.locator("ul").first().locator("li").count(), 4);
@@ -164,7 +164,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.ok(there("new/b.ts") && !there("old.ts"));
     });
 
-    await step("a yes puts the files back, in the editor too, and a redo makes them again", async () => {
+    await step("a revert restores the files, also in the editor, and a redo reapplies them", async () => {
       await s.openFile("a.ts");
       await changes(0).getByTestId("revert").click();
       await card.press("y");
@@ -186,7 +186,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.ok(there("new/b.ts") && !there("old.ts") && there("picture.bin"));
     });
 
-    await step("what a person has typed meanwhile is left as it is, saved or not, and said", async () => {
+    await step("a revert keeps and reports user edits, saved or not", async () => {
       await s.ask("make the second change");
       await s.ended(++turns, "completed");
       await s.openFile("c.ts");
@@ -227,7 +227,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
     });
 
-    await step("10,000 files are counted, reverted and made again", async () => {
+    await step("10,000 files can be reverted and redone", async () => {
       await s.ask("make many files");
       await s.ended(++turns, "completed");
       await changes(2)
@@ -247,7 +247,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.equal(s.read("many/f777"), "777\n");
     });
 
-    await step("a session is forked at a turn", async () => {
+    await step("a session can be forked at a turn", async () => {
       await s.at("log").evaluate((log) => log.scrollTo(0, 0));
       await s.at("changes").first().waitFor();
       await s.at("turn-end").first().hover();
@@ -268,7 +268,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("user").filter({ hasText: "make many files" }).waitFor();
     });
 
-    await step("a session is exported", async () => {
+    await step("a session can be exported", async () => {
       await s.command("Agent: Export Session");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "Markdown" }).first().click();
       const name = page.locator(".quick-input-widget input.input");
@@ -283,7 +283,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.match(text, /Once more\./);
     });
 
-    await step("what is no text, and open all the same, is judged by the disk while nobody typed", async () => {
+    await step("an open binary file is compared with the disk unless it has unsaved edits", async () => {
       await s.ask("write raw bytes");
       await s.ended(++turns, "completed");
       const raw = () => fs.readFileSync(path.join(s.workspace, "raw.bin"), "latin1");
@@ -316,7 +316,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
     });
 
-    await step("prompts wait for the turn's end and are sent one after the other", async () => {
+    await step("queued prompts are sent one by one after the turn", async () => {
       await s.ask("slowly now");
       await s.view.locator('[data-testid="tool"][data-status="running"]').waitFor();
       await s.at("input").fill("first in the queue");
@@ -345,7 +345,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.deepEqual(said.slice(-3), ["slowly now", "first in the queue", "second in the queue"]);
     });
 
-    await step("after a stop the queue is held; its prompts are edited, taken out, and sent now", async () => {
+    await step("a stop pauses the queue, and its prompts can be edited, removed, and sent", async () => {
       await s.ask("forever");
       await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
       for (const text of ["one", "two", "three"]) {
@@ -389,7 +389,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.deepEqual(said.slice(-2), ["queued three, edited", "queued two"]);
     });
 
-    await step("a question of the agent is answered by keys, with several choices and free text", async () => {
+    await step("a question accepts digit keys, several choices, and free text", async () => {
       await s.ask("ask me");
       const question = s.at("question");
       await question.filter({ hasText: "Which languages shall it speak?" }).waitFor();
@@ -418,7 +418,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.view.locator(".note", { hasText: "(not answered)" }).waitFor();
     });
 
-    await step("/ completes commands, and what is sent is shown", async () => {
+    await step("/ completes commands, and the expanded prompt is shown", async () => {
       await s.at("input").fill("");
       await s.at("input").pressSequentially("/rev");
       const row = s.at("suggestions").locator("[role=option]", { hasText: "/review" });
@@ -434,7 +434,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("assistant").filter({ hasText: "It is fine." }).waitFor();
     });
 
-    await step("changed instructions are told", async () => {
+    await step("changed instructions are reported", async () => {
       fs.writeFileSync(path.join(s.workspace, "AGENTS.md"), "Prefer large functions.\n");
       fs.writeFileSync(path.join(s.workspace, "TOOLS.md"), "Use make.\n");
       await s.ask("hello again");
@@ -445,7 +445,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.shot("instructions-changed");
     });
 
-    await step("what sub-agents do stands under their call, and folds when they are done", async () => {
+    await step("sub-agents' work is shown under their call and collapses when done", async () => {
       await s.ask("delegate it");
       const call = s.view.locator('[data-testid="tool"]', { hasText: "Delegate 2 tasks" }).first();
       await call.getByTestId("inner").getByText("Read a.ts").waitFor();
@@ -462,7 +462,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await call.getByTestId("output").filter({ hasText: "It is in line 2." }).waitFor();
     });
 
-    await step("an agent is chosen beside the model, and begins a session of its own", async () => {
+    await step("selecting another agent starts a new session", async () => {
       await s.at("agent").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).waitFor();
       await s.shot("agents");

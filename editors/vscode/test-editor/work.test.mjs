@@ -60,7 +60,7 @@ const EXCHANGES = [
 /** A model that always fails. */
 const WEAK = [{ when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] }];
 
-test("what is done with questions, limits, folders and notebooks", { timeout: 12 * PATIENCE }, async (t) => {
+test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, async (t) => {
   const files = { "only.ts": "export function basket() {}\n", "same.ts": "let a = 1;\n", "sales.ipynb": NOTEBOOK };
   const options = { config: CONFIG, files, second: { "same.ts": "let b = 1;\n" }, exchanges: EXCHANGES, weak: WEAK };
   await within("work", options, async (s, page) => {
@@ -78,7 +78,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
     await s.showChat();
     await s.openFile("only.ts");
 
-    await step("the arguments are edited, and what was edited is run", async () => {
+    await step("edited arguments are run", async () => {
       await s.ask("run the tests");
       await s.card.press("e");
       const field = s.at("approval").locator("textarea");
@@ -102,7 +102,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       assert.equal(s.read("ran.txt"), "edited\n");
     });
 
-    await step("always: the rule is shown first, holds, and is taken back", async () => {
+    await step('"always" shows the rule first, applies it, and it can be revoked', async () => {
       await s.ask("touch it");
       await s.card.press("a");
       const rule = s.at("approval").locator("textarea");
@@ -124,7 +124,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ended(++turns, "completed");
     });
 
-    await step("the same path in two folders is two files", async () => {
+    await step("the same path in two folders means two files", async () => {
       await s.at("input").fill("");
       await s.at("input").pressSequentially("look @same");
       await s.at("suggestions").locator("[role=option]", { hasText: "shop/same.ts" }).waitFor();
@@ -142,7 +142,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       assert.equal(s.read("../second/same.ts"), "let b = 3;\n");
     });
 
-    await step("a notebook that is not saved is not changed behind the person's back", async () => {
+    await step("an unsaved notebook is not changed", async () => {
       await page.keyboard.press("Control+P");
       await page.locator(".quick-input-widget input.input").fill("sales.ipynb");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "sales.ipynb" }).first().click();
@@ -172,7 +172,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       assert.match(s.read("sales.ipynb"), /two years/);
     });
 
-    await step("a limit is raised, and another time not", async () => {
+    await step("a limit can be raised or enforced", async () => {
       await s.ask("spend it");
       await s.at("limit").waitFor();
       await s.shot("limit-real");
@@ -187,7 +187,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ended(++turns, "interrupted");
     });
 
-    await step("what cannot be attached is said, pasted or dropped", async () => {
+    await step("unsupported files are reported when pasted or dropped", async () => {
       const give = (event, name, type, bytes) =>
         s.at("input").evaluate(
           (input, [event, name, type, bytes]) => {
@@ -211,7 +211,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await said.waitFor({ state: "detached" });
     });
 
-    await step("a picture is pasted", async () => {
+    await step("a picture can be pasted", async () => {
       await s.at("input").evaluate((input) => {
         const png = Uint8Array.from(
           atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="),
@@ -227,7 +227,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.at("user").last().filter({ hasText: "1 picture" }).waitFor();
     });
 
-    await step("the session is compacted by a command", async () => {
+    await step("a command compacts the session", async () => {
       await s.command("Agent: Compact Session");
       await s.view.locator(".note", { hasText: /^Compacted: .* → .* tokens$/ }).waitFor();
       await s.ended(++turns, "completed");
@@ -235,7 +235,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ended(++turns, "completed");
     });
 
-    await step("model and effort are chosen, another model takes over in plain sight, and is left again", async () => {
+    await step("model and effort can be selected, and a fallback is shown", async () => {
       await s.at("model").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "weak/weak" }).click();
       await s.at("model").filter({ hasText: "weak" }).waitFor();
@@ -271,14 +271,14 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.at("input").fill("");
     });
 
-    await step("the log is a command away, and the status bar says how it stands", async () => {
+    await step("a command shows the log, and the status bar has an entry", async () => {
       await s.command("Agent: Show Log");
       await page.locator('.panel .monaco-editor[data-uri*="agentls"], .panel .output-view-container').first().waitFor();
       await page.locator(".statusbar-item", { hasText: "agentls" }).first().waitFor();
       await s.command("View: Toggle Panel Visibility");
     });
 
-    await step("a circuit that is open is told, and closed by hand", async () => {
+    await step("an open circuit breaker is shown and can be reset", async () => {
       await s.ask("broken");
       await s.ended(++turns, "failed");
       const notice = s.at("notice").filter({ hasText: "tape failed too often" });
@@ -291,7 +291,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await notice.waitFor({ state: "detached" });
     });
 
-    await step("a long session shows its end, and what was before on demand", async () => {
+    await step("a long session shows its end, and loads earlier turns on demand", async () => {
       await s.command("Agent: New Session");
       await s.at("begin").waitFor();
       for (let turn = 1; turn <= 2; turn++) {
@@ -348,7 +348,7 @@ async function provider(key) {
   return server;
 }
 
-test("a key is entered, checked, kept, and used", { timeout: 6 * PATIENCE }, async () => {
+test("an API key is entered, checked, stored, and used", { timeout: 6 * PATIENCE }, async () => {
   const key = "sk-right-0123456789";
   const server = await provider(key);
   const config = `[provider.anthropic]

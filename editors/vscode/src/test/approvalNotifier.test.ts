@@ -71,7 +71,7 @@ const APPROVAL = {
   why: "x",
 };
 
-test("a long turn that ends is told, a short one is not", () => {
+test("the end of a long turn notifies; the end of a short one does not", () => {
   emitEvent("turnStarted", 1, 0, {});
   emitEvent("turnEnded", 2, 5000, { state: "completed", reason: "completed" });
   assert.deepEqual(shownMessages, []);
@@ -80,7 +80,7 @@ test("a long turn that ends is told, a short one is not", () => {
   assert.deepEqual(shownMessages, ["warning: The agent: Failed · 30 s"]);
 });
 
-test("a question is told at once, a focused window is not told anything", () => {
+test("an approval notifies immediately, unless the window is focused", () => {
   emitEvent("approvalRequested", 1, 0, APPROVAL);
   assert.deepEqual(shownMessages, ["warning: Approval needed: make"]);
   window.state.focused = true;
@@ -88,7 +88,7 @@ test("a question is told at once, a focused window is not told anything", () => 
   assert.equal(shownMessages.length, 1);
 });
 
-test("nothing is told where the person does not want it, or stopped the turn", () => {
+test("no notification if it is turned off or the user stopped the turn", () => {
   settings.set("notifyAfterSeconds", 0);
   emitEvent("approvalRequested", 1, 0, APPROVAL);
   settings.clear();
@@ -97,7 +97,7 @@ test("nothing is told where the person does not want it, or stopped the turn", (
   assert.deepEqual(shownMessages, []);
 });
 
-test("a key is answered by the page that is in sight, and shows the page else", async () => {
+test("an editor key goes to a visible view, and shows a hidden one", async () => {
   emitEvent("approvalRequested", 1, 0, APPROVAL);
   isVisible = false;
   await notifier.answerVisibleApproval("allow");
@@ -107,7 +107,7 @@ test("a key is answered by the page that is in sight, and shows the page else", 
   assert.deepEqual(postedMessages, [{ type: "answerShown", action: "deny", reviewed: undefined }]);
 });
 
-test("a key in a review means the call of that review, and never one of a hidden session", async () => {
+test("an editor key in a review applies to its call, but never to a hidden session", async () => {
   emitEvent("approvalRequested", 1, 0, APPROVAL);
   activeReview = { ...APPROVAL, sessionId: "s1" };
   await notifier.answerVisibleApproval("allow");
@@ -118,7 +118,7 @@ test("a key in a review means the call of that review, and never one of a hidden
   assert.deepEqual([openedSessions, shownCount], [["s2"], 1]);
 });
 
-test("a notice holds no live link and hides nothing", () => {
+test("a notification contains no live links and reveals hidden characters", () => {
   emitEvent("approvalRequested", 1, 0, { ...APPROVAL, shown: "[x](command:agentls.approve)\u202e" });
   assert.deepEqual(shownMessages, ["warning: Approval needed: [x] (command:agentls.approve)<U+202E>"]);
 });

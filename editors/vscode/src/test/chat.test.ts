@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { RestartPolicy } from "../restartPolicy";
 import { CAPABILITY, FakeServer, STATE } from "./fakeServer";
 
-test("the first prompt makes a session with what was chosen", async () => {
+test("the first prompt creates a session with the selected settings", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.setMode("autoEdit");
   await fake.chat.setModel("tape/one", undefined);
@@ -19,7 +19,7 @@ test("the first prompt makes a session with what was chosen", async () => {
   assert.equal(fake.storage.get("session"), "s1");
 });
 
-test("while a turn runs a prompt is a steer, and a prompt again when the turn has ended meanwhile", async () => {
+test("a prompt during a turn is a steer, or a new prompt if the turn just ended", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -34,7 +34,7 @@ test("while a turn runs a prompt is a steer, and a prompt again when the turn ha
   assert.deepEqual(fake.lastRequest("agent/prompt").params, { sessionId: "s1", prompt: "and tests" });
 });
 
-test("stop cancels our request, and the second stop the turn", async () => {
+test("the first stop cancels the request, and the second cancels the turn", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -45,7 +45,7 @@ test("stop cancels our request, and the second stop the turn", async () => {
   assert.deepEqual(fake.notifications, [{ method: "agent/cancel", params: { sessionId: "s1" } }]);
 });
 
-test("a turn that another asked for is stopped by agent/cancel", async () => {
+test("a turn that another client started is stopped by agent/cancel", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   fake.answers["agent/loadSession"] = {
@@ -60,7 +60,7 @@ test("a turn that another asked for is stopped by agent/cancel", async () => {
   assert.equal(fake.notifications[0]?.method, "agent/cancel");
 });
 
-test("the next prompt waits for the turn's end, not for the answer after it", async () => {
+test("the next prompt can be sent after the turn's end, before its response", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   const first = fake.lastRequest("agent/prompt");
@@ -78,13 +78,13 @@ test("the next prompt waits for the turn's end, not for the answer after it", as
   assert.equal(fake.lastRequest("agent/prompt").signal?.aborted, true);
 });
 
-test("stop without a turn does nothing", async () => {
+test("stop without a turn has no effect", async () => {
   const fake = await new FakeServer().connectChat();
   fake.chat.cancelTurn();
   assert.deepEqual(fake.notifications, []);
 });
 
-test("a prompt that is refused goes back to where it was typed, with what was attached", async () => {
+test("a rejected prompt is restored with its attachments", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", [
     { kind: "file", label: "a.ts", block: { type: "reference", uri: "file:///w/a.ts" } },
@@ -95,7 +95,7 @@ test("a prompt that is refused goes back to where it was typed, with what was at
   assert.equal(fake.chat.view.error, "a turn is running\nwait");
 });
 
-test("a prompt whose turn had begun when the server died does not go back", async () => {
+test("a prompt whose turn had started is not restored when the server dies", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -106,13 +106,13 @@ test("a prompt whose turn had begun when the server died does not go back", asyn
   assert.equal(fake.chat.view.error, undefined);
 });
 
-test("a prompt without a server goes back too", async () => {
+test("a prompt without a server is restored", async () => {
   const fake = new FakeServer();
   await fake.chat.sendPrompt("hello", []);
   assert.deepEqual(fake.restoredDrafts, ["hello"]);
 });
 
-test("a server that comes back shows the session from where it was", async () => {
+test("a reconnect continues the session from the last event", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -145,7 +145,7 @@ test("a server that comes back shows the session from where it was", async () =>
   assert.equal(fake.chat.activeSession?.resumable, "t1");
 });
 
-test("a decision about a turn that was cut goes on with the turn", async () => {
+test("a decision on an interrupted turn resumes the turn", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   const approval = {
@@ -174,7 +174,7 @@ test("a decision about a turn that was cut goes on with the turn", async () => {
   assert.deepEqual(fake.lastRequest("agent/resumeTurn").params, { sessionId: "s1" });
 });
 
-test("a session that is gone is left", async () => {
+test("a deleted session is left", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s9");
   delete fake.answers["agent/loadSession"];
@@ -188,7 +188,7 @@ test("a session that is gone is left", async () => {
   assert.equal(fake.storage.has("session"), false);
 });
 
-test("a session that another window has is shown to be read, with who has it", async () => {
+test("a locked session opens read-only with its holder", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   delete fake.answers["agent/loadSession"];
@@ -209,7 +209,7 @@ test("a session that another window has is shown to be read, with who has it", a
   assert.equal(fake.chat.view.locked, undefined);
 });
 
-test("a session that asks while another is shown is a press away", async () => {
+test("a question in another session is counted and can be shown", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -222,7 +222,7 @@ test("a session that asks while another is shown is a press away", async () => {
   assert.equal(fake.chat.activeSession?.sessionId, "s1");
 });
 
-test("an open question of a turn that was cut is not one of another session", async () => {
+test("an interrupted turn's open question does not count as another session's", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   const approval = {
@@ -240,7 +240,7 @@ test("an open question of a turn that was cut is not one of another session", as
   assert.equal(fake.chat.view.pendingElsewhere, 0);
 });
 
-test("a limit that is asked here is not one of another session", async () => {
+test("the shown session's limit does not count as another session's", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -262,7 +262,7 @@ test("a limit that is asked here is not one of another session", async () => {
   assert.equal(fake.storage.get("session"), "s2");
 });
 
-test("what the server does not offer is not offered", async () => {
+test("missing server features are disabled", async () => {
   const { chat } = await new FakeServer().connectChat();
   assert.deepEqual(chat.view.capabilities, {
     images: false,
@@ -282,7 +282,7 @@ test("what the server does not offer is not offered", async () => {
   });
 });
 
-test("restarts wait longer each time, never give up, and begin anew after a good while", () => {
+test("restart delays double up to a limit and reset after a stable run", () => {
   const policy = new RestartPolicy();
   const delays = Array.from({ length: 12 }, () => {
     policy.recordStart(0);
@@ -294,7 +294,7 @@ test("restarts wait longer each time, never give up, and begin anew after a good
   assert.equal(policy.recordExit(70_000), 300);
 });
 
-test("only what the person chose is sent; the rest is remembered by the server", async () => {
+test("only selected settings are sent; the server remembers the rest", async () => {
   const fake = await new FakeServer().connectChat();
   fake.answers["agent/newSession"] = { sessionId: "s1", mode: "autoEdit", seq: 0, model: "tape/one", effort: "high" };
   await fake.chat.sendPrompt("hello", []);
@@ -303,7 +303,7 @@ test("only what the person chose is sent; the rest is remembered by the server",
   assert.deepEqual({ mode, model, effort }, { mode: "autoEdit", model: "tape/one", effort: "high" });
 });
 
-test("an effort alone is chosen without a model, and goes with the new session", async () => {
+test("an effort selected without a model applies to the new session", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.setModel(undefined, "low");
   await fake.chat.sendPrompt("hello", []);
@@ -311,7 +311,7 @@ test("an effort alone is chosen without a model, and goes with the new session",
   assert.ok(!fake.requests.some(({ method }) => method === "agent/setModel"));
 });
 
-test("the provider's own effort is chosen over one that is remembered", async () => {
+test("the provider default overrides a remembered effort", async () => {
   const fake = await new FakeServer().connectChat();
   fake.answers["agent/newSession"] = { sessionId: "s1", mode: "ask", seq: 0, model: "tape/one", effort: "high" };
   fake.answers["agent/setModel"] = {};
@@ -321,7 +321,7 @@ test("the provider's own effort is chosen over one that is remembered", async ()
   assert.equal(fake.chat.activeSession?.effort, undefined);
 });
 
-test("a choice that was not sent outlives the window, and goes with its session", async () => {
+test("an unsent selection survives a reload and ends with its session", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.setMode("plan");
   await fake.chat.setModel("tape/two", undefined);
@@ -344,13 +344,13 @@ test("a choice that was not sent outlives the window, and goes with its session"
   );
 });
 
-test("that all is free is chosen each time", async () => {
+test("full mode is not remembered", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.setMode("full");
   assert.deepEqual(fake.chat.view.lastChoice, {});
 });
 
-test("what was sent is shown at once, until the session shows it", async () => {
+test("a sent prompt is shown immediately, until the session contains it", async () => {
   const fake = await new FakeServer().connectChat();
   const listPending = () =>
     (fake.chat.view.pendingPrompts ?? []).map(({ text, steer }) => `${steer ? "steer" : "prompt"} ${text}`);
@@ -379,7 +379,7 @@ test("what was sent is shown at once, until the session shows it", async () => {
   assert.deepEqual(fake.restoredDrafts, ["and docs"], "once");
 });
 
-test("a steer that is refused does not wait", async () => {
+test("a rejected steer is not pending", async () => {
   const fake = await new FakeServer().connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
@@ -393,7 +393,7 @@ test("a steer that is refused does not wait", async () => {
   assert.deepEqual(fake.restoredDrafts, ["no"]);
 });
 
-test("stop works before the first session is made, and gives back what was typed", async () => {
+test("stop during session creation restores the prompt", async () => {
   const fake = await new FakeServer().connectChat();
   delete fake.answers["agent/newSession"];
   const sent = fake.chat.sendPrompt("hello", [
@@ -406,7 +406,7 @@ test("stop works before the first session is made, and gives back what was typed
   assert.equal(fake.stopCount, 1);
 });
 
-test("a count from before the session was loaded, or from before an answer, is not another session", async () => {
+test("an outdated count does not report another session", async () => {
   const fake = new FakeServer();
   fake.storage.set("session", "s1");
   fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }] };

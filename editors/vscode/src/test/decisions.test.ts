@@ -51,7 +51,7 @@ for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
     assert.match(fake.chat.view.lastAnswer ?? "", /^Allowed.*as edited by you$/);
   });
 
-  test(`${decision} sends nothing where the review cannot be sent`, async () => {
+  test(`${decision} sends nothing if the review cannot be sent`, async () => {
     const { decisions, listSent, refusals, closed, reopened } = await setUpDecisions({
       kind: "refused",
       message: "a.ts has changed.",
@@ -62,14 +62,14 @@ for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
   });
 }
 
-test("a review that shows the proposal sends the call as it is", async () => {
+test("an unchanged review sends the original call", async () => {
   const { decisions, listSent, fake } = await setUpDecisions({ kind: "unchanged" });
   await decisions.decideApproval("a1", "allow");
   assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "allow" }]);
   assert.equal(fake.chat.view.lastAnswer, "Allowed once: Edit a.ts");
 });
 
-test("arguments that were edited beside a review are not sent", async () => {
+test("edited arguments are refused if there is a review", async () => {
   for (const outcome of [{ kind: "unchanged" }, { kind: "edited", input: EDITED }] as const) {
     const { decisions, listSent, refusals } = await setUpDecisions(outcome);
     await decisions.decideApproval("a1", "allow", { input: { path: "other.ts" } });
@@ -78,13 +78,13 @@ test("arguments that were edited beside a review are not sent", async () => {
   }
 });
 
-test("a denial needs no review", async () => {
+test("a denial ignores the review", async () => {
   const { decisions, listSent } = await setUpDecisions({ kind: "refused", message: "no" });
   await decisions.decideApproval("a1", "deny", { feedback: "why" });
   assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "deny", feedback: "why" }]);
 });
 
-test("an answer is listSent once, and only to an open question", async () => {
+test("an answer is sent once, and only to an open request", async () => {
   const { decisions, listSent, refusals } = await setUpDecisions({ kind: "none" });
   await Promise.all([decisions.decideApproval("a1", "allow"), decisions.decideApproval("a1", "allow")]);
   assert.equal(listSent().length, 1);
@@ -92,7 +92,7 @@ test("an answer is listSent once, and only to an open question", async () => {
   assert.deepEqual(refusals, ["This request is no longer open."]);
 });
 
-test("the server refuses: the review stays", async () => {
+test("a rejected answer keeps the review", async () => {
   const { fake, decisions, closed } = await setUpDecisions({ kind: "edited", input: EDITED });
   delete fake.answers["agent/approvalRespond"];
   const decided = decisions.decideApproval("a1", "allow");

@@ -4,17 +4,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildExcludeGlob, buildSearchGlobs, listExcludePatterns, parseGitignore } from "../fileSearch";
 
-test("the lines of a .gitignore are globs below its folder", () => {
+test(".gitignore lines become globs below their folder", () => {
   const text = "# built\ndist/\n/target\n*.log\nsub/gen\na{b},c\n\n  \n";
   assert.deepEqual(parseGitignore(text, ""), ["**/dist", "target", "**/*.log", "sub/gen", "**/a[{]b[}][,]c"]);
   assert.deepEqual(parseGitignore("/out\ntmp", "web/"), ["web/out", "web/**/tmp"]);
 });
 
-test("what is taken in again is not left out", () => {
+test("rules narrowed by a ! line are dropped", () => {
   assert.deepEqual(parseGitignore("*.log\n!keep.log\n/data/*\n!/data/own.json\ntmp\n", ""), ["**/tmp"]);
 });
 
-test("the editor's own patterns count where they are on, and what tools fetch always", () => {
+test("enabled settings and tool folders are excluded", () => {
   assert.deepEqual(listExcludePatterns({ "**/a": true, "**/b": false, "**/*.js": { when: "$(basename).ts" } }), [
     "**/a",
   ]);
@@ -24,7 +24,7 @@ test("the editor's own patterns count where they are on, and what tools fetch al
   }
 });
 
-test("near the top and at the beginning of a name is looked first", () => {
+test("files near the root and name prefixes are searched first", () => {
   const globs = buildSearchGlobs("ix");
   assert.equal(globs[0], "{[iI][xX]*,*/[iI][xX]*,*/*/[iI][xX]*}");
   assert.equal(globs.at(-1), "**/*[iI]*[xX]*");

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { escapeLabel, escapeNotification, formatCost, revealHidden, revealInProse, wrapText } from "../format";
 import { renderHtml } from "../view/markdown";
 
-test("everything that hides is written out", () => {
+test("hidden characters are revealed", () => {
   const hidden = [
     ...[0x00ad, 0x061c, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2060],
     ...[0x2064, 0x2066, 0x2069, 0x206f, 0x3164, 0xfe00, 0xfe0f, 0xfeff, 0xffa0, 0x115f, 0x034f, 0x2800, 0x0085],
@@ -19,25 +19,25 @@ test("everything that hides is written out", () => {
   assert.equal(revealHidden("a\r\n\tb ü 漢 🙂"), "a\n\tb ü 漢 🙂");
 });
 
-test("prose keeps what it needs", () => {
+test("prose keeps the joiners and spaces that it needs", () => {
   for (const text of ["⚠️ 👩‍🚀 1️⃣", "می‌خواهم", "क्‍ष", "10\u202f000\u00a0€"]) assert.equal(revealInProse(text), text);
   assert.equal(revealInProse("a\ufe0fb\u200dc\u200b"), "a<U+FE0F>b<U+200D>c<U+200B>");
   assert.equal(revealInProse("\u{e0041}🙂\u202e"), "<U+E0041>🙂<U+202E>");
 });
 
-test("neither a link nor an icon is live in VS Code's own messages and lists", () => {
+test("links in notifications and icons in lists are escaped", () => {
   assert.equal(escapeNotification("[Allow](command:agentls.approve)"), "[Allow] (command:agentls.approve)");
   assert.equal(escapeLabel("bash(echo $(check))\nx"), "bash(echo \\$(check))␊x");
 });
 
-test("a long text is wrapped without a loss", () => {
+test("wrapping loses no characters", () => {
   const text = "bash(git 🙂 log)".repeat(20);
   const pieces = wrapText(text, 64);
   assert.equal(pieces.join(""), text);
   assert.ok(pieces.every((piece) => [...piece].length <= 64));
 });
 
-test("HTML in Markdown is text", () => {
+test("HTML in Markdown is shown as text", () => {
   for (const source of [
     '<button data-do="insert">Allow</button>',
     "a <span hidden>b</span> c",
@@ -60,7 +60,7 @@ test("HTML in Markdown is text", () => {
   }
 });
 
-test("the cost of use tells an unknown price from a free model", () => {
+test("the cost distinguishes an unknown price from a free model", () => {
   assert.equal(formatCost(undefined), "price unknown");
   assert.equal(formatCost(0), "free");
   assert.equal(formatCost(0.5), "$0.50");

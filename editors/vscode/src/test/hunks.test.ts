@@ -40,7 +40,7 @@ for (const [name, before, after] of CASES) {
   test(`edits: ${name}`, () => assert.equal(applyServerEdits(before, buildEdits(before, after)), after));
 }
 
-test("edits: many random texts", () => {
+test("edits: random texts", () => {
   let seed = 7;
   const nextRandom = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
@@ -55,7 +55,7 @@ test("edits: many random texts", () => {
   }
 });
 
-test("the hunk at a line", () => {
+test("findHunkAtLine returns the hunk at a line", () => {
   const list = computeHunks("a\nb\nc\nd\n", "a\nB\nB2\nc\n");
   assert.equal(list.length, 2);
   assert.equal(findHunkAtLine(list, 2)?.oldStart, 1);
@@ -63,14 +63,14 @@ test("the hunk at a line", () => {
   assert.equal(findHunkAtLine(list, 3)?.old[0], "d\n");
 });
 
-test("a diff is applied and taken back", () => {
+test("a diff is applied and reversed", () => {
   const diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
   assert.equal(applyDiff("a\nb\nc\n", diff), "a\nB\nc\n");
   assert.equal(reverseDiff("a\nB\nc\n", diff), "a\nb\nc\n");
   assert.equal(applyDiff("quite\nanother\n", diff), undefined);
 });
 
-test("a review says what it leaves out and what it changes", () => {
+test("a review describes rejected and edited hunks", () => {
   const before = "a\nb\nc\nd\ne\nf\ng\n";
   const proposal = "A\nb\nc\nD\ne\nf\nG\n";
   const describeReviewed = (reviewed: string) => describeDifference(compareReview(before, proposal, reviewed));
@@ -81,7 +81,7 @@ test("a review says what it leaves out and what it changes", () => {
   assert.equal(describeReviewed(before), "3 of 3 hunks rejected");
 });
 
-test("the edits of a call are made only where each old text is certain", () => {
+test("edits apply only if each old text is unambiguous", () => {
   assert.equal(applyEdits("a\nb\n", [{ old_text: "b", new_text: "$&c" }]), "a\n$&c\n");
   assert.equal(applyEdits("x x", [{ old_text: "x", new_text: "y" }]), undefined);
   assert.equal(applyEdits("x x", [{ old_text: "x", new_text: "y", replace_all: true }]), "y y");

@@ -20,17 +20,17 @@ function readSource(name: string): string {
   return readFileSync(new URL(`src/${name}`, ROOT), "utf8");
 }
 
-test("each command of the manifest is in the table, and each of the table in the manifest", () => {
+test("the manifest and the table contain the same commands", () => {
   const table = /export const commandTable = \{([\s\S]*?)\n\} satisfies/.exec(readSource("commands.ts"))?.[1] ?? "";
   const inTable = [...table.matchAll(/^ {2}(\w+)[:(]/gm)].map(([, name]) => `agentls.${name}`);
   assert.deepEqual([...inTable].sort(), [...named].sort());
 });
 
-test("menus and keys name commands that there are", () => {
+test("menus and keybindings use existing commands", () => {
   for (const { command } of [...Object.values(menus).flat(), ...keybindings]) assert.ok(named.has(command), command);
 });
 
-test("each setting is described and read", () => {
+test("each setting is described and used", () => {
   const all = readdirSync(new URL("src/", ROOT))
     .filter((name) => name.endsWith(".ts"))
     .map(readSource)
@@ -43,7 +43,7 @@ test("each setting is described and read", () => {
   }
 });
 
-test("no key on Windows is one that types a character: Ctrl and Alt are AltGr there", () => {
+test("no Windows keybinding uses Ctrl+Alt, which is AltGr", () => {
   for (const { command, key, win } of keybindings) {
     const held = new Set((win ?? key).split("+"));
     assert.ok(!(held.has("ctrl") && held.has("alt")), `${command}: ${win ?? key}`);

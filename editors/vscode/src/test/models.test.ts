@@ -16,12 +16,12 @@ const LIST: ListModelsResult = {
   ] as ListModelsResult["providers"],
 };
 
-test("the known list is asked for first, then the providers' own", () => {
+test("the cached model list is requested before the live one", () => {
   assert.deepEqual(buildModelQueries("s1"), [{ sessionId: "s1" }, { sessionId: "s1", live: true }]);
   assert.deepEqual(buildModelQueries(undefined), [{}, { live: true }]);
 });
 
-test("each model says what is known of it, and which one is taken", () => {
+test("each model shows its details, and the current one is marked", () => {
   const [one, old] = buildModelChoices(LIST, undefined);
   assert.deepEqual([one?.description, one?.detail], ["current", "200k tokens"]);
   assert.equal(old?.detail, "$1 in, $2 out per million tokens · not listed by the provider");
@@ -30,7 +30,7 @@ test("each model says what is known of it, and which one is taken", () => {
   assert.equal(describeBrokenProviders(LIST), "far: HTTP 500");
 });
 
-test("any other name that is typed can be taken", () => {
+test("a typed model name can be selected", () => {
   const choices = buildModelChoices(LIST, undefined);
   assert.equal(addTypedModel(choices, " ").length, 2);
   assert.equal(addTypedModel(choices, "tape/one").length, 2);

@@ -15,7 +15,7 @@ const userItem = (id: string, text: string): UserItem => ({
 });
 const stateWith = (...items: UserItem[]) => ({ ...createChatState("s1"), items });
 
-test("a prompt from before its session was made goes along with it", () => {
+test("a prompt from before session creation moves to the session", () => {
   const sent = new SentPrompts();
   sent.addPrompt(undefined, "hello", [], false);
   sent.onSessionCreated("s1");
@@ -26,14 +26,14 @@ test("a prompt from before its session was made goes along with it", () => {
   );
 });
 
-test("a command that the server expands is taken all the same", () => {
+test("a command that the server expands is matched", () => {
   const sent = new SentPrompts();
   sent.addPrompt("s1", "/fix it", [], false);
   sent.onItemsAdded(stateWith(), stateWith(userItem("m1", "Please fix this: it")));
   assert.equal(sent.getPending("s1"), undefined);
 });
 
-test("what the session held before takes nothing", () => {
+test("items that were known before match no prompt", () => {
   const sent = new SentPrompts();
   sent.addPrompt("s1", "again", [], true);
   const before = stateWith(userItem("m1", "again"));

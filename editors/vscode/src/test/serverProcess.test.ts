@@ -17,18 +17,18 @@ function startScript(name: string, script: string): ServerProcess {
   return new ServerProcess(file, process.env, undefined);
 }
 
-test("how a program ended is known, with its last words", async () => {
+test("an exit is reported with its code and the end of stderr", async () => {
   const server = startScript("dies", "echo one >&2; echo the lib is missing >&2; exit 3");
   assert.equal(await server.exited, "exit code 3");
   assert.equal(server.stderrTail, "one\nthe lib is missing");
 });
 
-test("a program that cannot be started is an end too", async () => {
+test("a program that fails to start counts as exited", async () => {
   const server = new ServerProcess("/nowhere/agentls", {}, undefined);
   assert.match(await server.exited, /cannot be started: .*ENOENT/);
 });
 
-test("a program that does not end is killed after its time", async () => {
+test("a program that does not exit is killed after the timeout", async () => {
   const server = startScript("stays", "trap '' TERM\nexec sleep 1000");
   await server.waitForExit(200);
   assert.equal(await server.exited, "signal SIGKILL");
@@ -39,7 +39,7 @@ async function settlePromises(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-test("a server that does not answer is noticed, and that it answers again", async (t) => {
+test("the watchdog reports silence and recovery", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"] });
   const answers: (() => void)[] = [];
   const changes: boolean[] = [];
@@ -69,7 +69,7 @@ test("a server that does not answer is noticed, and that it answers again", asyn
   assert.equal(answers.length, 0, "it asks no more");
 });
 
-test("an error is an answer", async () => {
+test("the watchdog accepts an error as an answer", async () => {
   const watch = new ServerWatchdog(
     () => Promise.reject(new Error("no such method")),
     () => {},

@@ -48,7 +48,7 @@ function pageOf(events: AgentEvent[], more: Partial<LoadSessionResult> = {}): Lo
   return { events, hasEarlier: false, openApprovals: [], seq: last?.seq ?? 0, state: NOW, ...more };
 }
 
-test("a page joins on to what is known", () => {
+test("a page that continues the known events is appended", () => {
   const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
   const state = loadPage(known, pageOf([messageEvent(3, "m2", "hi")], { state: { ...NOW, runningTurnId: "turn_1" } }));
   assert.deepEqual(
@@ -59,7 +59,7 @@ test("a page joins on to what is known", () => {
   assert.equal(state.running, "turn_1");
 });
 
-test("a page that does not join on begins anew", () => {
+test("a page with a gap replaces the known events", () => {
   const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
   const state = loadPage(known, pageOf([messageEvent(9, "m7", "later")], { hasEarlier: true }));
   assert.deepEqual(
@@ -70,7 +70,7 @@ test("a page that does not join on begins anew", () => {
   assert.equal(state.hasEarlier, true);
 });
 
-test("an earlier page is put before, and a call that is in both is one", () => {
+test("an earlier page is prepended, and a call in both pages is merged", () => {
   const callEvent = (seq: number, more: object) =>
     durableEvent(seq, "toolCall", { toolCallId: "c1", name: "bash", title: "make", ...more });
   const later = loadPage(
@@ -93,7 +93,7 @@ test("an earlier page is put before, and a call that is in both is one", () => {
   assert.equal(state.hasEarlier, false);
 });
 
-test("a partial message goes on where its deltas do", () => {
+test("deltas continue a partial message", () => {
   const state = loadPage(
     createChatState(SESSION),
     pageOf([durableEvent(1, "turnStarted", {})], {
@@ -106,14 +106,14 @@ test("a partial message goes on where its deltas do", () => {
   assert.equal(more.missed, undefined);
 });
 
-test("a gap in the deltas is told, and the completed message mends it", () => {
+test("a gap in the deltas sets missed, and the complete message fills it", () => {
   const gap = reduceAll([deltaEvent("m1", 0, "ab"), deltaEvent("m1", 5, "fg")]);
   assert.equal(gap.missed, "text");
   const mended = reduceEvent(gap, messageEvent(1, "m1", "abcdefg"));
   assert.equal((mended.items[0] as AssistantItem).text, "abcdefg");
 });
 
-test("an approval that was open before the window was loaded is asked again", () => {
+test("an approval from before a reload is shown again", () => {
   const approval = {
     sessionId: SESSION,
     seq: 4,
@@ -140,7 +140,7 @@ test("an approval that was open before the window was loaded is asked again", ()
   assert.equal(state.resumable, "turn_1");
 });
 
-test("a compaction is told in words", () => {
+test("a compaction adds a note with token counts", () => {
   const sizes = {
     trigger: "threshold",
     tokensBefore: 150_000,
@@ -153,7 +153,7 @@ test("a compaction is told in words", () => {
   assert.equal(note?.text, "Compacted: 150k → 20.0k tokens");
 });
 
-test("steers that a cut turn did not use go back to the person", () => {
+test("unused steers of a canceled turn return to the input", () => {
   const state = reduceAll([
     durableEvent(1, "turnStarted", {}),
     durableEvent(2, "turnEnded", {
@@ -165,7 +165,7 @@ test("steers that a cut turn did not use go back to the person", () => {
   assert.equal(state.unusedSteerText, "and tests");
 });
 
-test("10 MB of live output keep their end only", () => {
+test("live output keeps only its end", () => {
   let state = reduceAll([
     durableEvent(1, "turnStarted", {}),
     durableEvent(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
@@ -185,7 +185,7 @@ test("10 MB of live output keep their end only", () => {
   assert.ok(tool.live?.startsWith("x".repeat(99)), "it begins with a whole line");
 });
 
-test("live output and text that grow are told by what was added, also when the beginning goes", () => {
+test("a patch of growing output contains only the added text, even when its start is dropped", () => {
   const viewOf = (chat: ChatState): ViewState => ({ chat }) as ViewState;
   const outputEvent = (text: string): AgentEvent => ({
     method: "agent/toolOutputDelta",
@@ -211,7 +211,7 @@ test("live output and text that grow are told by what was added, also when the b
   assert.ok(((state.items[0] as ToolItem).liveDropped ?? 0) > 50_000);
 });
 
-test("lengths and cuts", () => {
+test("lengths and truncation respect characters and lines", () => {
   for (const text of ["", "abc", "Grüße", "漢字", "a👍b", "\ud800"]) {
     assert.equal(utf8Length(text), Buffer.byteLength(text), JSON.stringify(text));
   }
@@ -225,7 +225,7 @@ test("lengths and cuts", () => {
   assert.equal(trimHead("short", 12), "short");
 });
 
-test("a command that failed keeps its exit code and the end of its output", () => {
+test("a failed command keeps its exit code and output", () => {
   const call = { toolCallId: "c1", name: "bash", title: "make" };
   const state = reduceAll([
     durableEvent(1, "toolCall", { ...call, status: "running", input: { command: "make" } }),

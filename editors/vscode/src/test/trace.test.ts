@@ -10,7 +10,7 @@ beforeEach(() => {
   settings.clear();
 });
 
-test("the setting decides, not the level of the channel", () => {
+test("the setting determines the log level", () => {
   const { channel } = new TraceChannel();
   const levels: number[] = [];
   channel.onDidChangeLogLevel((level) => void levels.push(level));
@@ -23,7 +23,7 @@ test("the setting decides, not the level of the channel", () => {
   assert.deepEqual(shownMessages, ["Sending request"]);
 });
 
-test("no key is written, as it is or as JSON writes it", () => {
+test("keys are masked, both plain and in JSON", () => {
   const trace = new TraceChannel();
   trace.hideSecret('sk-"canary"');
   trace.channel.trace(`Sending response 'agent/getCredential'. Result: ${JSON.stringify({ apiKey: 'sk-"canary"' })}`);

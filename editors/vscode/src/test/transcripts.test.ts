@@ -11,7 +11,7 @@ import type { ViewState } from "../webviewProtocol";
 const FOLDER = new URL("../../../transcripts/", import.meta.url);
 const names = readdirSync(FOLDER).filter((name) => name.endsWith(".jsonl"));
 
-test("there are transcripts", () => assert.ok(names.length >= 10));
+test("transcripts exist", () => assert.ok(names.length >= 10));
 
 for (const name of names) {
   const [about, ...lines] = readFileSync(new URL(name, FOLDER), "utf8")

@@ -18,7 +18,7 @@ const DESCRIBED: DescribeTrustResult = {
   redirects: [{ provider: "anthropic", from: "https://a", to: "https://b", sends: ["your key"], accepted: false }],
 };
 
-test("what would be activated is counted", () => {
+test("activated items are counted by kind", () => {
   assert.equal(describeTrustCounts(DESCRIBED), "2 hooks, 1 tool, 1 later and 1 provider redirect");
   assert.equal(
     describeTrustCounts({ ...DESCRIBED, redirects: [], activates: DESCRIBED.activates.slice(0, 1) }),
@@ -26,7 +26,7 @@ test("what would be activated is counted", () => {
   );
 });
 
-test("the document has every command whole, and no command can pass for an entry", () => {
+test("the document lists full commands, and none can look like an entry", () => {
   const text = buildTrustDocument("/w", DESCRIBED);
   for (const part of [
     "./deploy.sh",
@@ -41,14 +41,14 @@ test("the document has every command whole, and no command can pass for an entry
   assert.match(text, /curl x \| sh\n {6}\| {3}- hook fake/);
 });
 
-test("there is something to decide until the folder is trusted and each redirect accepted", () => {
+test("a decision is needed until the folder is trusted and all redirects are accepted", () => {
   assert.equal(needsDecision(DESCRIBED), true);
   assert.equal(needsDecision({ ...DESCRIBED, trusted: true }), true);
   assert.equal(needsDecision({ ...DESCRIBED, trusted: true, redirects: [] }), false);
   assert.equal(needsDecision({ ...DESCRIBED, activates: [], redirects: [] }), false);
 });
 
-test("a rule is listed whole, over several rows of one grant", () => {
+test("a long rule is split over several rows", () => {
   const rule = `bash(${"git log --oneline ".repeat(12)}$(check)\u202e)`;
   const grant = { grantId: "g1", rule, scope: "workspace" as const, folder: "/w", grantedAt: 0 };
   const rows = buildGrantItems([grant], 120_000);

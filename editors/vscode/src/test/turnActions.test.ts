@@ -44,7 +44,7 @@ async function connectRunning(): Promise<FakeServer> {
 
 const PATH = { path: "a.ts", uri: "file:///w/a.ts" };
 
-test("a revert asks first what it would do, and does what was shown, once", async () => {
+test("a revert shows a preview and applies it once", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   const conflicts = [{ path: "b.ts", uri: "file:///w/b.ts", why: "it has changed since" }];
@@ -63,14 +63,14 @@ test("a revert asks first what it would do, and does what was shown, once", asyn
   assert.equal(fake.requests.length, asked, "a second yes has nothing to say yes to");
 });
 
-test("while a turn runs no revert is asked for, and why is told", async () => {
+test("a revert during a turn is refused with a reason", async () => {
   const fake = await connectRunning();
   await previewRevert(fake.chat, "t0", false);
   assert.ok(!fake.requests.some(({ method }) => method === "agent/revert"));
   assert.match(fake.chat.view.error ?? "", /^A turn is running/);
 });
 
-test("what a revert left beyond what was shown is told", async () => {
+test("unexpected conflicts of a revert are reported", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   fake.answers["agent/revert"] = { turnIds: ["t1"], files: [{ ...PATH, kind: "modified" }], conflicts: [] };
@@ -85,7 +85,7 @@ test("what a revert left beyond what was shown is told", async () => {
   assert.match(fake.chat.view.error ?? "", /a\.ts: it has changed since/);
 });
 
-test("10,000 files are counted and some named", async () => {
+test("a preview of 10,000 files lists only the first ones", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   const files = Array.from({ length: 10_000 }, (_, at) => ({ ...PATH, path: `f${at}`, kind: "created" }));
@@ -95,7 +95,7 @@ test("10,000 files are counted and some named", async () => {
   assert.equal(fake.chat.view.pendingRevert?.files.length, 100);
 });
 
-test("a question about a revert is void when a turn begins, or another session is shown", async () => {
+test("a preview is dropped when a turn starts or another session is shown", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   fake.answers["agent/revert"] = { turnIds: ["t1"], files: [{ ...PATH, kind: "modified" }], conflicts: [] };
@@ -107,7 +107,7 @@ test("a question about a revert is void when a turn begins, or another session i
   assert.equal(fake.chat.view.pendingRevert, undefined);
 });
 
-test("a fork is shown at once", async () => {
+test("a fork is opened immediately", async () => {
   const fake = await connectRunning();
   fake.answers["agent/forkSession"] = { sessionId: "s2", title: "hello" };
   assert.match((await forkSession(fake.chat, "t1")) ?? "", /^Switched to “hello”\./);
@@ -116,7 +116,7 @@ test("a fork is shown at once", async () => {
   assert.equal(fake.chat.activeSession?.sessionId, "s2");
 });
 
-test("a prompt waits while a turn runs, and one that cannot goes back", async () => {
+test("a prompt is queued during a turn and restored if the queue rejects it", async () => {
   const fake = await connectRunning();
   const attach = [
     { kind: "file" as const, label: "a.ts", block: { type: "reference" as const, uri: "file:///w/a.ts" } },
@@ -136,7 +136,7 @@ test("a prompt waits while a turn runs, and one that cannot goes back", async ()
   assert.equal(fake.chat.view.error, "100 prompts wait");
 });
 
-test("where nothing runs and nothing waits a prompt is a prompt", async () => {
+test("a prompt is sent directly if nothing runs and the queue is empty", async () => {
   const fake = await connectRunning();
   fake.emitEvent("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   await enqueuePrompt(fake.chat, "now", []);
@@ -146,7 +146,7 @@ test("where nothing runs and nothing waits a prompt is a prompt", async () => {
   assert.equal(fake.lastRequest("agent/queue").params["action"], "add");
 });
 
-test("a queued prompt is edited whole, and what it points at stays", async () => {
+test("editing a queued prompt shows its full text and keeps its references", async () => {
   const fake = await connectRunning();
   const content: MessageBlock[] = [
     { type: "text", text: "look\nclosely" },
@@ -176,7 +176,7 @@ test("a queued prompt is edited whole, and what it points at stays", async () =>
   assert.deepEqual(fake.lastRequest("agent/queue").params, { sessionId: "s1", action: "sendNow" });
 });
 
-test("what a queued prompt points at is sent again as it was", () => {
+test("references of a queued prompt are resent unchanged", () => {
   const at = { kind: "selection", path: "a.ts", text: "x", startLine: 3, endLine: 4 } as const;
   const range = { start: { line: 2, character: 0 }, end: { line: 4, character: 0 } };
   const uri = "file:///w/a.ts";
@@ -191,7 +191,7 @@ test("what a queued prompt points at is sent again as it was", () => {
   assert.deepEqual(toBlocks({ type: "text", text: "x" }), []);
 });
 
-test("an agent is chosen for the next session, and the session's is shown", async () => {
+test("the selected agent applies to the next session, and the bar shows the session's agent", async () => {
   const fake = await connectRunning();
   fake.chat.startNewSession("reviewer");
   await new Promise(setImmediate);
@@ -214,7 +214,7 @@ function changesItem(id: string, files: Partial<FileDiff>[], more: Partial<Chang
 
 const diffText = (from: string, to: string) => `--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-${from}\n+${to}\n`;
 
-test("a change is shown as the turn made it, also when later turns went on", () => {
+test("a diff shows the turn's own change, even after later turns", () => {
   const first = changesItem("t1", [{ diff: diffText("one", "two") }]);
   const second = changesItem("t2", [{ diff: diffText("two", "three") }, { path: "b.ts" }]);
   const state = { ...createChatState("s1"), items: [first, second] };
@@ -231,7 +231,7 @@ test("a change is shown as the turn made it, also when later turns went on", () 
   assert.equal(computeSides({ ...file, diff: undefined } as never, "made", [], "two\n").after, undefined);
 });
 
-test("a file that came, and one that went", () => {
+test("created and deleted files have an empty side", () => {
   const created = {
     path: "n",
     kind: "created" as const,
@@ -244,7 +244,7 @@ test("a file that came, and one that went", () => {
   assert.deepEqual(computeSides(deleted, "made", [], ""), { before: "x\n", after: "", file: "after" });
 });
 
-test("the line of a turn's changes", () => {
+test("a turn's changes are summarized in one line", () => {
   assert.equal(describeChanges(changesItem("t", [{}])), "1 file changed +1 −1");
   assert.equal(describeChanges(changesItem("t", [{}, { added: 11, removed: 0 }])), "2 files changed +12 −1");
   assert.equal(describeChanges(changesItem("t", [{}, {}], { unlisted: 3 })), "5 files changed");
@@ -255,7 +255,7 @@ function pageOf(events: AgentEvent[]): LoadSessionResult {
   return { events, hasEarlier: false, openApprovals: [], seq, state: STATE as never };
 }
 
-test("a revert that is known before its turn marks the turn when it comes with an earlier page", () => {
+test("a revert marks its turn when an earlier page loads it", () => {
   const diffEvent = (seq: number, ofTurnId: string, standing: string): AgentEvent => ({
     method: "agent/turnDiff",
     params: {
@@ -291,7 +291,7 @@ test("a revert that is known before its turn marks the turn when it comes with a
   );
 });
 
-test("instructions that were told before the page stand on its top, until their own place is shown", () => {
+test("instructions from before the page stay at the top until their event is loaded", () => {
   const files = [{ path: "/w/AGENTS.md", kind: "agents", bytes: 1, trusted: true }];
   const said = (seq: number): AgentEvent => ({
     method: "agent/message",
@@ -328,7 +328,7 @@ test("instructions that were told before the page stand on its top, until their 
   );
 });
 
-test("what a revert left as it was is marked", () => {
+test("files that a revert left unchanged are marked", () => {
   const files = [{ path: "a" }, { path: "b" }];
   const eventOf = (seq: number, standing: string, of: object[], more: object = {}): AgentEvent => ({
     method: "agent/turnDiff",
@@ -345,7 +345,7 @@ test("what a revert left as it was is marked", () => {
   assert.equal(listUnreverted(made, eventOf(2, "reverted", []), eventOf(3, "redone", [])), undefined);
 });
 
-test("turns are named by what was said, the last one first", () => {
+test("turns are listed by prompt, latest first", () => {
   const userItem = (turnId: string, text: string): ChatItem => ({
     kind: "user",
     id: text,
@@ -380,7 +380,7 @@ test("turns are named by what was said, the last one first", () => {
   );
 });
 
-test("what is of sub-agents stands under their calls", () => {
+test("sub-agents' entries are grouped under their calls", () => {
   const toolItem = (id: string, parentToolCallId?: string, approval?: object): ChatItem =>
     ({ kind: "tool", id, name: "x", title: "x", status: "running", parentToolCallId, approval }) as ChatItem;
   const notice: Notice = { key: "retry of c1", kind: "retry", text: "again", parent: "c1" };
@@ -404,7 +404,7 @@ test("what is of sub-agents stands under their calls", () => {
   assert.equal(groupSubagents(plain, []).top, plain, "without sub-agents nothing is made anew");
 });
 
-test("what else a sub-agent tells is not the session's", () => {
+test("a sub-agent's notices and questions do not belong to the session", () => {
   const eventOf = (seq: number, method: string, more: object): AgentEvent => ({
     method: `agent/${method}`,
     params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
@@ -441,7 +441,7 @@ test("what else a sub-agent tells is not the session's", () => {
   assert.equal(groupSubagents(answered.items, []).subagents?.hasOpenQuestion(call), false);
 });
 
-test("one of several sub-agents goes on while another waits", () => {
+test("a waiting sub-agent keeps its notice while another continues", () => {
   const call = (seq: number, at: number, toolCallId: string, more: object): AgentEvent => ({
     method: "agent/toolCall",
     params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...more },

@@ -7,20 +7,20 @@ import { buildRows, computeVisibleRange, findEntryInGap, HeightCache, shouldFoll
 const fixedHeight = () => 100;
 const keepNone = () => false;
 
-test("at the end stands what fills the view and some more, however long the list is", () => {
+test("the end of a list renders a view plus overscan, regardless of the list's length", () => {
   for (const count of [10_000, 20_000]) {
     assert.deepEqual(computeVisibleRange(count, fixedHeight, undefined, 500, 300), { from: count - 8, to: count });
   }
   assert.deepEqual(computeVisibleRange(3, fixedHeight, undefined, 500, 300), { from: 0, to: 3 });
 });
 
-test("around an anchor stands what fills the view, and some more above and below", () => {
+test("an anchor renders a view around it plus overscan on both sides", () => {
   assert.deepEqual(computeVisibleRange(1000, fixedHeight, { at: 500, offset: -20 }, 500, 300), { from: 497, to: 509 });
   assert.deepEqual(computeVisibleRange(1000, fixedHeight, { at: 0, offset: 30 }, 500, 300), { from: 0, to: 8 });
   assert.deepEqual(computeVisibleRange(1000, fixedHeight, { at: 999, offset: 400 }, 500, 300), { from: 992, to: 1000 });
 });
 
-test("the room of what is left out adds up, and what must stay in the page stays", () => {
+test("gaps add up the heights of omitted entries, and required entries stay rendered", () => {
   const parts = buildRows(
     10,
     { from: 6, to: 8 },
@@ -38,13 +38,13 @@ test("the room of what is left out adds up, and what must stay in the page stays
   assert.deepEqual(buildRows(0, { from: 0, to: 0 }, keepNone, fixedHeight), []);
 });
 
-test("a place in a gap is an entry's", () => {
+test("a position in a gap maps to an entry", () => {
   assert.deepEqual(findEntryInGap({ from: 4, to: 9 }, fixedHeight, 250), { at: 6, top: 200 });
   assert.deepEqual(findEntryInGap({ from: 4, to: 9 }, fixedHeight, 9000), { at: 8, top: 400 });
   assert.deepEqual(findEntryInGap({ from: 4, to: 9 }, fixedHeight, -5), { at: 4, top: 0 });
 });
 
-test("what was not measured is as high as others of its kind", () => {
+test("an unmeasured entry gets the mean height of its kind", () => {
   const heights = new HeightCache();
   const guess = heights.getHeight("assistant a");
   assert.ok(heights.setHeight("assistant a", 300));
@@ -60,7 +60,7 @@ test("what was not measured is as high as others of its kind", () => {
   assert.equal(heights.getHeight("assistant c"), 400);
 });
 
-test("only a person leaves the end: what a height moves does not", () => {
+test("only a user scroll stops following the end; a height change does not", () => {
   const at = (top: number, height = 1000, view = 300) => ({ top, height, view });
   assert.equal(shouldFollowEnd(true, at(700), at(500), false), false, "scrolled up");
   assert.equal(shouldFollowEnd(true, at(700), at(700, 1400), false), true, "it grew");
