@@ -13,9 +13,7 @@ const { values } = parseArgs({
 });
 const { version } = JSON.parse(readFileSync(`${here}package.json`, "utf8"));
 if ((values.target === undefined) !== (values.binary === undefined)) {
-  console.error(
-    "--target and --binary belong together: the program of one platform goes into the package of that platform",
-  );
+  console.error("use --target and --binary together: each platform needs its own program");
   process.exit(1);
 }
 const out = values.out ?? `${here}agentls-${values.target ? `${values.target}-` : ""}${version}.vsix`;

@@ -2,17 +2,17 @@
 
 import assert from "node:assert/strict";
 import os from "node:os";
-import { answered, faked } from "./faked.mjs";
+import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
 
-faked("floods", {}, async (s, t) => {
+testWithFakeServer("floods", {}, async (s, t) => {
   await s.showChat();
 
   await t.test("10,000 deltas", async () => {
-    await measured(s, "flood", async () => answered(s, "piece 9999"));
+    await measureFlood(s, "flood", async () => waitForAnswer(s, "piece 9999"));
   });
 
   await t.test("10 MB of output", async () => {
-    const most = await measured(s, "noise", async () =>
+    const most = await measureFlood(s, "noise", async () =>
       s.view.locator('[data-testid="tool"][data-status="completed"]').waitFor(),
     );
     assert.ok(most.lines <= 2000, `${most.lines} lines in the page`);
@@ -20,7 +20,7 @@ faked("floods", {}, async (s, t) => {
 });
 
 /** Measures the longest frame and drawing, and checks their limits. */
-async function measured(s, word, over) {
+async function measureFlood(s, word, over) {
   const frame = await s
     .at("app")
     .elementHandle()
@@ -42,7 +42,7 @@ async function measured(s, word, over) {
     requestAnimationFrame(step);
   });
   const begun = Date.now();
-  await s.ask(word);
+  await s.sendPrompt(word);
   await over();
   const seen = await frame.evaluate(() => {
     window.agentlsSeen.on = false;

@@ -14,17 +14,17 @@ if (env.VSIX === undefined) {
   env.VSIX = path.join(here, "../out/test.vsix");
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
-const MEASURES = ["flood.test.mjs", "long.test.mjs"];
+const MEASURES = ["flood.test.mjs", "longSession.test.mjs"];
 const ALL = [
   ...MEASURES,
   "chat.test.mjs",
-  "follow.test.mjs",
-  "hang.test.mjs",
-  "work.test.mjs",
+  "scrolling.test.mjs",
+  "hangingServer.test.mjs",
+  "workflows.test.mjs",
   "turns.test.mjs",
   "approvals.test.mjs",
   "editor.test.mjs",
-  "first.test.mjs",
+  "firstRun.test.mjs",
 ];
 const wanted = process.argv.length > 2 ? process.argv.slice(2) : ALL;
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];

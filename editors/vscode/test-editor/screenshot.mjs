@@ -3,10 +3,10 @@
 
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { open, TAPE } from "./workbench.mjs";
+import { CASSETTE_CONFIG, openWorkbench } from "./workbench.mjs";
 
 const PICTURE = path.join(path.dirname(fileURLToPath(import.meta.url)), "../media/screenshot.png");
-const CONFIG = `${TAPE}mode = "autoEdit"
+const CONFIG = `${CASSETTE_CONFIG}mode = "autoEdit"
 `;
 const FILES = {
   "src/total.ts": `import type { Item } from "./item";
@@ -67,7 +67,7 @@ const EXCHANGES = [
   { ...when(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
 ];
 
-const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
 try {
   const { page } = s;
   await s.showChat();
@@ -77,8 +77,8 @@ try {
   await page.mouse.down();
   await page.mouse.move(sash.x + sash.width + 170, 400, { steps: 10 });
   await page.mouse.up();
-  await s.ask(PROMPT);
-  await s.ended(1, "completed");
+  await s.sendPrompt(PROMPT);
+  await s.waitForTurnEnd(1, "completed");
   const delegate = s.view.locator('[data-testid="tool"]', { hasText: "Delegate" }).first();
   await delegate.locator(".head").first().click();
   // Show the edit in the diff editor.

@@ -5,9 +5,9 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { open, PATIENCE, TAPE, until } from "./workbench.mjs";
+import { CASSETTE_CONFIG, openWorkbench, TIMEOUT_MS, waitUntil } from "./workbench.mjs";
 
-const CONFIG = `${TAPE}mode = "full"
+const CONFIG = `${CASSETTE_CONFIG}mode = "full"
 
 [agent.reviewer]
 description = "Reads, and says what it thinks"
@@ -27,7 +27,7 @@ const FILES = {
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
 /** The exchanges of a prompt: one per step, then the final text. */
-const does = (prompt, steps, says) => [
+const exchangesFor = (prompt, steps, says) => [
   ...steps.map((events, step) => ({ when: { prompt, step }, repeat: true, events })),
   { when: { prompt, step: steps.length }, repeat: true, events: [{ text: says }] },
 ];
@@ -38,7 +38,7 @@ const ask = tool("ask_user", {
   several: true,
 });
 const EXCHANGES = [
-  ...does(
+  ...exchangesFor(
     "the first change",
     [
       [tool("read_file", { path: "old.ts" })],
@@ -50,28 +50,28 @@ const EXCHANGES = [
     ],
     "Changed.",
   ),
-  ...does(
+  ...exchangesFor(
     "the second change",
     [[edit("a.ts", "one = 11", "one = 111"), edit("c.ts", "c = 3", "c = 33")]],
     "Once more.",
   ),
-  ...does(
+  ...exchangesFor(
     "write raw bytes",
     [[tool("bash", { command: "printf 'first\\0\\200\\342\\202\\r\\n' > raw.bin" })]],
     "Written.",
   ),
-  ...does("alter raw bytes", [[tool("bash", { command: "printf 'second\\377\\0' > raw.bin" })]], "Altered."),
-  ...does(
+  ...exchangesFor("alter raw bytes", [[tool("bash", { command: "printf 'second\\377\\0' > raw.bin" })]], "Altered."),
+  ...exchangesFor(
     "many files",
     [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
     "Many.",
   ),
-  ...does(
+  ...exchangesFor(
     "delegate it",
     [[tool("delegate", { prompt: "", tasks: [{ prompt: "find the bug" }, { prompt: "shaky child" }] })]],
     "Both have answered.",
   ),
-  ...does(
+  ...exchangesFor(
     "find the bug",
     [
       [tool("read_file", { path: "a.ts" })],
@@ -84,14 +84,14 @@ const EXCHANGES = [
     events: [{ error: { status: 529, message: "Overloaded", retry_after_ms: 4000 } }],
   },
   { when: { prompt: "shaky child" }, repeat: true, events: [{ text: "It came at the second attempt." }] },
-  ...does("ask me", [[ask]], "As you say."),
+  ...exchangesFor("ask me", [[ask]], "As you say."),
   // It continues when the test creates the file.
-  ...does("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
+  ...exchangesFor("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
 ];
 
-test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
-  const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
+  const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
   const { page } = s;
   let turns = 0;
   let broken = false;
@@ -102,8 +102,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
         await body();
       } catch (error) {
         broken = true;
-        await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-        console.error(s.logs());
+        await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+        console.error(s.readLogs());
         throw error;
       }
     });
@@ -115,12 +115,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     await step("the chat opens", () => s.showChat());
 
     await step("instructions are shown in one expandable line", async () => {
-      await s.ask("make the first change");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("make the first change");
+      await s.waitForTurnEnd(++turns, "completed");
       const line = s.at("instructions");
       await line.locator("summary", { hasText: "Instructions: AGENTS.md, 1 skill" }).click();
       await line.getByText("project instructions").waitFor();
-      await s.shot("instructions");
+      await s.takeScreenshot("instructions");
       await line.getByRole("button", { name: "AGENTS.md" }).click();
       await page.locator('.monaco-editor[data-uri$="AGENTS.md"]').first().waitFor();
       await line.locator("summary").click();
@@ -135,12 +135,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
         names.map((name) => name.replace(/\s.*/s, "")),
         ["a.ts", "b.ts", "old.ts", "picture.bin"],
       );
-      await s.shot("changes");
+      await s.takeScreenshot("changes");
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await diff("original").filter({ hasText: "one = 1;" }).first().waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
       await page.locator(".tab.active", { hasText: "a.ts (agent's changes)" }).waitFor();
-      await s.shot("changes-diff");
+      await s.takeScreenshot("changes-diff");
       await changes(0)
         .getByRole("button", { name: /old\.ts/ })
         .click();
@@ -149,18 +149,18 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await changes(0).getByTestId("review-changes").click();
       await page.locator(".tab.active", { hasText: "3 files (agent's changes)" }).waitFor();
       await diff("modified").filter({ hasText: "bb = 22" }).first().waitFor();
-      await s.shot("changes-all");
+      await s.takeScreenshot("changes-all");
     });
 
     await step("a revert shows a preview, and cancel changes nothing", async () => {
       await changes(0).getByTestId("revert").click();
       await card.filter({ hasText: "Revert the changes of this turn?" }).waitFor();
       assert.equal(await card.locator("ul").first().locator("li").count(), 4);
-      await s.shot("revert");
+      await s.takeScreenshot("revert");
       await card.press("Enter");
       await card.press("n");
       await card.waitFor({ state: "detached" });
-      assert.match(s.read("a.ts"), /one = 11;/);
+      assert.match(s.readFile("a.ts"), /one = 11;/);
       assert.ok(there("new/b.ts") && !there("old.ts"));
     });
 
@@ -169,55 +169,55 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await changes(0).getByTestId("revert").click();
       await card.press("y");
       await s.view.locator('[data-testid="changes"][data-standing="reverted"]').waitFor();
-      assert.equal(s.read("a.ts"), FILES["a.ts"]);
-      assert.equal(s.read("old.ts"), FILES["old.ts"]);
+      assert.equal(s.readFile("a.ts"), FILES["a.ts"]);
+      assert.equal(s.readFile("old.ts"), FILES["old.ts"]);
       assert.ok(!there("new/b.ts") && !there("picture.bin"));
       const line = page.locator('.monaco-editor[data-uri$="a.ts"] .view-line');
       await line.filter({ hasText: "one = 1;" }).first().waitFor();
       await s.view.locator(".note", { hasText: "Reverted changes to 4 files" }).waitFor();
-      await s.shot("reverted");
+      await s.takeScreenshot("reverted");
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await page.locator(".tab.active", { hasText: "a.ts (reverted changes)" }).waitFor();
       await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
       await changes(0).getByTestId("redo").click();
       await card.getByTestId("do-revert").click();
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').waitFor();
-      assert.match(s.read("a.ts"), /one = 11;/);
+      assert.match(s.readFile("a.ts"), /one = 11;/);
       assert.ok(there("new/b.ts") && !there("old.ts") && there("picture.bin"));
     });
 
     await step("a revert keeps and reports user edits, saved or not", async () => {
-      await s.ask("make the second change");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("make the second change");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.openFile("c.ts");
       await page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "c = 33" }).first().click();
       await page.keyboard.press("End");
       await page.keyboard.type(" // mine");
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
       // Use the palette and the keyboard only.
-      await s.command("Agent: Revert or Redo Turn");
+      await s.runCommand("Agent: Revert or Redo Turn");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "make the first change" }).waitFor();
       await page.locator(".quick-input-widget input.input").fill("first");
       await page.keyboard.press("Enter");
       await card.filter({ hasText: "this turn and the later turn" }).waitFor();
       const conflicts = s.at("conflicts");
       await conflicts.filter({ hasText: "c.ts" }).waitFor();
-      await s.shot("revert-conflict");
+      await s.takeScreenshot("revert-conflict");
       await card.press("y");
       await s.view.locator('[data-testid="changes"][data-standing="reverted"]').nth(1).waitFor();
-      assert.equal(s.read("a.ts"), FILES["a.ts"]);
-      assert.match(s.read("c.ts"), /c = 33;\n/);
+      assert.equal(s.readFile("a.ts"), FILES["a.ts"]);
+      assert.match(s.readFile("c.ts"), /c = 33;\n/);
       const typed = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
       await typed.first().waitFor();
       await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
       await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "not reverted" }).waitFor();
-      await s.shot("reverted-both");
+      await s.takeScreenshot("reverted-both");
       // Redoing the first turn redoes both.
       await changes(1).getByTestId("redo").click();
       await card.filter({ hasText: "Redo the reverted changes?" }).waitFor();
       await card.press("y");
       await s.view.locator('[data-testid="changes"][data-standing="redone"]').nth(1).waitFor();
-      assert.match(s.read("a.ts"), /one = 111;/);
+      assert.match(s.readFile("a.ts"), /one = 111;/);
       // Shows only the first turn's part of the change.
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await page.locator(".tab.active", { hasText: "a.ts (agent's changes)" }).waitFor();
@@ -228,8 +228,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     });
 
     await step("10,000 files can be reverted and redone", async () => {
-      await s.ask("make many files");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("make many files");
+      await s.waitForTurnEnd(++turns, "completed");
       await changes(2)
         .filter({ hasText: /10000 files/ })
         .waitFor();
@@ -237,14 +237,14 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await card.filter({ hasText: "Revert 10000 files" }).waitFor();
       // The list scrolls, but the buttons stay in place.
       assert.ok((await card.getByTestId("do-revert").boundingBox()).y < 860);
-      await s.shot("revert-many");
+      await s.takeScreenshot("revert-many");
       await card.press("y");
       await s.view.locator(".note", { hasText: "Reverted changes to 10000 files" }).waitFor();
       assert.ok(!there("many/f777"));
       await changes(2).getByTestId("redo").click();
       await card.press("y");
       await s.view.locator(".note", { hasText: "Redone changes to 10000 files" }).waitFor();
-      assert.equal(s.read("many/f777"), "777\n");
+      assert.equal(s.readFile("many/f777"), "777\n");
     });
 
     await step("a session can be forked at a turn", async () => {
@@ -252,40 +252,40 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("changes").first().waitFor();
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
-      await until(async () => (await s.ends()) === 1, "the fork");
+      await waitUntil(async () => (await s.countEndedTurns()) === 1, "the fork");
       // No third session appears in between.
       await s.at("turn-end").first().waitFor();
-      assert.equal(await s.ends(), 1);
+      assert.equal(await s.countEndedTurns(), 1);
       assert.equal(await s.at("changes").count(), 1);
       await page.locator(".notification-toast", { hasText: "Switched to “make the first change (fork)”" }).waitFor();
       await page.locator(".sidebar .composite.title", { hasText: "make the first change (fork)" }).waitFor();
-      await s.shot("forked");
-      await s.ask("hello from the fork");
-      await s.ended(2, "completed");
-      await s.command("Agent: Show Sessions");
+      await s.takeScreenshot("forked");
+      await s.sendPrompt("hello from the fork");
+      await s.waitForTurnEnd(2, "completed");
+      await s.runCommand("Agent: Show Sessions");
       await s.at("session").nth(1).waitFor();
       await s.at("session").last().click();
       await s.at("user").filter({ hasText: "make many files" }).waitFor();
     });
 
     await step("a session can be exported", async () => {
-      await s.command("Agent: Export Session");
+      await s.runCommand("Agent: Export Session");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "Markdown" }).first().click();
       const name = page.locator(".quick-input-widget input.input");
-      await until(async () => (await name.inputValue()).endsWith(".md"));
+      await waitUntil(async () => (await name.inputValue()).endsWith(".md"));
       const file = path.join(s.workspace, "all.md");
       await name.fill(file);
       await page.keyboard.press("Enter");
       await page.locator(".tab.active", { hasText: "all.md" }).waitFor();
-      await s.shot("exported");
+      await s.takeScreenshot("exported");
       const text = fs.readFileSync(file, "utf8");
       assert.match(text, /make the first change/);
       assert.match(text, /Once more\./);
     });
 
     await step("an open binary file is compared with the disk unless it has unsaved edits", async () => {
-      await s.ask("write raw bytes");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("write raw bytes");
+      await s.waitForTurnEnd(++turns, "completed");
       const raw = () => fs.readFileSync(path.join(s.workspace, "raw.bin"), "latin1");
       assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
       await changes(-1).getByTestId("changed-file").click();
@@ -293,12 +293,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "Text Editor" }).first().click();
       const line = page.locator('.monaco-editor[data-uri$="raw.bin"] .view-line').first();
       await line.filter({ hasText: "first" }).waitFor();
-      await s.ask("alter raw bytes");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("alter raw bytes");
+      await s.waitForTurnEnd(++turns, "completed");
       await line.filter({ hasText: "second" }).waitFor();
       await changes(-1).getByTestId("revert").click();
       await card.filter({ hasText: "Revert the changes of this turn?" }).waitFor();
-      await s.shot("revert-raw");
+      await s.takeScreenshot("revert-raw");
       assert.equal(await s.at("conflicts").count(), 0);
       await card.press("y");
       await line.filter({ hasText: "first" }).waitFor();
@@ -312,12 +312,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await card.press("n");
       assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
       await page.locator(".tab.dirty", { hasText: "raw.bin" }).click();
-      await s.command("File: Revert File");
+      await s.runCommand("File: Revert File");
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
     });
 
     await step("queued prompts are sent one by one after the turn", async () => {
-      await s.ask("slowly now");
+      await s.sendPrompt("slowly now");
       await s.view.locator('[data-testid="tool"][data-status="running"]').waitFor();
       await s.at("input").fill("first in the queue");
       await s.at("input").press("Alt+Enter");
@@ -336,17 +336,17 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "Fork Session at Turn" }).waitFor();
       assert.equal(await page.locator(".quick-input-list .monaco-list-row", { hasText: "Redo Turn" }).count(), 0);
       await page.keyboard.press("Escape");
-      await s.shot("queue");
+      await s.takeScreenshot("queue");
       fs.writeFileSync(path.join(s.workspace, "go"), "");
       turns += 3;
-      await s.ended(turns, "completed");
+      await s.waitForTurnEnd(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });
       const said = await s.at("user").allTextContents();
       assert.deepEqual(said.slice(-3), ["slowly now", "first in the queue", "second in the queue"]);
     });
 
     await step("a stop pauses the queue, and its prompts can be edited, removed, and sent", async () => {
-      await s.ask("forever");
+      await s.sendPrompt("forever");
       await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
       for (const text of ["one", "two", "three"]) {
         await s.at("input").fill(`queued ${text}`);
@@ -357,10 +357,10 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
           .waitFor();
       }
       await s.at("input").press("Escape");
-      await s.ended(++turns, "cancelled");
+      await s.waitForTurnEnd(++turns, "cancelled");
       await s.view.locator('[data-testid="queue"][data-paused="true"]').waitFor();
       await s.at("queue").filter({ hasText: "Paused: 3 prompts" }).waitFor();
-      await s.shot("queue-held");
+      await s.takeScreenshot("queue-held");
       await s
         .at("queued")
         .filter({ hasText: "queued one" })
@@ -371,26 +371,26 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       const field = s.at("queue-edit").locator("textarea");
       assert.equal(await field.inputValue(), "queued three");
       await field.fill("queued three, edited");
-      await s.shot("queue-edit");
+      await s.takeScreenshot("queue-edit");
       await field.press("Enter");
       const three = s.at("queued").filter({ hasText: "queued three, edited" });
       await three.waitFor();
       // The queue stays paused after a reload of the window and the server.
-      await s.reload();
-      await s.ready();
+      await s.reloadWindow();
+      await s.waitUntilReady();
       await three.waitFor();
-      turns = await s.ends();
+      turns = await s.countEndedTurns();
       await three.getByRole("button", { name: /^Send now/ }).click();
       // The prompt is sent, and the next one follows.
       turns += 2;
-      await s.ended(turns, "completed");
+      await s.waitForTurnEnd(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });
       const said = await s.at("user").allTextContents();
       assert.deepEqual(said.slice(-2), ["queued three, edited", "queued two"]);
     });
 
     await step("a question accepts digit keys, several choices, and free text", async () => {
-      await s.ask("ask me");
+      await s.sendPrompt("ask me");
       const question = s.at("question");
       await question.filter({ hasText: "Which languages shall it speak?" }).waitFor();
       await question.filter({ hasText: "Each takes a day." }).waitFor();
@@ -408,13 +408,13 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
         [true, true, false],
       );
       await question.locator("input[type=text]").fill("Frisian");
-      await s.shot("question-real");
+      await s.takeScreenshot("question-real");
       await question.locator("input[type=text]").press("Enter");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.view.locator(".note", { hasText: "→ German, French, Frisian" }).waitFor();
-      await s.ask("ask me again");
+      await s.sendPrompt("ask me again");
       await s.at("question").getByRole("button", { name: "Dismiss" }).click();
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.view.locator(".note", { hasText: "(not answered)" }).waitFor();
     });
 
@@ -424,12 +424,12 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       const row = s.at("suggestions").locator("[role=option]", { hasText: "/review" });
       await row.filter({ hasText: "[file] · Reviews a file" }).waitFor();
       assert.equal(await s.at("suggestions").locator("[role=option]").count(), 1);
-      await s.shot("commands");
+      await s.takeScreenshot("commands");
       await s.at("input").press("Enter");
-      await until(async () => (await s.at("input").inputValue()) === "/review ");
+      await waitUntil(async () => (await s.at("input").inputValue()) === "/review ");
       await s.at("input").pressSequentially("src/total.ts");
       await s.at("input").press("Enter");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.at("user").filter({ hasText: "Review src/total.ts with care." }).waitFor();
       await s.at("assistant").filter({ hasText: "It is fine." }).waitFor();
     });
@@ -437,27 +437,27 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     await step("changed instructions are reported", async () => {
       fs.writeFileSync(path.join(s.workspace, "AGENTS.md"), "Prefer large functions.\n");
       fs.writeFileSync(path.join(s.workspace, "TOOLS.md"), "Use make.\n");
-      await s.ask("hello again");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("hello again");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.at("warning").filter({ hasText: "AGENTS.md changed" }).waitFor();
       await s.at("warning").filter({ hasText: "TOOLS.md is new" }).waitFor();
       await s.at("instructions").last().filter({ hasText: "Instructions: AGENTS.md, TOOLS.md, 1 skill" }).waitFor();
-      await s.shot("instructions-changed");
+      await s.takeScreenshot("instructions-changed");
     });
 
     await step("sub-agents' work is shown under their call and collapses when done", async () => {
-      await s.ask("delegate it");
+      await s.sendPrompt("delegate it");
       const call = s.view.locator('[data-testid="tool"]', { hasText: "Delegate 2 tasks" }).first();
       await call.getByTestId("inner").getByText("Read a.ts").waitFor();
       await call.getByTestId("notice").filter({ hasText: "attempt 2 of" }).waitFor();
       assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "a retry of theirs is not the session's");
       await call.getByTestId("inner").getByText("until [ -e found ]").first().waitFor();
-      await s.shot("delegate");
+      await s.takeScreenshot("delegate");
       fs.writeFileSync(path.join(s.workspace, "found"), "");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       await call.getByTestId("inner").waitFor({ state: "detached" });
       await call.getByText("2 calls").waitFor();
-      await s.shot("delegate-done");
+      await s.takeScreenshot("delegate-done");
       await call.locator(".head").first().click();
       await call.getByTestId("output").filter({ hasText: "It is in line 2." }).waitFor();
     });
@@ -465,16 +465,16 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     await step("selecting another agent starts a new session", async () => {
       await s.at("agent").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).waitFor();
-      await s.shot("agents");
+      await s.takeScreenshot("agents");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).click();
       await s.at("begin").waitFor();
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
       await s.at("mode").filter({ hasText: "Plan" }).waitFor();
-      await s.ask("hello reviewer");
-      await s.ended(1, "completed");
+      await s.sendPrompt("hello reviewer");
+      await s.waitForTurnEnd(1, "completed");
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
-      await s.reload();
-      await s.ready();
+      await s.reloadWindow();
+      await s.waitUntilReady();
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
     });
   } finally {

@@ -23,10 +23,10 @@ export const shots = path.resolve(here, "../shots");
 const shared = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
 process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
 /** Timeout in ms. A busy machine is slow. */
-export const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
+export const TIMEOUT_MS = Number(process.env.PATIENCE ?? 120_000);
 
 /** A server configuration that uses the cassette. Text appended to it belongs to the agent. */
-export const TAPE = `[provider.tape]
+export const CASSETTE_CONFIG = `[provider.tape]
 kind = "script"
 cassette = "cassette.json"
 model = "tape"
@@ -51,13 +51,13 @@ const SETTINGS = {
 };
 
 /** Opens a workbench for `body` and always closes it. Takes a screenshot on failure. */
-export async function within(name, options, body) {
-  const s = await open(options);
+export async function withWorkbench(name, options, body) {
+  const s = await openWorkbench(options);
   try {
     await body(s, s.page);
   } catch (error) {
-    await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-    console.error(s.logs());
+    await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+    console.error(s.readLogs());
     throw error;
   } finally {
     await s.close();
@@ -69,7 +69,7 @@ export async function within(name, options, body) {
  * `second`: the files of a second folder. `program`: the server; an empty string for none. `exchanges`: go before those
  * of the cassette. `weak`: the exchanges of a second cassette.
  */
-export async function open({
+export async function openWorkbench({
   vsix,
   config,
   settings = {},
@@ -117,10 +117,10 @@ export async function open({
   for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
   const base = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
   const extensions = vsix === undefined ? shared : path.join(home, "ext");
-  install(base, extensions, vsix ?? process.env.VSIX, env);
+  installExtension(base, extensions, vsix ?? process.env.VSIX, env);
   base.push("--extensions-dir", extensions);
 
-  const port = await freePort();
+  const port = await findFreePort();
   const log = path.join(home, "code-server.log");
   const out = fs.openSync(log, "w");
   const flags = [
@@ -137,7 +137,7 @@ export async function open({
   ];
   if (!trust) flags.push("--disable-workspace-trust");
   const child = spawn(node, [...base, ...flags], { env, stdio: ["ignore", out, out] });
-  const until = Date.now() + PATIENCE;
+  const until = Date.now() + TIMEOUT_MS;
   while (
     !(await fetch(`http://127.0.0.1:${port}/healthz`).then(
       (answer) => answer.ok,
@@ -163,7 +163,7 @@ export async function open({
     ],
   });
   const page = browser.pages()[0];
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT_MS);
   await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${both}` : `folder=${workspace}`}`);
   return new Workbench({
     home,
@@ -174,21 +174,21 @@ export async function open({
       await browser.close().catch(() => {});
       child.kill();
       await Promise.race([new Promise((done) => child.once("exit", done)), sleep(5000)]);
-      await gone(home);
+      await waitForExit(home);
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     },
   });
 }
 
-export async function until(so, what = "what is waited for") {
-  const end = Date.now() + PATIENCE;
+export async function waitUntil(so, what = "what is waited for") {
+  const end = Date.now() + TIMEOUT_MS;
   while (!(await so())) {
     if (Date.now() > end) throw new Error(`${what} did not come: ${so}`);
     await sleep(50);
   }
 }
 
-function install(base, extensions, vsix, env) {
+function installExtension(base, extensions, vsix, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
   const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
   const installed = spawnSync(node, [...base, ...flags], { env, encoding: "utf8" });
@@ -213,38 +213,38 @@ class Workbench {
   /** Shows the chat and waits for the server. */
   async showChat() {
     await this.page.locator('.activitybar a[aria-label^="agentls"]').click();
-    await this.ready();
+    await this.waitUntilReady();
   }
 
-  async ready() {
+  async waitUntilReady() {
     await this.view.locator('[data-testid="app"][data-connection="ready"]').waitFor();
   }
 
   /** Reloads the window with a command, so that the extension's state is saved first. */
-  async reload() {
+  async reloadWindow() {
     const begun = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
-    await this.command("Developer: Reload Window");
+    await this.runCommand("Developer: Reload Window");
     await begun;
   }
 
-  async ask(text) {
+  async sendPrompt(text) {
     await this.at("input").fill(text);
     await this.at("input").press("Enter");
   }
 
   /** Returns the number of ended turns. The page may contain fewer. */
-  async ends() {
+  async countEndedTurns() {
     return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
   }
 
   /** Waits until turn `n`, the last one, ends. */
-  async ended(n, state) {
-    await until(async () => (await this.ends()) >= n, `the end of turn ${n}`);
+  async waitForTurnEnd(n, state) {
+    await waitUntil(async () => (await this.countEndedTurns()) >= n, `the end of turn ${n}`);
     const now = await this.at("turn-end").last().getAttribute("data-state");
     if (now !== state) throw new Error(`turn ${n} ended ${now}, not ${state}`);
   }
 
-  async command(title) {
+  async runCommand(title) {
     await this.page.keyboard.press("F1");
     await this.page.locator(".quick-input-widget input.input").fill(`>${title}`);
     await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
@@ -261,12 +261,12 @@ class Workbench {
     await lines.filter({ visible: true }).first().waitFor();
   }
 
-  async shot(name) {
+  async takeScreenshot(name) {
     fs.mkdirSync(shots, { recursive: true });
     await this.page.screenshot({ path: path.join(shots, `${name}.png`) });
   }
 
-  async allow() {
+  async allowRequest() {
     await this.card.press("y");
   }
 
@@ -275,29 +275,29 @@ class Workbench {
     return this.view.locator('[data-testid="approval"][data-armed="true"]').first();
   }
 
-  read(name) {
+  readFile(name) {
     return fs.readFileSync(path.join(this.workspace, name), "utf8");
   }
 
-  servers() {
-    return processes(this.home).filter(({ command }) => command.startsWith(server));
+  listServers() {
+    return listProcesses(this.home).filter(({ command }) => command.startsWith(server));
   }
 
-  programs(text) {
-    return processes(this.home).filter(({ command }) => command.includes(text));
+  listPrograms(text) {
+    return listProcesses(this.home).filter(({ command }) => command.includes(text));
   }
 
-  renderedMegabytes() {
-    return renderedMegabytes(this.home);
+  measureRendererMegabytes() {
+    return measureRendererMegabytes(this.home);
   }
 
-  logs() {
+  readLogs() {
     return fs.readFileSync(this.log, "utf8").slice(-3000);
   }
 }
 
 /** Finds processes whose environment contains the home folder (Linux). */
-function processes(home) {
+function listProcesses(home) {
   const found = [];
   for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
@@ -314,7 +314,7 @@ function processes(home) {
 }
 
 /** Returns the memory of the browser's largest page in megabytes (Linux). */
-function renderedMegabytes(home) {
+function measureRendererMegabytes(home) {
   const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const facts = all.flatMap((pid) => {
     try {
@@ -338,17 +338,17 @@ function renderedMegabytes(home) {
 }
 
 /** Waits until all processes of the workbench have exited. */
-async function gone(home) {
+async function waitForExit(home) {
   const until = Date.now() + 20_000;
   for (;;) {
-    const left = processes(home).filter(({ command }) => command.includes("agentls"));
+    const left = listProcesses(home).filter(({ command }) => command.includes("agentls"));
     if (left.length === 0) return;
     if (Date.now() > until) throw new Error(`left: ${left.map(({ pid, command }) => `${pid} ${command}`).join("; ")}`);
     await sleep(100);
   }
 }
 
-function freePort() {
+function findFreePort() {
   return new Promise((done) => {
     const probe = net.createServer().listen(0, "127.0.0.1", () => {
       const { port } = probe.address();

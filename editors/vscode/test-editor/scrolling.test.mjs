@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { answered, faked } from "./faked.mjs";
-import { until } from "./workbench.mjs";
+import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
+import { waitUntil } from "./workbench.mjs";
 
-faked("the conversation follows its end", {}, async (s, t) => {
+testWithFakeServer("the conversation follows its end", {}, async (s, t) => {
   const { page } = s;
   const log = () => s.at("log");
   /** Returns the distance from the end in pixels. */
@@ -44,16 +44,16 @@ faked("the conversation follows its end", {}, async (s, t) => {
   /** Checks that the visible text does not move while the rest grows. */
   const stays = async (what, was) => {
     const height = await log().evaluate((box) => box.scrollHeight);
-    await until(async () => (await log().evaluate((box) => box.scrollHeight)) > height + 200, "growth");
+    await waitUntil(async () => (await log().evaluate((box) => box.scrollHeight)) > height + 200, "growth");
     const [entry, offset] = await reading();
     assert.equal(entry, was[0], what);
     assert.ok(Math.abs(offset - was[1]) <= 2, `${what}: moved from ${was[1]} to ${offset}`);
   };
 
   await s.showChat();
-  await s.ask("long 40");
-  await answered(s, "the end of 40");
-  await s.ask("drip");
+  await s.sendPrompt("long 40");
+  await waitForAnswer(s, "the end of 40");
+  await s.sendPrompt("drip");
   await s.at("assistant").filter({ hasText: "Paragraph 0 " }).last().waitFor();
 
   await t.test("while it grows, after hiding, and after a resize", async () => {
@@ -64,7 +64,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
       await chat();
       await follows("back from another view");
     }
-    await s.command("Agent: Show Sessions");
+    await s.runCommand("Agent: Show Sessions");
     await s.at("search").waitFor();
     await s.view.getByRole("button", { name: "Back" }).click();
     await log().waitFor();
@@ -95,7 +95,7 @@ faked("the conversation follows its end", {}, async (s, t) => {
     await sleep(300);
     was = await reading();
     await stays("after scrolling up", was);
-    await s.shot("scrolled-up");
+    await s.takeScreenshot("scrolled-up");
     // The position is saved although scrolling never stops.
     await log().evaluate((box) => {
       let by = 1;
@@ -130,20 +130,20 @@ faked("the conversation follows its end", {}, async (s, t) => {
   });
 
   await t.test("sending scrolls to the end and shows the prompt until it is taken", async () => {
-    await s.ask("what else?");
+    await s.sendPrompt("what else?");
     await s.at("waiting").filter({ hasText: "what else?" }).waitFor({ timeout: 1500 });
     await follows("after sending");
-    await s.shot("steer-waits");
-    await answered(s, "It is taken.");
+    await s.takeScreenshot("steer-waits");
+    await waitForAnswer(s, "It is taken.");
     await s.at("user").filter({ hasText: "what else?" }).waitFor();
     assert.equal(await s.at("waiting").count(), 0);
     assert.ok((await off()) < 40);
   });
 });
 
-faked("earlier turns load above the visible text", { env: { FAKE_PAST: "19" } }, async (s) => {
+testWithFakeServer("earlier turns load above the visible text", { env: { FAKE_PAST: "19" } }, async (s) => {
   await s.showChat();
-  await s.command("Agent: Show Sessions");
+  await s.runCommand("Agent: Show Sessions");
   await s.at("session").first().click();
   const log = s.at("log");
   await log.waitFor();
@@ -158,7 +158,7 @@ faked("earlier turns load above the visible text", { env: { FAKE_PAST: "19" } },
     return [one.dataset.entry, Math.round(one.getBoundingClientRect().top)];
   });
   await earlier.click();
-  await until(async () => (await begins()) !== before, "the earlier page");
+  await waitUntil(async () => (await begins()) !== before, "the earlier page");
   await sleep(500);
   const now = await log.evaluate((box, name) => {
     const one = [...box.querySelectorAll("[data-entry]")].find((entry) => entry.dataset.entry === name);

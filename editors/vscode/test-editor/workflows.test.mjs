@@ -6,7 +6,7 @@ import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { test } from "node:test";
-import { PATIENCE, until, within } from "./workbench.mjs";
+import { TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
 
 const CONFIG = `[provider.tape]
 kind = "script"
@@ -37,7 +37,7 @@ const NOTEBOOK = JSON.stringify({
 const tool = (name, input) => ({ tool: { name, input } });
 const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
 /** The exchanges of a prompt: its events, then the final text. */
-const does = (prompt, events, says) => [
+const exchangesFor = (prompt, events, says) => [
   { when: { prompt, step: 0 }, repeat: true, events },
   { when: { prompt, step: 1 }, repeat: true, events: [{ text: says }] },
 ];
@@ -45,11 +45,11 @@ const plan = (at) => tool("update_plan", { items: [{ text: `Step ${at}`, status:
 const EXCHANGES = [
   // Must come first, because the history contains the other prompts.
   { when: { prompt: "Write the notes now" }, repeat: true, events: [{ text: "The person tried things out." }] },
-  ...does("touch it", [tool("bash", { command: "touch stamp.txt" })], "Touched."),
-  ...does("both folders", [edit("same.ts", "1", "2"), edit("second/same.ts", "1", "3")], "Both are changed."),
-  ...does("notebook", [edit("sales.ipynb", "one year", "two years")], "The notebook waits."),
-  ...does("spend", [plan(1), { usage: { input: 9000, output: 900, cost: 0.06 } }], "It was worth it."),
-  ...does(
+  ...exchangesFor("touch it", [tool("bash", { command: "touch stamp.txt" })], "Touched."),
+  ...exchangesFor("both folders", [edit("same.ts", "1", "2"), edit("second/same.ts", "1", "3")], "Both are changed."),
+  ...exchangesFor("notebook", [edit("sales.ipynb", "one year", "two years")], "The notebook waits."),
+  ...exchangesFor("spend", [plan(1), { usage: { input: 9000, output: 900, cost: 0.06 } }], "It was worth it."),
+  ...exchangesFor(
     "many things",
     Array.from({ length: 40 }, (_, at) => plan(at)),
     "Many things are done.",
@@ -60,10 +60,10 @@ const EXCHANGES = [
 /** A model that always fails. */
 const WEAK = [{ when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] }];
 
-test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, async (t) => {
+test("approvals, limits, folders, and notebooks", { timeout: 12 * TIMEOUT_MS }, async (t) => {
   const files = { "only.ts": "export function basket() {}\n", "same.ts": "let a = 1;\n", "sales.ipynb": NOTEBOOK };
   const options = { config: CONFIG, files, second: { "same.ts": "let b = 1;\n" }, exchanges: EXCHANGES, weak: WEAK };
-  await within("work", options, async (s, page) => {
+  await withWorkbench("work", options, async (s, page) => {
     let turns = 0;
     /** Takes a screenshot on failure. */
     const step = (name, body) =>
@@ -71,7 +71,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
         try {
           await body();
         } catch (error) {
-          await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+          await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
           throw error;
         }
       });
@@ -79,49 +79,49 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
     await s.openFile("only.ts");
 
     await step("edited arguments are run", async () => {
-      await s.ask("run the tests");
+      await s.sendPrompt("run the tests");
       await s.card.press("e");
       const field = s.at("approval").locator("textarea");
       await field.fill('{ "command": "echo edited > ran.txt"');
       await s.at("approval").locator(".problem").waitFor();
       await field.press("Control+Enter");
       await field.fill('{ "command": "echo edited > ran.txt" }');
-      await s.shot("edit-arguments");
+      await s.takeScreenshot("edit-arguments");
       await field.press("Enter");
       // If Enter had allowed the call, this denial would be too late.
       await field.press("Escape");
       await s.card.press("n");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       assert.equal(await s.view.locator('[data-testid="tool"][data-status="denied"]').count(), 1);
       assert.ok(!fs.existsSync(path.join(s.workspace, "ran.txt")), "nothing ran");
-      await s.ask("run the tests again");
+      await s.sendPrompt("run the tests again");
       await s.card.press("e");
       await field.fill('{ "command": "echo edited > ran.txt" }');
       await field.press("Control+Enter");
-      await s.ended(++turns, "completed");
-      assert.equal(s.read("ran.txt"), "edited\n");
+      await s.waitForTurnEnd(++turns, "completed");
+      assert.equal(s.readFile("ran.txt"), "edited\n");
     });
 
     await step('"always" shows the rule first, applies it, and it can be revoked', async () => {
-      await s.ask("touch it");
+      await s.sendPrompt("touch it");
       await s.card.press("a");
       const rule = s.at("approval").locator("textarea");
       assert.match(await rule.inputValue(), /^bash\(touch.*\)$/);
-      await s.shot("always");
+      await s.takeScreenshot("always");
       await rule.press("Control+Enter");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       fs.rmSync(path.join(s.workspace, "stamp.txt"));
-      await s.ask("touch it again");
-      await s.ended(++turns, "completed");
-      assert.equal(s.read("stamp.txt"), "");
-      await s.command("Agent: Manage Grants");
+      await s.sendPrompt("touch it again");
+      await s.waitForTurnEnd(++turns, "completed");
+      assert.equal(s.readFile("stamp.txt"), "");
+      await s.runCommand("Agent: Manage Grants");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "bash(touch" }).waitFor();
       await page.keyboard.press("Enter");
       await page.locator(".monaco-dialog-box").getByRole("button", { name: "Revoke" }).click();
       await page.locator(".notification-toast", { hasText: "There are no grants" }).first().waitFor();
-      await s.ask("touch it once more");
+      await s.sendPrompt("touch it once more");
       await s.card.press("n");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
     });
 
     await step("the same path in two folders means two files", async () => {
@@ -131,15 +131,15 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
       await s.at("suggestions").locator("[role=option]", { hasText: "second/same.ts" }).waitFor();
       await s.at("input").press("Escape");
       await s.at("input").fill("");
-      await s.ask("both folders");
+      await s.sendPrompt("both folders");
       await s.at("approval").nth(1).waitFor();
-      await s.shot("two-folders");
-      await s.allow();
+      await s.takeScreenshot("two-folders");
+      await s.allowRequest();
       await s.at("approval").nth(1).waitFor({ state: "detached" });
-      await s.allow();
-      await s.ended(++turns, "completed");
-      assert.equal(s.read("same.ts"), "let a = 2;\n");
-      assert.equal(s.read("../second/same.ts"), "let b = 3;\n");
+      await s.allowRequest();
+      await s.waitForTurnEnd(++turns, "completed");
+      assert.equal(s.readFile("same.ts"), "let a = 2;\n");
+      assert.equal(s.readFile("../second/same.ts"), "let b = 3;\n");
     });
 
     await step("an unsaved notebook is not changed", async () => {
@@ -156,35 +156,35 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
         .first()
         .click();
       await page.locator(".tab.dirty").waitFor();
-      await s.ask("mend the notebook");
-      await s.allow();
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("mend the notebook");
+      await s.allowRequest();
+      await s.waitForTurnEnd(++turns, "completed");
       assert.equal(await s.view.locator('[data-testid="tool"][data-status="failed"]').count(), 1);
       await s.at("output").filter({ hasText: "unsaved changes; save it first" }).waitFor();
-      assert.equal(s.read("sales.ipynb"), NOTEBOOK);
-      await s.shot("notebook");
+      assert.equal(s.readFile("sales.ipynb"), NOTEBOOK);
+      await s.takeScreenshot("notebook");
       await page.locator(".tab.dirty").click();
       await page.keyboard.press("Control+S");
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
-      await s.ask("mend the notebook now");
-      await s.allow();
-      await s.ended(++turns, "completed");
-      assert.match(s.read("sales.ipynb"), /two years/);
+      await s.sendPrompt("mend the notebook now");
+      await s.allowRequest();
+      await s.waitForTurnEnd(++turns, "completed");
+      assert.match(s.readFile("sales.ipynb"), /two years/);
     });
 
     await step("a limit can be raised or enforced", async () => {
-      await s.ask("spend it");
+      await s.sendPrompt("spend it");
       await s.at("limit").waitFor();
-      await s.shot("limit-real");
+      await s.takeScreenshot("limit-real");
       await s.at("limit").locator("input").fill("0.5");
       await s.at("limit").getByRole("button", { name: "Raise and continue" }).press("Enter");
       assert.equal(await s.at("limit").count(), 1, "Enter alone raises nothing");
       await s.at("limit").getByRole("button", { name: "Raise and continue" }).click();
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.view.locator(".note", { hasText: "raised by $0.50" }).waitFor();
-      await s.ask("spend it again");
+      await s.sendPrompt("spend it again");
       await s.at("limit").getByRole("button", { name: "Stop" }).click();
-      await s.ended(++turns, "interrupted");
+      await s.waitForTurnEnd(++turns, "interrupted");
     });
 
     await step("unsupported files are reported when pasted or dropped", async () => {
@@ -206,7 +206,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
       await said.filter({ hasText: "spec.pdf was not attached. Only PNG" }).waitFor();
       await give("drop", "notes.docx", "application/msword", 10);
       await said.filter({ hasText: "notes.docx was not attached" }).waitFor();
-      await s.shot("not-attached");
+      await s.takeScreenshot("not-attached");
       await said.getByRole("button").click();
       await said.waitFor({ state: "detached" });
     });
@@ -222,17 +222,17 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
         input.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
       });
       await s.view.locator(".chip").first().waitFor();
-      await s.ask("what is this?");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("what is this?");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.at("user").last().filter({ hasText: "1 picture" }).waitFor();
     });
 
     await step("a command compacts the session", async () => {
-      await s.command("Agent: Compact Session");
+      await s.runCommand("Agent: Compact Session");
       await s.view.locator(".note", { hasText: /^Compacted: .* → .* tokens$/ }).waitFor();
-      await s.ended(++turns, "completed");
-      await s.ask("still there?");
-      await s.ended(++turns, "completed");
+      await s.waitForTurnEnd(++turns, "completed");
+      await s.sendPrompt("still there?");
+      await s.waitForTurnEnd(++turns, "completed");
     });
 
     await step("model and effort can be selected, and a fallback is shown", async () => {
@@ -242,10 +242,10 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
       await s.view.getByRole("button", { name: "Effort" }).click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "High" }).click();
       await s.view.getByRole("button", { name: "Effort: high" }).waitFor();
-      await s.ask("hello to the weak");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("hello to the weak");
+      await s.waitForTurnEnd(++turns, "completed");
       await s.view.locator(".note", { hasText: "switched to tape/tape" }).waitFor();
-      await s.shot("taken-over");
+      await s.takeScreenshot("taken-over");
       await s.at("model").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape/tape" }).click();
       await s
@@ -257,7 +257,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
     await step("@ finds symbols", async () => {
       const symbol = s.at("suggestions").locator("[role=option]", { hasText: "basket" });
       // The language server needs time, and each letter searches again.
-      await until(async () => {
+      await waitUntil(async () => {
         await s.at("input").fill("");
         await s.at("input").pressSequentially("see @basket");
         return symbol
@@ -272,34 +272,34 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
     });
 
     await step("a command shows the log, and the status bar has an entry", async () => {
-      await s.command("Agent: Show Log");
+      await s.runCommand("Agent: Show Log");
       await page.locator('.panel .monaco-editor[data-uri*="agentls"], .panel .output-view-container').first().waitFor();
       await page.locator(".statusbar-item", { hasText: "agentls" }).first().waitFor();
-      await s.command("View: Toggle Panel Visibility");
+      await s.runCommand("View: Toggle Panel Visibility");
     });
 
     await step("an open circuit breaker is shown and can be reset", async () => {
-      await s.ask("broken");
-      await s.ended(++turns, "failed");
+      await s.sendPrompt("broken");
+      await s.waitForTurnEnd(++turns, "failed");
       const notice = s.at("notice").filter({ hasText: "tape failed too often" });
       await notice.waitFor();
-      await s.shot("circuit");
+      await s.takeScreenshot("circuit");
       await notice.getByRole("button", { name: "Reset circuit breaker" }).click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape" }).click();
-      await s.ask("hello again");
-      await s.ended(++turns, "completed");
+      await s.sendPrompt("hello again");
+      await s.waitForTurnEnd(++turns, "completed");
       await notice.waitFor({ state: "detached" });
     });
 
     await step("a long session shows its end, and loads earlier turns on demand", async () => {
-      await s.command("Agent: New Session");
+      await s.runCommand("Agent: New Session");
       await s.at("begin").waitFor();
       for (let turn = 1; turn <= 2; turn++) {
-        await s.ask(`many things, part ${turn}`);
-        await s.ended(turn, "completed");
+        await s.sendPrompt(`many things, part ${turn}`);
+        await s.waitForTurnEnd(turn, "completed");
       }
-      await s.reload();
-      await s.ready();
+      await s.reloadWindow();
+      await s.waitUntilReady();
       await s.at("user").filter({ hasText: "part 2" }).waitFor();
       const first = s.at("user").filter({ hasText: "part 1" });
       assert.equal(await first.count(), 0);
@@ -307,7 +307,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
         const begins = () => s.at("log").getAttribute("data-first");
         const before = await begins();
         await s.view.getByRole("button", { name: "Show earlier" }).click();
-        await until(async () => (await begins()) !== before, "the earlier page");
+        await waitUntil(async () => (await begins()) !== before, "the earlier page");
       }
       await s.at("log").evaluate((log) => log.scrollTo(0, 0));
       await first.waitFor();
@@ -316,7 +316,7 @@ test("approvals, limits, folders, and notebooks", { timeout: 12 * PATIENCE }, as
 });
 
 /** Starts a provider that accepts one key. */
-async function provider(key) {
+async function startProvider(key) {
   const server = http.createServer((request, response) => {
     if (request.headers["x-api-key"] !== key) {
       const error = { type: "authentication_error", message: "invalid x-api-key" };
@@ -348,9 +348,9 @@ async function provider(key) {
   return server;
 }
 
-test("an API key is entered, checked, stored, and used", { timeout: 6 * PATIENCE }, async () => {
+test("an API key is entered, checked, stored, and used", { timeout: 6 * TIMEOUT_MS }, async () => {
   const key = "sk-right-0123456789";
-  const server = await provider(key);
+  const server = await startProvider(key);
   const config = `[provider.anthropic]
 base_url = "http://127.0.0.1:${server.address().port}"
 model = "one"
@@ -360,7 +360,7 @@ filter = "trace"
 `;
   const options = { config };
   try {
-    await within("work", options, async (s, page) => {
+    await withWorkbench("work", options, async (s, page) => {
       const enter = async (text) => {
         await s.view.getByRole("button", { name: "Enter API key…" }).click();
         await page.locator(".quick-input-list .monaco-list-row", { hasText: "Anthropic" }).click();
@@ -369,22 +369,22 @@ filter = "trace"
         await input.press("Enter");
       };
       await s.showChat();
-      await s.ask("hello");
+      await s.sendPrompt("hello");
       await s.at("first-contact").waitFor();
       await enter("sk-wrong-0123456789");
       await s.at("checked").filter({ hasText: "Rejected by anthropic: " }).waitFor();
-      await s.shot("key-refused");
+      await s.takeScreenshot("key-refused");
       await enter(key);
       await s.at("checked").filter({ hasText: "The key works: anthropic accepted it." }).waitFor();
-      await s.shot("key-works");
+      await s.takeScreenshot("key-works");
       await s.at("first-contact").getByRole("button", { name: "Try again" }).click();
       await s.at("assistant").filter({ hasText: "The key is right." }).waitFor();
       // The key survives a reload, and no file contains it in plain text except the editor's secret store.
-      await s.reload();
-      await s.ready();
-      await s.ask("hello again");
+      await s.reloadWindow();
+      await s.waitUntilReady();
+      await s.sendPrompt("hello again");
       await s.at("assistant").nth(1).waitFor();
-      assert.deepEqual(filesWith(s.home, key), []);
+      assert.deepEqual(listFilesContaining(s.home, key), []);
       // (Output channels are empty here, because that part of VS Code is not compiled. src/test/trace.test.ts checks
       // that the trace contains no key.)
     });
@@ -394,7 +394,7 @@ filter = "trace"
 });
 
 /** Lists the files below `folder` that contain `text`, except the browser's, where the editor stores secrets. */
-function filesWith(folder, text) {
+function listFilesContaining(folder, text) {
   return fs
     .readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.parentPath.startsWith(path.join(folder, "chromium")))

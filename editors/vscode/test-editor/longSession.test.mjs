@@ -2,18 +2,18 @@
 // run in parallel.
 
 import assert from "node:assert/strict";
-import { answered, faked } from "./faked.mjs";
+import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
 
 const TURNS = 501;
 /** Maximum growth of the renderer. */
 const MOST_MB = 200;
 
-faked("a long session", {}, async (s, t) => {
+testWithFakeServer("a long session", {}, async (s, t) => {
   await s.showChat();
   const cdp = await s.page.context().newCDPSession(s.page);
   const weigh = async (what) => {
     await cdp.send("HeapProfiler.collectGarbage");
-    const megabytes = s.renderedMegabytes();
+    const megabytes = s.measureRendererMegabytes();
     const elements = await s.at("app").evaluate(() => document.querySelectorAll("*").length);
     console.log(`${what}: ${Math.round(megabytes)} MB resident in the renderer, ${elements} elements in the page`);
     return { megabytes, elements };
@@ -38,7 +38,7 @@ faked("a long session", {}, async (s, t) => {
     }
     return Math.min(...times);
   };
-  const last = () => answered(s, `the end of ${TURNS}`);
+  const last = () => waitForAnswer(s, `the end of ${TURNS}`);
   let empty;
   let plain;
 
@@ -48,7 +48,7 @@ faked("a long session", {}, async (s, t) => {
   });
 
   await t.test(`${TURNS} turns use little memory`, async () => {
-    await s.ask(`long ${TURNS}`);
+    await s.sendPrompt(`long ${TURNS}`);
     await last();
     const grown = await weigh(`${TURNS} turns`);
     assert.ok(grown.megabytes - plain.megabytes < MOST_MB, "the renderer's growth");

@@ -5,56 +5,56 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { PATIENCE, server, TAPE, within } from "./workbench.mjs";
+import { CASSETTE_CONFIG, server, TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
 
 const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
-function inWorkbench(name, options, body) {
-  test(name, { timeout: 6 * PATIENCE }, () => within(name, options, body));
+function testInWorkbench(name, options, body) {
+  test(name, { timeout: 6 * TIMEOUT_MS }, () => withWorkbench(name, options, body));
 }
 
-inWorkbench("without a model, a card shows the setup options", {}, async (s, page) => {
+testInWorkbench("without a model, a card shows the setup options", {}, async (s, page) => {
   await s.showChat();
-  await s.ask("hello");
+  await s.sendPrompt("hello");
   await s.at("first-contact").waitFor();
   assert.ok((await s.at("first-contact").locator("li").count()) >= 3);
-  await s.shot("first-contact");
+  await s.takeScreenshot("first-contact");
   await s.view.getByRole("button", { name: "Open configuration" }).click();
   await page.locator(".monaco-editor .view-line", { hasText: "[provider.anthropic]" }).first().waitFor();
-  await s.command("Agent: Get Started");
+  await s.runCommand("Agent: Get Started");
   await page.locator(".getting-started-step", { hasText: "Connect a model" }).first().waitFor();
-  await s.shot("walkthrough");
+  await s.takeScreenshot("walkthrough");
 });
 
 const bin = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-path-"));
 fs.symlinkSync(server, path.join(bin, "agentls"));
 after(() => fs.rmSync(bin, { recursive: true }));
-inWorkbench(
+testInWorkbench(
   "the program is found in the PATH",
-  { program: "", config: TAPE, path: bin, env: { SHELL: "/bin/bash" } },
+  { program: "", config: CASSETTE_CONFIG, path: bin, env: { SHELL: "/bin/bash" } },
   async (s) => {
     await s.showChat();
-    await s.ask("hello");
-    await s.ended(1, "completed");
+    await s.sendPrompt("hello");
+    await s.waitForTurnEnd(1, "completed");
   },
 );
 
 if (process.env.VSIX_WITH_PROGRAM !== undefined) {
-  inWorkbench(
+  testInWorkbench(
     "the bundled program is found",
-    { program: "", config: TAPE, vsix: process.env.VSIX_WITH_PROGRAM },
+    { program: "", config: CASSETTE_CONFIG, vsix: process.env.VSIX_WITH_PROGRAM },
     async (s) => {
       await s.showChat();
-      await s.ask("hello");
-      await s.ended(1, "completed");
+      await s.sendPrompt("hello");
+      await s.waitForTurnEnd(1, "completed");
     },
   );
 }
 
-inWorkbench(
+testInWorkbench(
   "code actions, follow mode, and themes work",
   {
-    config: TAPE,
+    config: CASSETTE_CONFIG,
     files: {
       "src/total.ts":
         "type Item = { price: number };\n\nexport function total(items: Item[]) {\n  return items.reduce(add).price;\n}\n\nfunction add(a: Item, b: Item): Item {\n  return { price: a.price + b.price };\n}\n",
@@ -73,21 +73,21 @@ inWorkbench(
     await s.showChat();
     await s.openFile("wrong.ts");
     await page.locator(".squiggly-error").first().waitFor();
-    await s.ask("what is wrong here?");
-    await s.ended(1, "completed");
+    await s.sendPrompt("what is wrong here?");
+    await s.waitForTurnEnd(1, "completed");
     await s.view.locator('[data-testid="tool"] .head', { hasText: "Diagnostics of wrong.ts" }).click();
     await s.at("output").filter({ hasText: "is not assignable to type 'number'" }).waitFor();
-    await s.shot("diagnostics");
+    await s.takeScreenshot("diagnostics");
     await page.locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "count: number" }).click();
     await page.keyboard.press("Home");
     for (let at = 0; at < 15; at++) await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Control+Period");
     const fix = page.locator(".action-widget .monaco-list-row", { hasText: "Fix with agent" });
     await fix.waitFor();
-    await s.shot("code-action");
+    await s.takeScreenshot("code-action");
     await fix.click();
     await s.at("user").filter({ hasText: "Fix this problem." }).waitFor();
-    await s.ended(2, "completed");
+    await s.waitForTurnEnd(2, "completed");
     await s.at("user").getByRole("button", { name: "wrong.ts:1" }).waitFor();
 
     await page
@@ -97,51 +97,51 @@ inWorkbench(
     await s.view.getByRole("button", { name: "Remove wrong.ts:4" }).waitFor();
     await s.at("input").fill("explain this");
     await s.at("input").press("Enter");
-    await s.ended(3, "completed");
-    await s.shot("light");
+    await s.waitForTurnEnd(3, "completed");
+    await s.takeScreenshot("light");
 
-    await s.ask("add a guard");
+    await s.sendPrompt("add a guard");
     const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
     await card.waitFor();
     // Follow mode must show the file that was read.
     await page.locator('.monaco-editor[data-uri$="total.ts"]').first().waitFor();
-    await s.shot("light-approval");
+    await s.takeScreenshot("light-approval");
     // Use the key from the editor, without focusing the card.
     await page.locator('.monaco-editor[data-uri$="total.ts"] .view-line').first().click();
     await page.keyboard.press("Control+Alt+y");
-    await s.ended(4, "completed");
-    assert.match(s.read("src/total.ts"), /\/\/ cents/);
-    await s.command("Preferences: Color Theme");
+    await s.waitForTurnEnd(4, "completed");
+    assert.match(s.readFile("src/total.ts"), /\/\/ cents/);
+    await s.runCommand("Preferences: Color Theme");
     await page.locator(".quick-input-widget input.input").fill("Dark High Contrast");
     await page.keyboard.press("Enter");
     await page.locator(".monaco-workbench.hc-black").waitFor();
-    await s.shot("high-contrast");
-    await s.ask("delete it");
+    await s.takeScreenshot("high-contrast");
+    await s.sendPrompt("delete it");
     await s.card.waitFor();
-    await s.shot("high-contrast-approval");
-    await s.command("Preferences: Color Theme");
+    await s.takeScreenshot("high-contrast-approval");
+    await s.runCommand("Preferences: Color Theme");
     await page.locator(".quick-input-widget input.input").fill("Light High Contrast");
     await page.keyboard.press("Enter");
     await page.locator(".monaco-workbench.hc-light").waitFor();
-    await s.shot("high-contrast-light");
+    await s.takeScreenshot("high-contrast-light");
     await s.card.press("n");
-    await s.ended(5, "completed");
+    await s.waitForTurnEnd(5, "completed");
   },
 );
 
-inWorkbench(
+testInWorkbench(
   "an untrusted folder cannot loosen approvals",
-  { config: TAPE, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
+  { config: CASSETTE_CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
   async (s, page) => {
     // VS Code starts in Restricted Mode.
     await page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor();
     await s.showChat();
-    await s.ask("delete it");
+    await s.sendPrompt("delete it");
     await s.at("approval").waitFor();
-    await s.shot("untrusted");
+    await s.takeScreenshot("untrusted");
     await s.at("stop").click();
-    await s.ended(1, "cancelled");
-    await s.command("Workspaces: Manage Workspace Trust");
+    await s.waitForTurnEnd(1, "cancelled");
+    await s.runCommand("Workspaces: Manage Workspace Trust");
     await page.getByRole("button", { name: "Trust", exact: true }).first().click();
     // The button disappears with the focus, so close the page with the mouse.
     await page.getByText("You trust this folder").waitFor();
@@ -151,9 +151,9 @@ inWorkbench(
     await notice.getByRole("button", { name: "Review…" }).click();
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "Yes, activate" }).click();
     await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
-    await s.command("Agent: New Session");
+    await s.runCommand("Agent: New Session");
     await s.at("begin").waitFor();
-    await s.ask("hello");
+    await s.sendPrompt("hello");
     await s.at("mode").filter({ hasText: "Full" }).waitFor();
   },
 );
