@@ -169,8 +169,8 @@ export async function exportSession(chat: Chat): Promise<void> {
 export async function resetCircuit(chat: Chat): Promise<void> {
   const sessionId = chat.activeSession?.sessionId;
   const open = chat.serverStatus?.circuits ?? [];
-  const told = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
-  const all = new Map([...open, ...told].map((one) => [`${one.subject} ${one.name}`, one]));
+  const noticed = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
+  const all = new Map([...open, ...noticed].map((one) => [`${one.subject} ${one.name}`, one]));
   if (all.size === 0) {
     await window.showInformationMessage("No circuit breaker is open.");
     return;

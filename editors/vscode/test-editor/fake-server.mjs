@@ -155,7 +155,7 @@ const behaviors = {
   // Edits a file twice and saves it, which must form one undo step.
   async edit(name) {
     const one = await applyEdit(name, "// one\n");
-    if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was made before its change was told";
+    if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was applied before its change was sent";
     const two = await applyEdit(name, "// two\n");
     const saved = await sendRequest("agent/saveDocuments", { uris: [one.uri] });
     return `edited: ${JSON.stringify([one.result, two.result, saved?.saved?.length, saved?.failed])}`;

@@ -1,5 +1,5 @@
-// A server that hangs, never starts, or exits at once: the UI reports it, Stop and Restart work, no input is lost, and
-// no process outlives the window.
+// A server that hangs, never starts, or exits at once. The UI reports it, and Stop and Restart work. No input is lost,
+// and no process outlives the window.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";

@@ -180,10 +180,10 @@ export async function openWorkbench({
   });
 }
 
-export async function waitUntil(so, what = "what is waited for") {
+export async function waitUntil(condition, what = "the condition") {
   const end = Date.now() + TIMEOUT_MS;
-  while (!(await so())) {
-    if (Date.now() > end) throw new Error(`${what} did not come: ${so}`);
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`${what} was not met in time: ${condition}`);
     await sleep(50);
   }
 }

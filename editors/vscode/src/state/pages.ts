@@ -83,9 +83,9 @@ export function prependPage(state: ChatState, result: LoadSessionResult): ChatSt
     items.push(known === undefined ? item : mergeItems(item, known));
     later.delete(getItemKey(item));
   }
-  const told = items.some(({ kind }) => kind === "instructions");
+  const hasInstructions = items.some(({ kind }) => kind === "instructions");
   const rest = [...later.values()].filter(({ id }) => id !== UNPAGED_INSTRUCTIONS_ID);
-  const before = told ? undefined : later.get(`instructions ${UNPAGED_INSTRUCTIONS_ID}`);
+  const before = hasInstructions ? undefined : later.get(`instructions ${UNPAGED_INSTRUCTIONS_ID}`);
   if (before) items.unshift(before);
   items.push(...rest);
   const reverts = [...earlier.reverts, ...state.reverts];

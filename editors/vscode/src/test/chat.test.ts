@@ -72,7 +72,7 @@ test("the next prompt can be sent after the turn's end, before its response", as
   assert.equal(fake.lastRequest("agent/prompt").params["prompt"], "again");
   first.resolve({});
   await new Promise(setImmediate);
-  assert.equal(fake.chat.view.isSending, true, "the second is still on its way");
+  assert.equal(fake.chat.view.isSending, true, "the second prompt is still being sent");
   fake.emitEvent("turnStarted", { seq: 3, turnId: "t2" });
   fake.chat.cancelTurn();
   assert.equal(fake.lastRequest("agent/prompt").signal?.aborted, true);
@@ -119,7 +119,7 @@ test("a reconnect continues the session from the last event", async () => {
   fake.emitEvent("message", { seq: 2, messageId: "m1", role: "user", content: [{ type: "text", text: "hello" }] });
   fake.chat.onDisconnected({ state: "waiting", message: "ended" });
   assert.equal(fake.chat.activeSession?.running, undefined);
-  assert.equal(fake.chat.activeSession?.items.length, 1, "what was shown stays");
+  assert.equal(fake.chat.activeSession?.items.length, 1, "the content stays");
   fake.answers["agent/loadSession"] = {
     events: [
       {
@@ -340,7 +340,7 @@ test("an unsent selection survives a reload and ends with its session", async ()
   assert.deepEqual(
     reloaded.chat.view.lastChoice,
     { mode: "plan", model: "tape/two" },
-    "shown is what the server takes",
+    "the view shows what the server uses",
   );
 });
 
@@ -415,11 +415,11 @@ test("an outdated count does not report another session", async () => {
   await new Promise(setImmediate);
   fake.chat.onNotification({ method: "agent/status", params: { state: "ready", runningTurns: 0, openApprovals: 1 } });
   await new Promise(setImmediate);
-  assert.equal(fake.chat.view.pendingElsewhere, 0, "it is being loaded");
+  assert.equal(fake.chat.view.pendingElsewhere, 0, "the session is being loaded");
   fake
     .lastRequest("agent/loadSession")
     .resolve({ events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE });
   await connected;
   await new Promise(setImmediate);
-  assert.equal(fake.chat.view.pendingElsewhere, 0, "it was answered, and the count is old");
+  assert.equal(fake.chat.view.pendingElsewhere, 0, "the request was answered, and the count is outdated");
 });

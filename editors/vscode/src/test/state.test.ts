@@ -109,8 +109,8 @@ test("deltas continue a partial message", () => {
 test("a gap in the deltas sets missed, and the complete message fills it", () => {
   const gap = reduceAll([deltaEvent("m1", 0, "ab"), deltaEvent("m1", 5, "fg")]);
   assert.equal(gap.missed, "text");
-  const mended = reduceEvent(gap, messageEvent(1, "m1", "abcdefg"));
-  assert.equal((mended.items[0] as AssistantItem).text, "abcdefg");
+  const complete = reduceEvent(gap, messageEvent(1, "m1", "abcdefg"));
+  assert.equal((complete.items[0] as AssistantItem).text, "abcdefg");
 });
 
 test("an approval from before a reload is shown again", () => {
@@ -182,7 +182,7 @@ test("live output keeps only its end", () => {
   const tool = state.items[0] as ToolItem;
   assert.ok((tool.live?.length ?? 0) <= MAX_LIVE_CHARS);
   assert.equal((tool.liveDropped ?? 0) + (tool.live?.length ?? 0), sent);
-  assert.ok(tool.live?.startsWith("x".repeat(99)), "it begins with a whole line");
+  assert.ok(tool.live?.startsWith("x".repeat(99)), "it starts with a complete line");
 });
 
 test("a patch of growing output contains only the added text, even when its start is dropped", () => {
@@ -202,7 +202,7 @@ test("a patch of growing output contains only the added text, even when its star
     const next = reduceEvent(state, outputEvent(`line ${round} ${"x".repeat(100)}\n`));
     const ops = diffViews(viewOf(state), viewOf(next));
     grew += ops.filter((op) => op.op === "grow").length;
-    assert.ok(JSON.stringify(ops).length < 500, "what is sent is small");
+    assert.ok(JSON.stringify(ops).length < 500, "patches stay small");
     page = applyOps(page, ops);
     state = next;
     assert.deepEqual(page.chat?.items[0], state.items[0]);

@@ -57,10 +57,10 @@ test("a revert shows a preview and applies it once", async () => {
   await applyRevert(fake.chat);
   assert.deepEqual(fake.lastRequest("agent/revert").params, { sessionId: "s1", turnId: "t1", redo: false });
   assert.equal(fake.chat.view.pendingRevert, undefined);
-  assert.equal(fake.chat.view.error, undefined, "what was shown before is not told again");
+  assert.equal(fake.chat.view.error, undefined, "known conflicts are not reported again");
   const asked = fake.requests.length;
   await applyRevert(fake.chat);
-  assert.equal(fake.requests.length, asked, "a second yes has nothing to say yes to");
+  assert.equal(fake.requests.length, asked, "a second confirmation sends nothing");
 });
 
 test("a revert during a turn is refused with a reason", async () => {
@@ -282,7 +282,7 @@ test("a revert marks its turn when an earlier page loads it", () => {
   assert.deepEqual(
     listStandings(after.items).at(-1),
     ["t3", "made", undefined],
-    "a turn after the revert is none of it",
+    "a later turn is not part of the revert",
   );
   const redone = reduceEvent(whole, diffEvent(7, "t1", "redone"));
   assert.deepEqual(
@@ -398,10 +398,10 @@ test("sub-agents' entries are grouped under their calls", () => {
   );
   assert.deepEqual(subagents?.getItems(one as ChatItem), [two]);
   assert.equal(subagents?.countCalls(one as ChatItem), 2);
-  assert.equal(subagents?.hasOpenQuestion(one as ChatItem), true, "a question deep down");
+  assert.equal(subagents?.hasOpenQuestion(one as ChatItem), true, "nested questions count");
   assert.deepEqual(subagents?.getNotices(one as ChatItem), [notice]);
   const plain = [one as ChatItem];
-  assert.equal(groupSubagents(plain, []).top, plain, "without sub-agents nothing is made anew");
+  assert.equal(groupSubagents(plain, []).top, plain, "without sub-agents, the list is reused");
 });
 
 test("a sub-agent's notices and questions do not belong to the session", () => {
@@ -460,5 +460,5 @@ test("a waiting sub-agent keeps its notice while another continues", () => {
   assert.equal(countNotices(2, 50), 1);
   assert.equal(countNotices(2, 100), 0);
   const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
-  assert.equal(done.reduce(reduceEvent, createChatState("s1")).notices.length, 0, "the call's end ends all of it");
+  assert.equal(done.reduce(reduceEvent, createChatState("s1")).notices.length, 0, "the end of the call removes all notices");
 });

@@ -224,7 +224,7 @@ function listOtherArguments({ shown, diff, input, name }: ApprovalRequestedNotif
   const rest: Record<string, unknown> = { ...input };
   if (shown !== undefined) delete rest["command" in rest ? "command" : "url"];
   // `options` already describes these.
-  if (name === "bash") for (const told of ["background", "timeout_s", "description"]) delete rest[told];
+  if (name === "bash") for (const argument of ["background", "timeout_s", "description"]) delete rest[argument];
   return Object.keys(rest).length === 0 ? undefined : rest;
 }
 

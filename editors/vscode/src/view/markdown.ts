@@ -199,7 +199,7 @@ export interface MarkdownBlocks {
 }
 
 /**
- * Splits a text into top-level blocks. If the text grew, reuses all but the last two: new text affects only the last
+ * Splits a text into top-level blocks. If the text grew, reuses all but the last two. New text affects only the last
  * block, or joins the one before it, such as a list after an empty line.
  */
 export function splitBlocks(text: string, before: MarkdownBlocks | undefined, whole: boolean): MarkdownBlocks {
