@@ -137,15 +137,14 @@ export class Chat {
     const toKey = ({ label, block }: ActiveContext) =>
       JSON.stringify([label, block.type, "range" in block ? block.range : ""]);
     const previous = this.view.activeContext;
-    if ((activeContext && toKey(activeContext)) !== (previous && toKey(previous)))
-      this.updateView({ activeContext: activeContext });
+    if ((activeContext && toKey(activeContext)) !== (previous && toKey(previous))) this.updateView({ activeContext });
   }
 
   updateView(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
     if (!this.#hasPendingElsewhere && this.view.pendingElsewhere > 0) this.view = { ...this.view, pendingElsewhere: 0 };
     const pendingPrompts = this.#sentPrompts.getPending(this.view.chat?.sessionId);
-    if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts: pendingPrompts };
+    if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts };
     this.listener.onViewChanged();
   }
 
@@ -249,17 +248,17 @@ export class Chat {
     }
     const id = this.#sentPrompts.addPrompt(this.view.chat?.sessionId, text, attach, false);
     this.updateView({ isSending: true, error: undefined, lastAnswer: undefined, keyCheck: undefined });
-    const typed = { text, attach };
+    const draft = { text, attach };
     try {
       const sessionId = this.view.chat?.sessionId ?? (await this.#createSession(api)).sessionId;
-      this.#lastDrafts.set(sessionId, typed);
-      this.#startTurn(api, "agent/prompt", { sessionId, prompt }, typed, id);
+      this.#lastDrafts.set(sessionId, draft);
+      this.#startTurn(api, "agent/prompt", { sessionId, prompt }, draft, id);
     } catch (error) {
       this.#sentPrompts.dropPrompt(id);
       if (isCreationStopped(error)) {
         this.updateView({ isSending: false, isStopping: false });
         this.listener.restoreDraft(text, attach);
-      } else this.#reportRefusal(error, typed);
+      } else this.#reportRefusal(error, draft);
     }
   }
 
@@ -306,7 +305,7 @@ export class Chat {
     const known = this.#sessions.get(sessionId);
     // A locked session stays locked until loading proves otherwise.
     const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
-    const cleared = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
+    const cleared = { error: undefined, lastAnswer: undefined, pendingRevert: undefined, queueEdit: undefined, locked };
     this.updateView({
       sessionList: undefined,
       chat: known,
@@ -342,10 +341,10 @@ export class Chat {
     const next = omitUndefined({ mode: this.listener.getDefaultMode(), agent });
     this.memory.set(NEXT_CHOICE_KEY, undefined);
     const cleared = {
-      trouble: undefined,
-      answered: undefined,
-      revert: undefined,
-      editing: undefined,
+      error: undefined,
+      lastAnswer: undefined,
+      pendingRevert: undefined,
+      queueEdit: undefined,
       locked: undefined,
     };
     this.updateView({
@@ -478,7 +477,7 @@ export class Chat {
   #rememberChoice(choice: SessionChoice): void {
     const lastChoice = omitUndefined({ ...this.view.lastChoice, ...choice });
     this.memory.set(LAST_CHOICE_KEY, JSON.stringify(lastChoice));
-    this.updateView({ lastChoice: lastChoice });
+    this.updateView({ lastChoice });
   }
 
   async refreshModels(): Promise<void> {
@@ -495,7 +494,7 @@ export class Chat {
     const now = answer.agents.find(({ name, current }) => (sessionId === undefined ? name === wanted : current));
     const hasAlternatives = answer.agents.length > 1;
     this.updateView({
-      agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives: hasAlternatives },
+      agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives },
     });
   }
 
@@ -635,7 +634,7 @@ export class Chat {
     api: ServerApi,
     method: string,
     params: { sessionId: string; prompt?: PromptContent },
-    typed: Draft | undefined,
+    draft: Draft | undefined,
     id?: number,
   ): void {
     const abort = new AbortController();
@@ -655,9 +654,9 @@ export class Chat {
       const known = this.#sessions.get(params.sessionId);
       // Never lose user input: restore a prompt that no turn took.
       if (getErrorCode(error) === CANCELLED || isConnectionLost(error) || this.#api !== api) {
-        if (typed !== undefined && !hasTakenPrompt(known, typed.text))
-          this.listener.restoreDraft(typed.text, typed.attach);
-      } else this.#reportRefusal(error, typed);
+        if (draft !== undefined && !hasTakenPrompt(known, draft.text))
+          this.listener.restoreDraft(draft.text, draft.attach);
+      } else this.#reportRefusal(error, draft);
     });
   }
 
@@ -725,9 +724,9 @@ export class Chat {
     }
   }
 
-  #reportRefusal(error: unknown, typed: Draft | undefined): void {
+  #reportRefusal(error: unknown, draft: Draft | undefined): void {
     this.updateView({ isSending: false, ...(isConnectionLost(error) ? {} : { error: describeError(error) }) });
-    if (typed !== undefined) this.listener.restoreDraft(typed.text, typed.attach);
+    if (draft !== undefined) this.listener.restoreDraft(draft.text, draft.attach);
   }
 }
 

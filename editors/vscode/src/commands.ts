@@ -42,7 +42,7 @@ export interface CommandContext {
   credentials: CredentialStore;
 }
 
-type CommandHandler = (parts: CommandContext, ...args: never[]) => unknown;
+type CommandHandler = (context: CommandContext, ...args: never[]) => unknown;
 
 export const commandTable = {
   open: ({ chatView }) => chatView.composePrompt([]),

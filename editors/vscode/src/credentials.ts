@@ -54,7 +54,7 @@ export class CredentialStore {
     const found = models?.providers.find((one) => one.provider === provider);
     const result = found?.health === "ok" ? "works" : found?.health === "failing" ? "refused" : "untried";
     const keyCheck: KeyCheck = { provider, result, message: found?.message };
-    this.chat.updateView({ keyCheck: keyCheck });
+    this.chat.updateView({ keyCheck });
     await this.chat.refreshModels();
     return keyCheck;
   }

@@ -423,3 +423,17 @@ test("an outdated count does not report another session", async () => {
   await new Promise(setImmediate);
   assert.equal(fake.chat.view.pendingElsewhere, 0, "the request was answered, and the count is outdated");
 });
+
+test("a new session clears the error, the last answer, the revert preview, and the queue edit", async () => {
+  const fake = await new FakeServer().connectChat();
+  const pendingRevert = { sessionId: "s1", turnId: "t1", redo: false, turns: 1 };
+  fake.chat.updateView({
+    error: "it failed",
+    lastAnswer: "Denied: x",
+    queueEdit: { promptId: "q1", text: "x" },
+    pendingRevert: { ...pendingRevert, files: [], fileCount: 0, conflicts: [], conflictCount: 0 },
+  });
+  fake.chat.startNewSession();
+  const { error, lastAnswer, queueEdit, pendingRevert: preview } = fake.chat.view;
+  assert.deepEqual([error, lastAnswer, queueEdit, preview], [undefined, undefined, undefined, undefined]);
+});

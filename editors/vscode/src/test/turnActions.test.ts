@@ -460,5 +460,9 @@ test("a waiting sub-agent keeps its notice while another continues", () => {
   assert.equal(countNotices(2, 50), 1);
   assert.equal(countNotices(2, 100), 0);
   const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
-  assert.equal(done.reduce(reduceEvent, createChatState("s1")).notices.length, 0, "the end of the call removes all notices");
+  assert.equal(
+    done.reduce(reduceEvent, createChatState("s1")).notices.length,
+    0,
+    "the end of the call removes all notices",
+  );
 });
