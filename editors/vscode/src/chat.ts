@@ -623,8 +623,8 @@ export class Chat {
 
   /** Rejects when the user stops the creation or the connection is lost. */
   async #raceWithStop<T>(request: Promise<T>, stop: AbortSignal): Promise<T> {
-    const stopped = new Promise<never>((_given, refuse) => {
-      stop.addEventListener("abort", () => refuse(SESSION_CREATION_STOPPED), { once: true });
+    const stopped = new Promise<never>((_given, reject) => {
+      stop.addEventListener("abort", () => reject(SESSION_CREATION_STOPPED), { once: true });
     });
     return Promise.race([request, stopped]);
   }

@@ -64,8 +64,8 @@ export interface ClientListener {
 }
 
 export class AgentClient implements Disposable {
-  readonly log: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
-  readonly trace = new TraceChannel();
+  readonly logChannel: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
+  readonly traceChannel = new TraceChannel();
   readonly #restartPolicy = new RestartPolicy();
   #client: LanguageClient | undefined;
   #server: ServerProcess | undefined;
@@ -162,8 +162,8 @@ export class AgentClient implements Disposable {
   dispose(): void {
     this.#isDisposed = true;
     clearTimeout(this.#restartTimer);
-    this.log.dispose();
-    this.trace.dispose();
+    this.logChannel.dispose();
+    this.traceChannel.dispose();
   }
 
   #spawnServer(command: string): ServerProcess {
@@ -177,8 +177,8 @@ export class AgentClient implements Disposable {
     const settings = workspace.getConfiguration("agentls");
     const client = new QuietClient("agentls", "agentls", () => Promise.resolve(server.child), {
       documentSelector: [{ scheme: "file" }],
-      outputChannel: this.log,
-      traceOutputChannel: this.trace.channel,
+      outputChannel: this.logChannel,
+      traceOutputChannel: this.traceChannel.channel,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: () => ({
         ...settings.get<Record<string, unknown>>("options", {}),
@@ -242,7 +242,7 @@ export class AgentClient implements Disposable {
   }
 
   #reportMissing(message: string): undefined {
-    this.log.error(message);
+    this.logChannel.error(message);
     this.listener.onDisconnected({ state: "failed", remedy: "missing", message });
     return undefined;
   }
@@ -252,7 +252,7 @@ export class AgentClient implements Disposable {
       `${command} did not respond within ${START_TIMEOUT_MS / 1000} s and was stopped. Check that it is an agentls server`,
       server,
     );
-    this.log.error(message);
+    this.logChannel.error(message);
     this.listener.onDisconnected({ state: "failed", remedy: "missing", message });
   }
 
@@ -260,7 +260,7 @@ export class AgentClient implements Disposable {
     if (this.#isDisposed) return;
     this.#lastExitReason = message;
     const delay = this.#restartPolicy.recordExit(Date.now());
-    this.log.warn(`${message} Restarting in ${delay} ms.`);
+    this.logChannel.warn(`${message} Restarting in ${delay} ms.`);
     this.listener.onDisconnected({ state: "waiting", remedy: "start", message, retryAt: Date.now() + delay });
     this.#restartTimer = setTimeout(() => void this.start(), delay);
   }
@@ -274,7 +274,9 @@ export class AgentClient implements Disposable {
     this.#watchdog = undefined;
     this.#server = undefined;
     if (silent) server?.kill();
-    await client.dispose().catch((error: unknown) => this.log.debug(`while stopping: ${getErrorMessage(error)}`));
+    await client
+      .dispose()
+      .catch((error: unknown) => this.logChannel.debug(`while stopping: ${getErrorMessage(error)}`));
     await server?.waitForExit(EXIT_TIMEOUT_MS);
   }
 }

@@ -61,9 +61,9 @@ export const commandTable = {
     if (title) await chat.renameSession(session.sessionId, title);
   },
   ask: ({ chatView }) => {
-    const near = readActiveContext(window.activeTextEditor);
+    const activeContext = readActiveContext(window.activeTextEditor);
     const attach = readSelection();
-    if (attach.length === 0 && near) attach.push({ kind: "file", label: near.label, block: near.block });
+    if (attach.length === 0 && activeContext) attach.push({ kind: "file", ...activeContext });
     return chatView.composePrompt(attach);
   },
   fix: async ({ chat, chatView }, uri: Uri, diagnostic: Diagnostic) => {
@@ -145,7 +145,7 @@ export const commandTable = {
   resetCircuit: ({ chat }) => resetCircuit(chat),
   openConfig: () => openConfigFile(),
   restart: ({ client }) => client.restart(),
-  showLog: ({ client }) => client.log.show(true),
+  showLog: ({ client }) => client.logChannel.show(true),
   walkthrough: () => commands.executeCommand("workbench.action.openWalkthrough", "agentls.agentls#start", false),
 } satisfies Record<string, CommandHandler>;
 

@@ -66,7 +66,7 @@ export function activate(context: ExtensionContext): void {
     onStillOpen: (approvalId) => chatView.postMessage({ type: "stillOpen", approvalId }),
   });
   const trust = new TrustNotifier(chat, reviews);
-  const credentials = new CredentialStore(context, chat, (key) => client?.trace.hideSecret(key));
+  const credentials = new CredentialStore(context, chat, (key) => client?.traceChannel.hideSecret(key));
   const notebooks = new NotebookSync((method, params) => client?.sendNotification(method, params));
   const handlers = {
     [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.saveDocuments(params),

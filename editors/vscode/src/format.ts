@@ -84,12 +84,12 @@ export function countLines(text: string): number {
 }
 
 /** Returns the last `max` lines and the number of omitted lines. */
-export function takeLastLines(text: string, max: number): { text: string; left: number } {
+export function takeLastLines(text: string, max: number): { text: string; omitted: number } {
   const total = countLines(text);
-  if (total <= max) return { text, left: 0 };
+  if (total <= max) return { text, omitted: 0 };
   let at = text.endsWith("\n") ? text.length - 1 : text.length;
   for (let line = 0; line < max; line++) at = text.lastIndexOf("\n", at - 1);
-  return { text: text.slice(at + 1), left: total - max };
+  return { text: text.slice(at + 1), omitted: total - max };
 }
 
 /** Characters that are invisible or that change the order or width of text, including all spaces except U+0020. */

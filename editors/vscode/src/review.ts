@@ -47,8 +47,8 @@ interface Review {
   sessionId: string;
   approval: ApprovalRequestedNotification;
   file: Uri;
-  left: Uri;
-  right: Uri;
+  leftUri: Uri;
+  rightUri: Uri;
   before: string;
   /** The proposal as the editor normalizes it. */
   proposal: string;
@@ -217,7 +217,7 @@ export class ReviewManager implements Disposable {
     this.#reviews.delete(approvalId);
     this.#staleAfterReload.delete(approvalId);
     await closeReviewTabs(approvalId);
-    if (review) this.#fileSystem.removeFiles(review.left, review.right);
+    if (review) this.#fileSystem.removeFiles(review.leftUri, review.rightUri);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
     this.#reportDifferences();
   }
@@ -237,23 +237,27 @@ export class ReviewManager implements Disposable {
       return undefined;
     }
     const name = file.path.split("/").pop() ?? "file";
-    const left = Uri.from({ scheme: TEXT_SCHEME, path: `/before/${approvalId}/${name}` });
+    const leftUri = Uri.from({ scheme: TEXT_SCHEME, path: `/before/${approvalId}/${name}` });
     // Each review gets a new URI, because a closed document may survive with old text. The path must be the file's:
     // Quick Open lists changed documents by path.
     this.#openCount += 1;
-    const right = Uri.from({ scheme: REVIEW_SCHEME, authority: `${approvalId}.${this.#openCount}`, path: file.path });
-    this.#fileSystem.putText(left, before);
-    this.#fileSystem.putText(right, proposal);
+    const rightUri = Uri.from({
+      scheme: REVIEW_SCHEME,
+      authority: `${approvalId}.${this.#openCount}`,
+      path: file.path,
+    });
+    this.#fileSystem.putText(leftUri, before);
+    this.#fileSystem.putText(rightUri, proposal);
     // A tab from before a reload may show an older text.
     await closeReviewTabs(approvalId);
     // Compare with the editor's version, which may have different line ends.
-    const document = await workspace.openTextDocument(right);
-    return { sessionId, approval, file, left, right, before, proposal: document.getText() };
+    const document = await workspace.openTextDocument(rightUri);
+    return { sessionId, approval, file, leftUri, rightUri, before, proposal: document.getText() };
   }
 
-  async #openDiffEditor({ left, right, file }: Review): Promise<void> {
+  async #openDiffEditor({ leftUri, rightUri, file }: Review): Promise<void> {
     const name = file.path.split("/").pop() ?? "file";
-    await commands.executeCommand("vscode.diff", left, right, `${name} (proposed edit)`, { preview: true });
+    await commands.executeCommand("vscode.diff", leftUri, rightUri, `${name} (proposed edit)`, { preview: true });
   }
 
   async #confirmDiscard(review: Review, stale: boolean): Promise<boolean> {
@@ -266,8 +270,8 @@ export class ReviewManager implements Disposable {
   }
 
   /** Reads the open document, or the saved text if the editor is closed. */
-  #getReviewText({ right }: Review): string {
-    return findDocument(right)?.getText() ?? this.#fileSystem.readText(right);
+  #getReviewText({ rightUri }: Review): string {
+    return findDocument(rightUri)?.getText() ?? this.#fileSystem.readText(rightUri);
   }
 
   #reportDifferences(): void {
@@ -316,8 +320,8 @@ export class ReviewManager implements Disposable {
   #findActiveReview(): { review: Review; document: TextDocument } | undefined {
     const tab = window.tabGroups.activeTabGroup.activeTab?.input as Partial<TabInputTextDiff> | undefined;
     const uri = (tab?.modified ?? window.activeTextEditor?.document.uri)?.toString();
-    const review = [...this.#reviews.values()].find(({ right }) => right.toString() === uri);
-    const document = review && findDocument(review.right);
+    const review = [...this.#reviews.values()].find(({ rightUri }) => rightUri.toString() === uri);
+    const document = review && findDocument(review.rightUri);
     return review && document && { review, document };
   }
 }

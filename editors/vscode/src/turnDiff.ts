@@ -10,8 +10,8 @@ import type { ChangesItem, ChatState } from "./state";
 
 interface DiffPair {
   file: Uri;
-  left: Uri;
-  right: Uri;
+  leftUri: Uri;
+  rightUri: Uri;
 }
 
 /** Without a path, opens all files of the turn. */
@@ -32,7 +32,7 @@ export async function showTurnChanges(reviews: ReviewManager, turnId: string, pa
   const [first] = changes.files;
   if (changes.files.length === 1 && first) await showFileDiff(reviews, state, changes, first);
   else if (pairs.length > 0) {
-    const all = pairs.map(({ file, left, right }) => [file, left, right]);
+    const all = pairs.map(({ file, leftUri, rightUri }) => [file, leftUri, rightUri]);
     const title = `${pairs.length} files (${describeSide(changes)})`;
     await commands.executeCommand("vscode.changes", title, all);
   } else
@@ -54,7 +54,7 @@ async function showFileDiff(
   const name = file.path.split("/").pop() ?? file.path;
   const pair = await createDiffPair(reviews, state, changes, file);
   if (pair) {
-    await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name} (${describeSide(changes)})`, {
+    await commands.executeCommand("vscode.diff", pair.leftUri, pair.rightUri, `${name} (${describeSide(changes)})`, {
       preview: true,
     });
   } else if (file.diff !== undefined) await reviews.showText(`${name}.diff`, file.diff);
@@ -85,5 +85,5 @@ async function createDiffPair(
   const isMissing = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
   const toSideUri = (which: "before" | "after", text: string) =>
     currentSide === which && !isMissing ? uri : reviews.createVirtualFile(uri.path, `${which} ${changes.id}`, text);
-  return { file: uri, left: toSideUri("before", before), right: toSideUri("after", after) };
+  return { file: uri, leftUri: toSideUri("before", before), rightUri: toSideUri("after", after) };
 }

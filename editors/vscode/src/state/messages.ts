@@ -33,11 +33,11 @@ export function applyDelta(
     incomplete: false,
   };
   const base = removeNotices(state, ENDED_BY_DELTA);
-  const have = item[count];
-  if (p.offset > have) return { ...base, missed: state.missed ?? "text" };
+  const knownLength = item[count];
+  if (p.offset > knownLength) return { ...base, missed: state.missed ?? "text" };
   const length = utf8Length(p.text);
-  if (p.offset + length <= have && known) return base;
-  const piece = p.offset === have ? p.text : utf8Tail(p.text, have - p.offset);
+  if (p.offset + length <= knownLength && known) return base;
+  const piece = p.offset === knownLength ? p.text : utf8Tail(p.text, knownLength - p.offset);
   const next = { ...item, [field]: item[field] + piece, [count]: p.offset + length };
   return { ...putItem(base, next), activity: field === "text" ? "answering" : "thinking" };
 }

@@ -219,8 +219,8 @@ test("lengths and truncation respect characters and lines", () => {
   assert.equal(utf8Tail("a👍b", 5), "b");
   assert.equal(countLines("a\nb\n"), 2);
   assert.equal(countLines("a\nb"), 2);
-  assert.deepEqual(takeLastLines("a\nb\nc\n", 2), { text: "b\nc\n", left: 1 });
-  assert.deepEqual(takeLastLines("a\nb\nc", 1), { text: "c", left: 2 });
+  assert.deepEqual(takeLastLines("a\nb\nc\n", 2), { text: "b\nc\n", omitted: 1 });
+  assert.deepEqual(takeLastLines("a\nb\nc", 1), { text: "c", omitted: 2 });
   assert.equal(trimHead("aaaa\nbbbb\ncccc\n", 12), "cccc\n");
   assert.equal(trimHead("short", 12), "short");
 });

@@ -75,7 +75,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
             <RevertCard preview={view.pendingRevert} />
           )}
-          {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} editing={view.queueEdit} />}
+          {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} queueEdit={view.queueEdit} />}
           <Composer view={view} />
         </>
       )}

@@ -53,7 +53,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   const [mode, setMode] = useState<CardMode>("ask");
   const [isSent, setIsSent] = useState(false);
   const cardRef = useRef<HTMLElement>(null);
-  const armed = useArmed(cardRef);
+  const isArmed = useArmed(cardRef);
   useEffect(() => {
     const question = cardRef.current;
     if (!question) return undefined;
@@ -68,7 +68,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   }, []);
 
   const sendAnswer = (decision: Decision, more: object = {}) => {
-    if (isSent || !armed) return;
+    if (isSent || !isArmed) return;
     // A disabled button loses the focus, and with it the keys.
     if (cardRef.current?.contains(document.activeElement)) cardRef.current.focus({ preventScroll: true });
     setIsSent(true);
@@ -121,7 +121,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       data-testid="approval"
       data-question
       data-approval={approval.approvalId}
-      data-armed={armed}
+      data-armed={isArmed}
       onKeyDown={onKeyDown}
     >
       <p class="why">

@@ -185,14 +185,15 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
     run();
   };
   const verb = redo ? "Redo" : "Revert";
-  const of = turns > 1 ? `this turn and ${turns === 2 ? "the later turn" : `${turns - 1} later turns`}` : "this turn";
+  const scope =
+    turns > 1 ? `this turn and ${turns === 2 ? "the later turn" : `${turns - 1} later turns`}` : "this turn";
   return (
     <section
       ref={cardRef}
       class="approval medium revert"
       role="group"
       tabIndex={0}
-      aria-label={`${redo ? "Redo the reverted changes" : `Revert the changes of ${of}`}? Press Y to confirm or N to cancel.`}
+      aria-label={`${redo ? "Redo the reverted changes" : `Revert the changes of ${scope}`}? Press Y to confirm or N to cancel.`}
       data-testid="revert-card"
       onKeyDown={onKeyDown}
     >
@@ -201,7 +202,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
           ? `Nothing to ${verb.toLowerCase()}: ${conflictCount === 0 ? "all files already match." : "no file can be changed."}`
           : redo
             ? "Redo the reverted changes?"
-            : `Revert the changes of ${of}?`}
+            : `Revert the changes of ${scope}?`}
       </p>
       {fileCount > 0 && (
         <ul aria-label="Files to change">

@@ -133,18 +133,18 @@ export class DiffPreview extends PureComponent<{ text: string; toolCallId: strin
   render({ text, toolCallId }: { text: string; toolCallId: string }): JSX.Element {
     const lines = text.split("\n").filter((line, at, all) => at < all.length - 1 || line !== "");
     const body = lines.filter((line) => !/^(---|\+\+\+|diff |index )/.test(line));
-    const left = body.length > MAX_DIFF_LINES + MIN_HIDDEN_LINES ? body.length - MAX_DIFF_LINES : 0;
+    const hiddenCount = body.length > MAX_DIFF_LINES + MIN_HIDDEN_LINES ? body.length - MAX_DIFF_LINES : 0;
     return (
       <div>
         <pre class="diff" tabIndex={0} role="region" aria-label="Changes">
-          {body.slice(0, body.length - left).map((line) => (
+          {body.slice(0, body.length - hiddenCount).map((line) => (
             <span class={classifyLine(line)}>{line === "" ? " " : revealHidden(line)}</span>
           ))}
         </pre>
-        {left > 0 && (
+        {hiddenCount > 0 && (
           <p class="row" data-testid="diff-left">
             <span class="dim">
-              The first {body.length - left} of {body.length} lines.
+              The first {body.length - hiddenCount} of {body.length} lines.
             </span>
             <Button
               label={`Show all ${body.length} lines in the diff editor`}
@@ -182,8 +182,8 @@ export function Clock({ from, till }: { from?: number | undefined; till?: number
     return () => clearInterval(timer);
   }, []);
   if (till !== undefined) {
-    const left = till - now;
-    return left > 0 ? <span class="clock">{formatWhole(Math.ceil(left / 1000))}</span> : null;
+    const remaining = till - now;
+    return remaining > 0 ? <span class="clock">{formatWhole(Math.ceil(remaining / 1000))}</span> : null;
   }
   if (from === undefined) return null;
   const elapsed = Math.max(0, now - from);

@@ -180,8 +180,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     if (uris.length > 0) postMessage({ type: "dropped", uris });
     else attachPictures(files);
   };
-  const { activeContext: near } = view;
-  const showsActiveContext = near && !attachments.some((one) => one.label === near.label);
+  const { activeContext } = view;
+  const showsActiveContext = activeContext && !attachments.some((one) => one.label === activeContext.label);
 
   return (
     <form
@@ -224,13 +224,13 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
                 onClick={() => {
                   setAttachments(
                     mergeAttachments(attachments, [
-                      { kind: near.block.type === "selection" ? "selection" : "file", ...near },
+                      { kind: activeContext.block.type === "selection" ? "selection" : "file", ...activeContext },
                     ]),
                   );
                   inputRef.current?.focus();
                 }}
               >
-                + {near.label}
+                + {activeContext.label}
               </button>
             </li>
           )}

@@ -11,13 +11,13 @@ import { postMessage } from "./store";
 
 export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   const { request, resolved } = item;
-  if (resolved === undefined) return <OpenLimit asked={request} />;
-  const money = request.limit.endsWith("cost");
-  const by = money && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
-  const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
+  if (resolved === undefined) return <OpenLimit request={request} />;
+  const isCost = request.limit.endsWith("cost");
+  const by = isCost && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
+  const outcome = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
   return (
     <p class="note">
-      {request.message}: {became}
+      {request.message}: {outcome}
     </p>
   );
 }
@@ -34,24 +34,24 @@ function useQuestionFocus(): { current: HTMLElement | null } {
   return questionRef;
 }
 
-function OpenLimit({ asked }: { asked: LimitItem["request"] }): JSX.Element {
+function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element {
   const questionRef = useQuestionFocus();
-  const isPriceUnknown = asked.limit === "unknown_price";
-  const isCost = asked.limit.endsWith("cost");
+  const isPriceUnknown = request.limit === "unknown_price";
+  const isCost = request.limit.endsWith("cost");
   // Doubling the limit is the most common choice.
-  const [raiseBy, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
+  const [raiseBy, setRaiseBy] = useState(String(request.max > 0 ? request.max : 1));
   const amount = Number.parseFloat(raiseBy);
   return (
     <section
       ref={questionRef}
       class="approval medium"
       role="group"
-      aria-label={`A limit: ${asked.message}`}
+      aria-label={`A limit: ${request.message}`}
       data-testid="limit"
       data-question
       tabIndex={0}
     >
-      <p class="why">{asked.message}</p>
+      <p class="why">{request.message}</p>
       <div class="ways">
         {!isPriceUnknown && (
           <label class="inline">
@@ -61,7 +61,7 @@ function OpenLimit({ asked }: { asked: LimitItem["request"] }): JSX.Element {
               min="0"
               step="any"
               value={raiseBy}
-              onInput={(event) => setBy(event.currentTarget.value)}
+              onInput={(event) => setRaiseBy(event.currentTarget.value)}
             />
           </label>
         )}
@@ -73,13 +73,13 @@ function OpenLimit({ asked }: { asked: LimitItem["request"] }): JSX.Element {
           onPress={() =>
             postMessage({
               type: "limit",
-              limitId: asked.limitId,
+              limitId: request.limitId,
               raiseBy: isPriceUnknown ? undefined : amount,
               stop: false,
             })
           }
         />
-        <Button label="Stop" onPress={() => postMessage({ type: "limit", limitId: asked.limitId, stop: true })} />
+        <Button label="Stop" onPress={() => postMessage({ type: "limit", limitId: request.limitId, stop: true })} />
       </div>
     </section>
   );
@@ -87,7 +87,7 @@ function OpenLimit({ asked }: { asked: LimitItem["request"] }): JSX.Element {
 
 export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
   const { request, resolved } = item;
-  if (resolved === undefined) return <OpenQuestion id={item.id} asked={request} />;
+  if (resolved === undefined) return <OpenQuestion id={item.id} request={request} />;
   const said = Object.values(resolved.answers ?? {})
     .flat()
     .join(", ");
@@ -98,18 +98,18 @@ export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
   );
 }
 
-function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["request"] }): JSX.Element {
+function OpenQuestion({ id, request }: { id: string; request: QuestionItem["request"] }): JSX.Element {
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
   const questionRef = useQuestionFocus();
-  const missing = asked.fields.some(
+  const missing = request.fields.some(
     (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
   );
   const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
   const sendAnswer = () => {
-    if (!missing) postMessage({ type: "question", questionId: asked.questionId, answers });
+    if (!missing) postMessage({ type: "question", questionId: request.questionId, answers });
   };
   // Digit keys select choices of the first field that has any.
-  const numbered = asked.fields.find((field) => (field.choices?.length ?? 0) > 0);
+  const numbered = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.altKey) return;
     const inText = event.target instanceof HTMLInputElement && event.target.type === "text";
@@ -129,15 +129,15 @@ function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["request"
       ref={questionRef}
       class="approval low"
       role="group"
-      aria-label={`The agent asks: ${asked.text}`}
+      aria-label={`The agent asks: ${request.text}`}
       data-testid="question"
       data-question
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <p class="why">{asked.text}</p>
-      {asked.detail !== undefined && <p class="dim">{asked.detail}</p>}
-      {asked.fields.map((field) => (
+      <p class="why">{request.text}</p>
+      {request.detail !== undefined && <p class="dim">{request.detail}</p>}
+      {request.fields.map((field) => (
         <AnswerField
           key={field.name}
           id={`${id} ${field.name}`}
@@ -154,7 +154,7 @@ function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["request"
         <Button
           label="Dismiss"
           kind="quiet"
-          onPress={() => postMessage({ type: "question", questionId: asked.questionId })}
+          onPress={() => postMessage({ type: "question", questionId: request.questionId })}
         />
       </div>
     </section>

@@ -130,7 +130,7 @@ function listInfoStrings(tokens: readonly Token[]): string[] {
 
 /** Builds a code block with its language, colors, and buttons. The buttons copy only visible text. */
 function buildCodeBlock(text: string, info: string): HTMLElement {
-  const { text: shown, left } = takeLastLines(text, MAX_CODE_LINES);
+  const { text: shown, omitted } = takeLastLines(text, MAX_CODE_LINES);
   const bar = createElement("div", "bar");
   if (info !== "") bar.append(createElement("span", "lang", revealHidden(info)));
   for (const [name, label] of [
@@ -149,7 +149,7 @@ function buildCodeBlock(text: string, info: string): HTMLElement {
   pre.append(code);
   const box = createElement("div", "code");
   box.append(bar);
-  if (left > 0) box.append(createElement("p", "left", `${left} lines above are hidden`));
+  if (omitted > 0) box.append(createElement("p", "left", `${omitted} lines above are hidden`));
   box.append(pre);
   return box;
 }

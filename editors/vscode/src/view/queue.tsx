@@ -9,12 +9,12 @@ import { postMessage, readDraft, saveDraft } from "./store";
 
 interface Props {
   queue: QueueState | undefined;
-  editing: QueueEdit | undefined;
+  queueEdit: QueueEdit | undefined;
 }
 
-export function PromptQueue({ queue, editing }: Props): JSX.Element {
+export function PromptQueue({ queue, queueEdit }: Props): JSX.Element {
   const { paused, prompts } = queue ?? { paused: false, prompts: [] };
-  const isSent = editing !== undefined && !prompts.some(({ promptId }) => promptId === editing.promptId);
+  const isSent = queueEdit !== undefined && !prompts.some(({ promptId }) => promptId === queueEdit.promptId);
   const promptCount = prompts.length === 1 ? "1 prompt" : `${prompts.length} prompts`;
   return (
     <section
@@ -30,13 +30,13 @@ export function PromptQueue({ queue, editing }: Props): JSX.Element {
       </p>
       <ol>
         {prompts.map((prompt) =>
-          editing?.promptId === prompt.promptId ? (
-            <QueuedPromptEditor key={prompt.promptId} editing={editing} />
+          queueEdit?.promptId === prompt.promptId ? (
+            <QueuedPromptEditor key={prompt.promptId} queueEdit={queueEdit} />
           ) : (
             <QueuedPromptRow key={prompt.promptId} prompt={prompt} />
           ),
         )}
-        {isSent && <QueuedPromptEditor key={editing.promptId} editing={editing} sent />}
+        {isSent && <QueuedPromptEditor key={queueEdit.promptId} queueEdit={queueEdit} isSent />}
       </ol>
     </section>
   );
@@ -78,10 +78,10 @@ function QueuedPromptRow({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
 }
 
 /** With `sent`, the prompt was already sent, but the edited text can still be moved to the input. */
-function QueuedPromptEditor({ editing, sent: isSent = false }: { editing: QueueEdit; sent?: boolean }): JSX.Element {
-  const { promptId } = editing;
+function QueuedPromptEditor({ queueEdit, isSent = false }: { queueEdit: QueueEdit; isSent?: boolean }): JSX.Element {
+  const { promptId } = queueEdit;
   const key = `edit ${promptId}`;
-  const [text, setText] = useState(() => readDraft(key) || editing.text);
+  const [text, setText] = useState(() => readDraft(key) || queueEdit.text);
   const inputRef = useAutoFocus<HTMLTextAreaElement>();
   const updateDraft = (next: string) => {
     setText(next);

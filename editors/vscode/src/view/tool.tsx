@@ -238,19 +238,19 @@ function ToolOutput({
   if (text === "" && tail === undefined) return live ? null : <p class="dim">No output.</p>;
   // For a running command, show the end of the output. For a truncated result, show its end too.
   const end = tail ?? text;
-  const { text: shown, left } = takeLastLines(end, all ? MAX_LINES : COLLAPSED_LINES);
+  const { text: shown, omitted } = takeLastLines(end, all ? MAX_LINES : COLLAPSED_LINES);
   const whole = countLines(end);
   return (
     <div class="output" data-testid="output">
-      {left > 0 && (
+      {omitted > 0 && (
         <button type="button" class="quiet left" onClick={() => setAll(true)} disabled={all}>
-          {all ? `${left} lines above are hidden` : `Show ${Math.min(whole, MAX_LINES)} lines`}
+          {all ? `${omitted} lines above are hidden` : `Show ${Math.min(whole, MAX_LINES)} lines`}
         </button>
       )}
       <pre tabIndex={0} role="region" aria-label={`Output of ${name}`}>
         {shown}
       </pre>
-      {(all || total !== undefined || left > 0 || dropped > 0) && !live && (
+      {(all || total !== undefined || omitted > 0 || dropped > 0) && !live && (
         <button
           type="button"
           class="quiet"
