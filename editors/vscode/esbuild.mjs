@@ -1,5 +1,5 @@
-// Builds the extension (one file for Node), the view (one script and one style sheet for the browser) and the tests.
-// --production: small, without source maps. --watch: again after each change. --test: the unit tests too.
+// Builds the extension (one Node file), the webview (one script and one style sheet), and the unit tests.
+// Flags: --production minifies and omits source maps; --watch rebuilds after each change; --test adds the unit tests.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build, context } from "esbuild";
@@ -62,7 +62,7 @@ if (flags.has("--watch")) {
     writeFileSync("out/THIRD-PARTY.txt", licenses(results.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
 }
 
-/** The licenses of the packages whose files are in the bundles. */
+/** Collects the licenses of the packages that the bundles contain. */
 function licenses(files) {
   const found = files.map((file) => /(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]);
   const folders = [...new Set(found.filter((folder) => folder !== undefined))].sort();

@@ -1,6 +1,6 @@
-// Packs the extension. Without arguments: agentls-<version>.vsix, the extension only.
-//   node package.mjs --target linux-x64 --binary path/to/agentls    with the server's program inside
-// Both say how large the package is.
+// Packs the extension and prints the size of the package.
+// Without arguments, it packs the extension only, as agentls-<version>.vsix. To include the server:
+// node package.mjs --target linux-x64 --binary path/to/agentls
 
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -13,9 +13,7 @@ const { values } = parseArgs({
 });
 const { version } = JSON.parse(readFileSync(`${here}package.json`, "utf8"));
 if ((values.target === undefined) !== (values.binary === undefined)) {
-  console.error(
-    "--target and --binary belong together: the program of one platform goes into the package of that platform",
-  );
+  console.error("use --target and --binary together: each platform needs its own program");
   process.exit(1);
 }
 const out = values.out ?? `${here}agentls-${values.target ? `${values.target}-` : ""}${version}.vsix`;

@@ -1,10 +1,9 @@
-// What the view shows and what a person does with it: sessions, prompts, cancels, decisions. It knows the protocol, and
-// neither VS Code nor the page; so it is tested with a server of a few lines.
+// Owns the view state: sessions, prompts, cancellation, and decisions. It knows the protocol, but neither VS Code nor
+// the webview, so unit tests run it against a fake server.
 //
-// The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
+// Sessions that this window opened stay in memory and keep receiving events while another session is shown.
 
 import { fileURLToPath } from "node:url";
-import type { Attachment, Choice, LockedSession, Near, Offers, ViewState } from "./messages";
 import {
   type ApprovalRequestedNotification,
   type Decision,
@@ -22,51 +21,57 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
-import { SentPrompts } from "./sent";
-import { asked, type Event, empty, reduce, type State } from "./state";
-import { load, prepend } from "./state/pages";
+import { SentPrompts } from "./sentPrompts";
+import { type AgentEvent, type ChatState, countOpenInquiries, createChatState, reduceEvent } from "./state";
+import { loadPage, prependPage } from "./state/pages";
+import type {
+  ActiveContext,
+  Attachment,
+  Capabilities,
+  LockedSession,
+  SessionChoice,
+  ViewState,
+} from "./webviewProtocol";
 
-/** What the chat needs of a connection. A cancelled request is answered with an error. */
-export interface Api {
+/** The part of a connection that the chat uses. A canceled request rejects. */
+export interface ServerApi {
   request<M extends keyof RequestTypes>(
     method: M,
     params: RequestTypes[M]["params"],
     signal?: AbortSignal,
   ): Promise<RequestTypes[M]["result"]>;
-  /** Any request, by its name. */
-  ask(method: string, params: unknown, signal?: AbortSignal): Promise<unknown>;
-  notify(method: string, params: unknown): void;
+  /** Sends a request that `RequestTypes` does not list. */
+  sendRequest(method: string, params: unknown, signal?: AbortSignal): Promise<unknown>;
+  sendNotification(method: string, params: unknown): void;
 }
 
-/** What outlives the window. */
-export interface Memory {
+/** Storage that survives a window reload. */
+export interface KeyValueStore {
   get(key: string): string | undefined;
   set(key: string, value: string | undefined): void;
 }
 
-/** What the chat tells the rest of the extension. */
-export interface Listener {
-  /** The view's state is another one. */
-  changed(): void;
-  /** An event of the session that is shown or of another, after it was applied. */
-  happened(event: Event, before: State, after: State): void;
-  /** Text goes back to where it was typed, with what was attached to it. */
-  giveBack(text: string, attach?: readonly Attachment[]): void;
-  /** The mode that new sessions begin with, if the person set one. */
-  mode(): Mode | undefined;
-  /** The folder that a new session works in, as a URI; nothing where there is no choice. */
-  folder(): string | undefined;
-  /** The person has stopped a turn: a server that does not answer is ended. */
-  stopped(): void;
+export interface ChatListener {
+  onViewChanged(): void;
+  /** Runs after an event is applied to its session, shown or not. */
+  onEvent(event: AgentEvent, before: ChatState, after: ChatState): void;
+  /** Puts text and attachments back into the input. */
+  restoreDraft(text: string, attach?: readonly Attachment[]): void;
+  /** Returns the configured mode for new sessions, if there is one. */
+  getDefaultMode(): Mode | undefined;
+  /** Returns the folder URI for a new session, or nothing if the workspace offers no choice. */
+  getSessionFolder(): string | undefined;
+  /** The user stopped a turn. A server that does not respond must be killed. */
+  onTurnStopped(): void;
 }
 
-/** What a person has sent, until a turn has taken it. */
-interface Typed {
+/** A prompt that the user sent, until a turn takes it. */
+interface Draft {
   text: string;
   attach: readonly Attachment[];
 }
 
-const OFFERS: Offers = {
+const NO_CAPABILITIES: Capabilities = {
   images: false,
   steer: false,
   compact: false,
@@ -83,77 +88,76 @@ const OFFERS: Offers = {
   trust: false,
 };
 
-/** How many sessions are kept that are not shown and do not work. */
-const KEPT = 8;
-const PAGE = 40;
+/** Maximum number of sessions in memory that are neither shown nor running. */
+const MAX_CACHED_SESSIONS = 8;
+const PAGE_SIZE = 40;
 
 export class Chat {
   view: ViewState = {
     connection: { state: "starting" },
-    offers: OFFERS,
-    loading: false,
-    next: {},
-    last: {},
-    elsewhere: 0,
+    capabilities: NO_CAPABILITIES,
+    isLoading: false,
+    nextSession: {},
+    lastChoice: {},
+    pendingElsewhere: 0,
     reviews: {},
     warnings: [],
-    sending: false,
-    stopping: false,
+    isSending: false,
+    isStopping: false,
   };
-  /** What the server said of itself as a whole. */
-  status: StatusNotification | undefined;
+  serverStatus: StatusNotification | undefined;
 
-  #api: Api | undefined;
-  #known = new Map<string, State>();
-  /** The prompt or resume that is running, by session. */
-  #pending = new Map<string, AbortController>();
-  readonly #sent = new SentPrompts();
-  /** What each session was sent last, to be sent again. */
-  readonly #typed = new Map<string, Typed>();
-  /** The session of the first prompt is being made. */
-  #making: AbortController | undefined;
-  #cursor: string | undefined;
-  #search = 0;
+  #api: ServerApi | undefined;
+  #sessions = new Map<string, ChatState>();
+  /** The pending prompt or resume request of each session. */
+  #runningRequests = new Map<string, AbortController>();
+  readonly #sentPrompts = new SentPrompts();
+  /** The last prompt of each session, for a retry. */
+  readonly #lastDrafts = new Map<string, Draft>();
+  /** Set while the first prompt creates its session. */
+  #sessionCreation: AbortController | undefined;
+  #listCursor: string | undefined;
+  #listQueryId = 0;
 
   constructor(
-    readonly memory: Memory,
-    readonly listener: Listener,
+    readonly memory: KeyValueStore,
+    readonly listener: ChatListener,
   ) {}
 
-  get shown(): State | undefined {
+  get activeSession(): ChatState | undefined {
     return this.view.chat;
   }
 
-  /** The session that is shown, or the one that was before the window was loaded again. */
+  /** Falls back to the session from before the window reload. */
   get sessionId(): string | undefined {
     return this.view.chat?.sessionId ?? this.memory.get("session");
   }
 
-  /** What the editor shows, to be attached by a click. */
-  near(near: Near | undefined): void {
-    const place = ({ label, block }: Near) => JSON.stringify([label, block.type, "range" in block ? block.range : ""]);
-    const old = this.view.near;
-    if ((near && place(near)) !== (old && place(old))) this.set({ near });
+  setActiveContext(activeContext: ActiveContext | undefined): void {
+    const toKey = ({ label, block }: ActiveContext) =>
+      JSON.stringify([label, block.type, "range" in block ? block.range : ""]);
+    const previous = this.view.activeContext;
+    if ((activeContext && toKey(activeContext)) !== (previous && toKey(previous))) this.updateView({ activeContext });
   }
 
-  set(change: Partial<ViewState>): void {
+  updateView(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    if (!this.#mayAskElsewhere && this.view.elsewhere > 0) this.view = { ...this.view, elsewhere: 0 };
-    const waiting = this.#sent.of(this.view.chat?.sessionId);
-    if (waiting !== this.view.waiting) this.view = { ...this.view, waiting };
-    this.listener.changed();
+    if (!this.#hasPendingElsewhere && this.view.pendingElsewhere > 0) this.view = { ...this.view, pendingElsewhere: 0 };
+    const pendingPrompts = this.#sentPrompts.getPending(this.view.chat?.sessionId);
+    if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts };
+    this.listener.onViewChanged();
   }
 
-  /** The server is there: what was shown before is shown again. */
-  async connected(api: Api, capability: ServerCapability): Promise<void> {
+  /** Restores the session that was shown before the connection was lost. */
+  async onConnected(api: ServerApi, capability: ServerCapability): Promise<void> {
     this.#api = api;
     const methods = new Set(capability.methods);
     const features = new Set<string>(capability.features);
-    this.set({
+    this.updateView({
       connection: { state: "ready" },
-      last: kept(this.memory, CHOSEN),
+      lastChoice: readChoice(this.memory, LAST_CHOICE_KEY),
       warnings: [],
-      offers: {
+      capabilities: {
         images: features.has("images"),
         steer: methods.has("agent/steer"),
         compact: methods.has(requests.compact),
@@ -171,349 +175,376 @@ export class Chat {
       },
     });
     const { sessionId } = this;
-    const others = [...this.#known.values()].filter((state) => state.sessionId !== sessionId);
-    for (const state of others) this.#known.delete(state.sessionId);
-    if (sessionId !== undefined) await this.open(sessionId);
-    else this.set({ next: given({ mode: this.listener.mode(), ...kept(this.memory, NEXT), ...this.view.next }) });
+    const others = [...this.#sessions.values()].filter((state) => state.sessionId !== sessionId);
+    for (const state of others) this.#sessions.delete(state.sessionId);
+    if (sessionId !== undefined) await this.openSession(sessionId);
+    else
+      this.updateView({
+        nextSession: omitUndefined({
+          mode: this.listener.getDefaultMode(),
+          ...readChoice(this.memory, NEXT_CHOICE_KEY),
+          ...this.view.nextSession,
+        }),
+      });
     await this.refreshModels();
     if (sessionId === undefined) await this.refreshAgent();
   }
 
-  /** The server is gone, `message`. What was shown stays, and no answer comes any more. */
-  disconnected(connection: ViewState["connection"]): void {
+  /** Keeps the shown content, because no pending request gets an answer. */
+  onDisconnected(connection: ViewState["connection"]): void {
     this.#api = undefined;
-    this.status = undefined;
-    this.#pending.clear();
-    for (const [id, state] of this.#known) {
-      this.#known.set(id, { ...state, running: undefined, activity: undefined, notices: [] });
+    this.serverStatus = undefined;
+    this.#runningRequests.clear();
+    for (const [id, state] of this.#sessions) {
+      this.#sessions.set(id, { ...state, running: undefined, activity: undefined, notices: [] });
     }
-    const chat = this.view.chat && this.#known.get(this.view.chat.sessionId);
-    this.set({ connection, chat, sending: false, stopping: false, loading: false });
+    const chat = this.view.chat && this.#sessions.get(this.view.chat.sessionId);
+    this.updateView({ connection, chat, isSending: false, isStopping: false, isLoading: false });
   }
 
-  /** Whether the server that is connected answers. */
-  silent(message: string | undefined): void {
-    if (this.#api) this.set({ connection: { state: "ready", silent: message !== undefined, message } });
+  onSilenceChanged(message: string | undefined): void {
+    if (this.#api) this.updateView({ connection: { state: "ready", isSilent: message !== undefined, message } });
   }
 
-  /** A notification of the server. */
-  received(event: Event): void {
+  onNotification(event: AgentEvent): void {
     if (event.method === "agent/status") {
-      this.status = event.params as StatusNotification;
-      this.set({ warnings: (this.status.warnings ?? []).map((warning) => warning.message) });
-      void this.#lookElsewhere();
+      this.serverStatus = event.params as StatusNotification;
+      this.updateView({ warnings: (this.serverStatus.warnings ?? []).map((warning) => warning.message) });
+      void this.#refreshPendingElsewhere();
       return;
     }
     const { sessionId } = event.params as { sessionId?: string };
-    const before = sessionId === undefined ? undefined : this.#known.get(sessionId);
+    const before = sessionId === undefined ? undefined : this.#sessions.get(sessionId);
     if (before === undefined) return;
-    const after = reduce(before, event);
-    if (after !== before) this.#keep(after);
-    this.listener.happened(event, before, after);
-    if (after.missed !== undefined && before.missed === undefined) void this.#mend(after);
+    const after = reduceEvent(before, event);
+    if (after !== before) this.#storeSession(after);
+    this.listener.onEvent(event, before, after);
+    if (after.missed !== undefined && before.missed === undefined) void this.#resync(after);
     if (event.method !== "agent/turnEnded") return;
-    this.#sent.ended(after.sessionId);
-    if (after.unused !== undefined && after === this.view.chat) this.listener.giveBack(after.unused);
-    this.set({});
+    this.#sentPrompts.takeUnusedSteers(after.sessionId);
+    if (after.unusedSteerText !== undefined && after === this.view.chat)
+      this.listener.restoreDraft(after.unusedSteerText);
+    this.updateView({});
   }
 
-  /** Says something to the agent: a prompt, or a steer while a turn runs. */
-  async send(text: string, attach: readonly Attachment[]): Promise<void> {
-    const api = this.#ready();
-    if (api === undefined) return this.listener.giveBack(text, attach);
-    const prompt = promptOf(text, attach);
+  /** Sends a prompt, or a steer while a turn runs. */
+  async sendPrompt(text: string, attach: readonly Attachment[]): Promise<void> {
+    const api = this.#requireApi();
+    if (api === undefined) return this.listener.restoreDraft(text, attach);
+    const prompt = buildPrompt(text, attach);
     const running = this.view.chat?.running;
     if (running !== undefined && this.view.chat) {
       const { sessionId } = this.view.chat;
-      const id = this.#sent.add(sessionId, text, attach, true);
-      this.set({ trouble: undefined });
+      const id = this.#sentPrompts.addPrompt(sessionId, text, attach, true);
+      this.updateView({ error: undefined });
       try {
         await api.request("agent/steer", { sessionId, prompt, expectedTurnId: running });
         return;
       } catch (error) {
-        this.#sent.drop(id);
-        // The turn ended meanwhile: then it is a prompt.
-        if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, { text, attach });
+        this.#sentPrompts.dropPrompt(id);
+        // If the turn ended in the meantime, the text becomes a prompt.
+        if (!["noTurn", "staleTurn"].includes(getRefusal(error))) return this.#reportRefusal(error, { text, attach });
       }
     }
-    const id = this.#sent.add(this.view.chat?.sessionId, text, attach, false);
-    this.set({ sending: true, trouble: undefined, answered: undefined, key: undefined });
-    const typed = { text, attach };
+    const id = this.#sentPrompts.addPrompt(this.view.chat?.sessionId, text, attach, false);
+    this.updateView({ isSending: true, error: undefined, lastAnswer: undefined, keyCheck: undefined });
+    const draft = { text, attach };
     try {
-      const sessionId = this.view.chat?.sessionId ?? (await this.#create(api)).sessionId;
-      this.#typed.set(sessionId, typed);
-      this.#run(api, "agent/prompt", { sessionId, prompt }, typed, id);
+      const sessionId = this.view.chat?.sessionId ?? (await this.#createSession(api)).sessionId;
+      this.#lastDrafts.set(sessionId, draft);
+      this.#startTurn(api, "agent/prompt", { sessionId, prompt }, draft, id);
     } catch (error) {
-      this.#sent.drop(id);
-      if (isStopped(error)) {
-        this.set({ sending: false, stopping: false });
-        this.listener.giveBack(text, attach);
-      } else this.#refused(error, typed);
+      this.#sentPrompts.dropPrompt(id);
+      if (isCreationStopped(error)) {
+        this.updateView({ isSending: false, isStopping: false });
+        this.listener.restoreDraft(text, attach);
+      } else this.#reportRefusal(error, draft);
     }
   }
 
-  /** What the shown session was sent last in this window, with what was attached. */
-  get lastTyped(): Typed | undefined {
+  get lastDraft(): Draft | undefined {
     const sessionId = this.view.chat?.sessionId;
-    return sessionId === undefined ? undefined : this.#typed.get(sessionId);
+    return sessionId === undefined ? undefined : this.#lastDrafts.get(sessionId);
   }
 
-  /** Goes on with the turn that was cut. */
-  resume(): void {
-    const api = this.#ready();
+  resumeTurn(): void {
+    const api = this.#requireApi();
     const sessionId = this.view.chat?.sessionId;
-    if (api && sessionId !== undefined) this.#run(api, "agent/resumeTurn", { sessionId }, undefined);
+    if (api && sessionId !== undefined) this.#startTurn(api, "agent/resumeTurn", { sessionId }, undefined);
   }
 
-  /** Makes what the model is sent smaller. */
-  compact(): void {
-    const api = this.#ready();
+  compactSession(): void {
+    const api = this.#requireApi();
     const sessionId = this.view.chat?.sessionId;
-    if (api && sessionId !== undefined) this.#run(api, requests.compact, { sessionId }, undefined);
+    if (api && sessionId !== undefined) this.#startTurn(api, requests.compact, { sessionId }, undefined);
   }
 
   /**
-   * Stops the turn: by `$/cancelRequest` where a request of ours is pending, else, and at the second press, which
-   * waits for no command any more, by `agent/cancel`.
+   * Stops the turn. The first press cancels our pending request with `$/cancelRequest`. A second press, or a turn that
+   * another client started, uses `agent/cancel`, which does not wait for commands.
    */
-  cancel(): void {
+  cancelTurn(): void {
     const chat = this.view.chat;
     if (!this.#api) return;
-    if (this.#making) this.#making.abort();
+    if (this.#sessionCreation) this.#sessionCreation.abort();
     else if (chat === undefined) return;
     else {
-      const pending = this.#pending.get(chat.sessionId);
+      const pending = this.#runningRequests.get(chat.sessionId);
       if (chat.running === undefined && pending === undefined) return;
       if (pending && !pending.signal.aborted) pending.abort();
-      else this.#api.notify("agent/cancel", { sessionId: chat.sessionId });
+      else this.#api.sendNotification("agent/cancel", { sessionId: chat.sessionId });
     }
-    this.set({ stopping: true });
-    this.listener.stopped();
+    this.updateView({ isStopping: true });
+    this.listener.onTurnStopped();
   }
 
-  /** Shows a session. */
-  async open(sessionId: string): Promise<void> {
-    const api = this.#ready();
+  async openSession(sessionId: string): Promise<void> {
+    const api = this.#requireApi();
     if (api === undefined) return;
     this.memory.set("session", sessionId);
-    const known = this.#known.get(sessionId);
-    // Until it is known better, a session that was locked is.
+    const known = this.#sessions.get(sessionId);
+    // A locked session stays locked until loading proves otherwise.
     const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
-    this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
+    const cleared = { error: undefined, lastAnswer: undefined, pendingRevert: undefined, queueEdit: undefined, locked };
+    this.updateView({
+      sessionList: undefined,
+      chat: known,
+      isLoading: known === undefined,
+      isStopping: false,
+      ...cleared,
+    });
     try {
-      const state = await this.#load(api, known ?? empty(sessionId));
+      const state = await this.#loadSession(api, known ?? createChatState(sessionId));
       if (this.memory.get("session") === sessionId) {
-        this.#show(state);
-        this.set({ locked: undefined });
+        this.#showSession(state);
+        this.updateView({ locked: undefined });
       }
     } catch (error) {
-      if (refusal(error) === "unknownSession") {
-        this.#known.delete(sessionId);
-        this.begin();
+      if (getRefusal(error) === "unknownSession") {
+        this.#sessions.delete(sessionId);
+        this.startNewSession();
       } else {
-        this.#refused(error, undefined);
-        // Another window has it: it can be read here.
-        if (refusal(error) === "sessionLocked") await this.#look(api, sessionId, holderOf(error));
+        this.#reportRefusal(error, undefined);
+        // Another window holds the session, so this one opens it read-only.
+        if (getRefusal(error) === "sessionLocked") await this.#openReadOnly(api, sessionId, parseHolder(error));
       }
     } finally {
-      this.set({ loading: false });
+      this.updateView({ isLoading: false });
     }
-    void this.#lookElsewhere();
+    void this.#refreshPendingElsewhere();
     await this.refreshAgent();
   }
 
-  /** Leaves the session; the next prompt makes a new one, with the agent of this name. */
-  begin(agent?: string): void {
+  /** Leaves the session. The next prompt creates one with the given agent. */
+  startNewSession(agent?: string): void {
     this.memory.set("session", undefined);
-    const next = given({ mode: this.listener.mode(), agent });
-    this.memory.set(NEXT, undefined);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
-    this.set({ chat: undefined, list: undefined, next, sending: false, stopping: false, ...asked });
+    const next = omitUndefined({ mode: this.listener.getDefaultMode(), agent });
+    this.memory.set(NEXT_CHOICE_KEY, undefined);
+    const cleared = {
+      error: undefined,
+      lastAnswer: undefined,
+      pendingRevert: undefined,
+      queueEdit: undefined,
+      locked: undefined,
+    };
+    this.updateView({
+      chat: undefined,
+      sessionList: undefined,
+      nextSession: next,
+      isSending: false,
+      isStopping: false,
+      ...cleared,
+    });
     void this.refreshModels();
     void this.refreshAgent();
-    void this.#lookElsewhere();
+    void this.#refreshPendingElsewhere();
   }
 
-  /** Loads what happened before what is shown. */
-  async earlier(): Promise<void> {
+  async loadEarlierEvents(): Promise<void> {
     const chat = this.view.chat;
-    const api = this.#ready();
+    const api = this.#requireApi();
     if (!api || chat?.firstSeq === undefined || !chat.hasEarlier) return;
     const { sessionId, firstSeq: beforeSeq } = chat;
     try {
       const page = await api.request("agent/loadSession", { sessionId, beforeSeq, tail: 200 });
-      const now = this.#known.get(sessionId);
-      if (now?.firstSeq === beforeSeq) this.#keep(prepend(now, page));
+      const now = this.#sessions.get(sessionId);
+      if (now?.firstSeq === beforeSeq) this.#storeSession(prependPage(now, page));
     } catch (error) {
-      this.#refused(error, undefined);
+      this.#reportRefusal(error, undefined);
     }
   }
 
-  /** An open approval of any session that this window has opened. */
-  approval(approvalId: string): ApprovalRequestedNotification | undefined {
-    return this.#asking(approvalId)?.approvals.find((open) => open.approvalId === approvalId);
+  /** Searches all sessions that this window opened. */
+  findApproval(approvalId: string): ApprovalRequestedNotification | undefined {
+    return this.#findSessionByApproval(approvalId)?.approvals.find((open) => open.approvalId === approvalId);
   }
 
-  #asking(approvalId: string): State | undefined {
-    return [...this.#known.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
+  #findSessionByApproval(approvalId: string): ChatState | undefined {
+    return [...this.#sessions.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
   }
 
-  /** Sends an answer; only `Decisions` calls this. Returns whether the server took it. */
-  async approve(
+  /** Sends an answer and returns whether the server accepted it. Call it only from `Decisions`. */
+  async respondToApproval(
     approvalId: string,
     decision: Decision,
     more: { feedback?: string; input?: unknown; rule?: string },
   ): Promise<boolean> {
-    const api = this.#ready();
+    const api = this.#requireApi();
     if (api === undefined) return false;
-    const state = this.#asking(approvalId);
-    const asked = this.approval(approvalId);
+    const state = this.#findSessionByApproval(approvalId);
+    const approval = this.findApproval(approvalId);
     try {
       await api.request("agent/approvalRespond", { approvalId, decision, ...more });
     } catch (error) {
-      this.#refused(error, undefined);
+      this.#reportRefusal(error, undefined);
       return false;
     }
-    if (asked) this.set({ answered: answerLine(asked, decision, more), trouble: undefined });
-    // The turn that asked is gone: the decision is kept until the turn goes on, and that is what it was made for.
-    const idle = state && this.#known.get(state.sessionId);
+    if (approval) this.updateView({ lastAnswer: describeAnswer(approval, decision, more), error: undefined });
+    // The turn that asked no longer runs. The server keeps the decision, so resume the turn to apply it.
+    const idle = state && this.#sessions.get(state.sessionId);
     if (!idle || idle.running !== undefined || idle.resumable === undefined) return true;
     const approvals = idle.approvals.filter((open) => open.approvalId !== approvalId);
-    this.#keep({ ...idle, approvals });
-    if (approvals.length === 0 && idle.sessionId === this.view.chat?.sessionId) this.resume();
+    this.#storeSession({ ...idle, approvals });
+    if (approvals.length === 0 && idle.sessionId === this.view.chat?.sessionId) this.resumeTurn();
     return true;
   }
 
-  /** A turn that was cut does not run, but its open questions count. */
-  get #mayAskElsewhere(): boolean {
-    return (this.status?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : asked(this.view.chat));
+  /** An interrupted turn does not run, but its open questions count. */
+  get #hasPendingElsewhere(): boolean {
+    return (
+      (this.serverStatus?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : countOpenInquiries(this.view.chat))
+    );
   }
 
-  /** The server's count and what is shown are of different moments, so only the server's list says who asks. */
-  async #lookElsewhere(): Promise<void> {
-    if (!this.#mayAskElsewhere) return;
-    const others = await this.#askingElsewhere();
-    if (others.length !== this.view.elsewhere) this.set({ elsewhere: others.length });
+  /** The server's count and the view are not in sync, so only the server's list shows which sessions wait. */
+  async #refreshPendingElsewhere(): Promise<void> {
+    if (!this.#hasPendingElsewhere) return;
+    const others = await this.#listPendingElsewhere();
+    if (others.length !== this.view.pendingElsewhere) this.updateView({ pendingElsewhere: others.length });
   }
 
-  async #askingElsewhere(): Promise<readonly { sessionId: string }[]> {
+  async #listPendingElsewhere(): Promise<readonly { sessionId: string }[]> {
     const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
     const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
-    // The session that is being loaded is no other one.
+    // Exclude the session that is being loaded.
     return all.filter(({ sessionId }) => sessionId !== this.sessionId);
   }
 
-  /** Shows the session that asks while another is shown. */
-  async showElsewhere(): Promise<void> {
-    const others = await this.#askingElsewhere();
-    // One that this window has opened is likelier to be meant than one that was left long ago.
-    const meant = others.find(({ sessionId }) => this.#known.has(sessionId)) ?? others.at(-1);
-    if (meant) await this.open(meant.sessionId);
-    else this.set({ elsewhere: 0 });
+  async showPendingSession(): Promise<void> {
+    const others = await this.#listPendingElsewhere();
+    // Prefer a session that this window opened over an old one.
+    const target = others.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? others.at(-1);
+    if (target) await this.openSession(target.sessionId);
+    else this.updateView({ pendingElsewhere: 0 });
   }
 
   async setMode(mode: Mode): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
-    if (sessionId === undefined) this.#chooseNext({ mode });
-    else if (!(await this.#try((api) => api.request("agent/setMode", { sessionId, mode })))) return;
-    // As the server: that all is free is chosen each time.
-    if (mode !== "full") this.#remember({ mode });
+    if (sessionId === undefined) this.#updateNextChoice({ mode });
+    else if (!(await this.#tryRequest((api) => api.request("agent/setMode", { sessionId, mode })))) return;
+    // The server does not remember this mode either: the user must select it each time.
+    if (mode !== "full") this.#rememberChoice({ mode });
   }
 
-  /** The effort of the session, or of the next one; nothing where the provider's own is taken. */
-  get effort(): Effort | undefined {
-    return (this.view.chat ? this.view.chat.effort : this.view.next.effort) ?? undefined;
+  /** Returns nothing if the provider's default applies. */
+  get selectedEffort(): Effort | undefined {
+    return (this.view.chat ? this.view.chat.effort : this.view.nextSession.effort) ?? undefined;
   }
 
-  /** Without a model, of the one that is taken. */
+  /** Without a model, changes only the effort of the current model. */
   async setModel(model: string | undefined, effort: Effort | undefined): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
-    const meant = model ?? this.view.chat?.model;
-    const choice = model === undefined ? { effort: effort ?? null } : given({ model, effort });
-    if (sessionId === undefined) this.#chooseNext(choice);
-    else if (meant === undefined) return;
+    const targetModel = model ?? this.view.chat?.model;
+    const choice = model === undefined ? { effort: effort ?? null } : omitUndefined({ model, effort });
+    if (sessionId === undefined) this.#updateNextChoice(choice);
+    else if (targetModel === undefined) return;
     else if (
-      !(await this.#try((api) => api.request("agent/setModel", { sessionId, model: meant, ...given({ effort }) })))
+      !(await this.#tryRequest((api) =>
+        api.request("agent/setModel", { sessionId, model: targetModel, ...omitUndefined({ effort }) }),
+      ))
     )
       return;
-    this.#remember(choice);
+    this.#rememberChoice(choice);
   }
 
-  /** What the next session begins with outlives the window, as a text that was typed does. */
-  #chooseNext(choice: Choice): void {
-    const next = given({ ...this.view.next, ...choice });
-    this.memory.set(NEXT, JSON.stringify(next));
-    this.set({ next, trouble: undefined });
+  /** Persists the choices for the next session, as drafts are persisted. */
+  #updateNextChoice(choice: SessionChoice): void {
+    const nextSession = omitUndefined({ ...this.view.nextSession, ...choice });
+    this.memory.set(NEXT_CHOICE_KEY, JSON.stringify(nextSession));
+    this.updateView({ nextSession, error: undefined });
   }
 
-  #remember(choice: Choice): void {
-    const last = given({ ...this.view.last, ...choice });
-    this.memory.set(CHOSEN, JSON.stringify(last));
-    this.set({ last });
+  #rememberChoice(choice: SessionChoice): void {
+    const lastChoice = omitUndefined({ ...this.view.lastChoice, ...choice });
+    this.memory.set(LAST_CHOICE_KEY, JSON.stringify(lastChoice));
+    this.updateView({ lastChoice });
   }
 
   async refreshModels(): Promise<void> {
     const models = await this.#api?.request("agent/listModels", {}).catch(() => undefined);
-    if (models) this.set({ defaultModel: models.models.find((one) => one.current)?.model });
+    if (models) this.updateView({ defaultModel: models.models.find((one) => one.current)?.model });
   }
 
-  /** Which agent the session has, or the next one will have. */
   async refreshAgent(): Promise<void> {
-    if (!this.view.offers.agents) return;
+    if (!this.view.capabilities.agents) return;
     const sessionId = this.view.chat?.sessionId;
-    const answer = await this.#api?.request("agent/listAgents", given({ sessionId })).catch(() => undefined);
+    const answer = await this.#api?.request("agent/listAgents", omitUndefined({ sessionId })).catch(() => undefined);
     if (answer === undefined || sessionId !== this.view.chat?.sessionId) return;
-    const wanted = this.view.next.agent ?? "default";
+    const wanted = this.view.nextSession.agent ?? "default";
     const now = answer.agents.find(({ name, current }) => (sessionId === undefined ? name === wanted : current));
-    const several = answer.agents.length > 1;
-    this.set({ agent: now && { name: now.name, mode: now.mode, model: now.model, several } });
+    const hasAlternatives = answer.agents.length > 1;
+    this.updateView({
+      agent: now && { name: now.name, mode: now.mode, model: now.model, hasAlternatives },
+    });
   }
 
-  /** Shows or hides the list of sessions, those that fit `query`. */
-  async sessions(show: boolean, query = ""): Promise<void> {
-    if (!show) return this.set({ list: undefined });
-    const search = ++this.#search;
-    const old = this.view.list;
-    this.set({ list: { query, sessions: old?.sessions ?? [], more: false, loading: true } });
-    const page = await this.#page(query, undefined);
-    if (search !== this.#search || this.view.list === undefined || page === undefined) return;
-    this.#cursor = page.nextCursor;
-    this.set({ list: { query, sessions: page.sessions, more: page.nextCursor !== undefined, loading: false } });
+  async setSessionListVisible(show: boolean, query = ""): Promise<void> {
+    if (!show) return this.updateView({ sessionList: undefined });
+    const search = ++this.#listQueryId;
+    const old = this.view.sessionList;
+    this.updateView({ sessionList: { query, sessions: old?.sessions ?? [], hasMore: false, isLoading: true } });
+    const page = await this.#fetchSessionPage(query, undefined);
+    if (search !== this.#listQueryId || this.view.sessionList === undefined || page === undefined) return;
+    this.#listCursor = page.nextCursor;
+    this.updateView({
+      sessionList: { query, sessions: page.sessions, hasMore: page.nextCursor !== undefined, isLoading: false },
+    });
   }
 
-  async moreSessions(): Promise<void> {
-    const { list } = this.view;
-    if (list === undefined || this.#cursor === undefined) return;
-    const search = this.#search;
-    const page = await this.#page(list.query, this.#cursor);
-    if (search !== this.#search || this.view.list === undefined || page === undefined) return;
-    this.#cursor = page.nextCursor;
-    const sessions = [...this.view.list.sessions, ...page.sessions];
-    this.set({ list: { ...this.view.list, sessions, more: page.nextCursor !== undefined } });
+  async loadMoreSessions(): Promise<void> {
+    const { sessionList: list } = this.view;
+    if (list === undefined || this.#listCursor === undefined) return;
+    const search = this.#listQueryId;
+    const page = await this.#fetchSessionPage(list.query, this.#listCursor);
+    if (search !== this.#listQueryId || this.view.sessionList === undefined || page === undefined) return;
+    this.#listCursor = page.nextCursor;
+    const sessions = [...this.view.sessionList.sessions, ...page.sessions];
+    this.updateView({ sessionList: { ...this.view.sessionList, sessions, hasMore: page.nextCursor !== undefined } });
   }
 
-  async rename(sessionId: string, title: string): Promise<void> {
-    await this.#try((api) => api.request("agent/renameSession", { sessionId, title }));
-    if (this.view.list) await this.sessions(true, this.view.list.query);
+  async renameSession(sessionId: string, title: string): Promise<void> {
+    await this.#tryRequest((api) => api.request("agent/renameSession", { sessionId, title }));
+    if (this.view.sessionList) await this.setSessionListVisible(true, this.view.sessionList.query);
   }
 
-  async remove(sessionId: string): Promise<void> {
-    const gone = await this.#try((api) => api.request("agent/deleteSession", { sessionId }));
-    if (gone === undefined) return;
-    this.#known.delete(sessionId);
-    const { list } = this.view;
-    if (this.view.chat?.sessionId === sessionId) this.begin();
-    if (list) await this.sessions(true, list.query);
+  async deleteSession(sessionId: string): Promise<void> {
+    const deleted = await this.#tryRequest((api) => api.request("agent/deleteSession", { sessionId }));
+    if (deleted === undefined) return;
+    this.#sessions.delete(sessionId);
+    const { sessionList: list } = this.view;
+    if (this.view.chat?.sessionId === sessionId) this.startNewSession();
+    if (list) await this.setSessionListVisible(true, list.query);
   }
 
-  /** The whole of a field that was cut. */
-  async content(sessionId: string, ref: string): Promise<string | undefined> {
+  /** Reads a field in full that the server truncated. */
+  async readContent(sessionId: string, ref: string): Promise<string | undefined> {
     let text = "";
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const from: number = offset;
       const limit = 1_048_576;
-      const piece = await this.#try((api) => api.request("agent/readContent", { sessionId, ref, offset: from, limit }));
+      const piece = await this.#tryRequest((api) =>
+        api.request("agent/readContent", { sessionId, ref, offset: from, limit }),
+      );
       if (piece === undefined) return undefined;
       text += piece.text;
       offset = piece.nextOffset;
@@ -521,178 +552,185 @@ export class Chat {
     return text;
   }
 
-  /** A request for the rest of the extension; what is refused is shown. */
+  /** Sends a request for the rest of the extension. Failures appear in the view. */
   async request<M extends keyof RequestTypes>(
     method: M,
     params: RequestTypes[M]["params"],
   ): Promise<RequestTypes[M]["result"] | undefined> {
-    return this.#try((api) => api.request(method, params));
+    return this.#tryRequest((api) => api.request(method, params));
   }
 
-  async #page(query: string, cursor: string | undefined): Promise<ListSessionsResult | undefined> {
-    const words = query.trim();
-    const params = { limit: PAGE, ...given({ query: words === "" ? undefined : words, cursor }) };
+  async #fetchSessionPage(query: string, cursor: string | undefined): Promise<ListSessionsResult | undefined> {
+    const trimmed = query.trim();
+    const params = { limit: PAGE_SIZE, ...omitUndefined({ query: trimmed === "" ? undefined : trimmed, cursor }) };
     try {
       return await this.#api?.request("agent/listSessions", params);
     } catch (error) {
-      if (this.view.list) this.set({ list: { ...this.view.list, loading: false, error: told(error) } });
+      if (this.view.sessionList)
+        this.updateView({ sessionList: { ...this.view.sessionList, isLoading: false, error: describeError(error) } });
       return undefined;
     }
   }
 
-  async #try<T>(what: (api: Api) => Promise<T>): Promise<T | undefined> {
-    const api = this.#ready();
+  async #tryRequest<T>(send: (api: ServerApi) => Promise<T>): Promise<T | undefined> {
+    const api = this.#requireApi();
     try {
-      return api && (await what(api));
+      return api && (await send(api));
     } catch (error) {
-      this.#refused(error, undefined);
+      this.#reportRefusal(error, undefined);
       return undefined;
     }
   }
 
-  #ready(): Api | undefined {
-    if (this.#api === undefined) this.set({ trouble: this.view.connection.message ?? "The server is not there yet." });
+  #requireApi(): ServerApi | undefined {
+    if (this.#api === undefined)
+      this.updateView({ error: this.view.connection.message ?? "The server is not ready yet." });
     return this.#api;
   }
 
-  async #create(api: Api): Promise<State> {
-    const { mode, model, agent } = this.view.next;
-    const effort = this.view.next.effort ?? undefined;
-    const cwd = this.listener.folder();
-    // What the person did not choose now, the server takes from what they chose last.
-    const params: NewSessionParams = { remembered: true, ...given({ mode, model, effort, agent, cwd }) };
-    const making = new AbortController();
-    this.#making = making;
-    const made = await this.#untilStopped(api.request("agent/newSession", params), making.signal).finally(() => {
-      this.#making = undefined;
+  async #createSession(api: ServerApi): Promise<ChatState> {
+    const { mode, model, agent } = this.view.nextSession;
+    const effort = this.view.nextSession.effort ?? undefined;
+    const cwd = this.listener.getSessionFolder();
+    // For choices that are not set, the server uses the last ones.
+    const params: NewSessionParams = { remembered: true, ...omitUndefined({ mode, model, effort, agent, cwd }) };
+    const creation = new AbortController();
+    this.#sessionCreation = creation;
+    const created = await this.#raceWithStop(api.request("agent/newSession", params), creation.signal).finally(() => {
+      this.#sessionCreation = undefined;
     });
-    const state: State = {
-      ...empty(made.sessionId),
-      seq: made.seq,
-      firstSeq: made.seq + 1,
-      mode: made.mode,
-      model: made.model ?? model,
-      effort: made.effort ?? effort,
+    const state: ChatState = {
+      ...createChatState(created.sessionId),
+      seq: created.seq,
+      firstSeq: created.seq + 1,
+      mode: created.mode,
+      model: created.model ?? model,
+      effort: created.effort ?? effort,
       cwd: cwd === undefined ? undefined : fileURLToPath(cwd),
     };
-    if (this.view.next.effort === null && state.effort !== undefined && state.model !== undefined) {
-      await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model });
+    if (this.view.nextSession.effort === null && state.effort !== undefined && state.model !== undefined) {
+      await api.request("agent/setModel", { sessionId: created.sessionId, model: state.model });
       state.effort = undefined;
     }
-    this.memory.set("session", made.sessionId);
-    this.memory.set(NEXT, undefined);
-    this.#sent.made(made.sessionId);
-    // Its first events may have come already; they are in a page then.
-    const now = made.seq === 0 ? state : await this.#load(api, empty(made.sessionId));
-    this.#show({ ...now, model: now.model ?? state.model });
+    this.memory.set("session", created.sessionId);
+    this.memory.set(NEXT_CHOICE_KEY, undefined);
+    this.#sentPrompts.onSessionCreated(created.sessionId);
+    // Early events may have arrived before this point. Loading a page returns them.
+    const now = created.seq === 0 ? state : await this.#loadSession(api, createChatState(created.sessionId));
+    this.#showSession({ ...now, model: now.model ?? state.model });
     return now;
   }
 
-  /** What `asked` gives, unless the person stops it first or the connection goes. */
-  async #untilStopped<T>(asked: Promise<T>, stop: AbortSignal): Promise<T> {
-    const stopped = new Promise<never>((_given, refuse) => {
-      stop.addEventListener("abort", () => refuse(STOPPED), { once: true });
+  /** Rejects when the user stops the creation or the connection is lost. */
+  async #raceWithStop<T>(request: Promise<T>, stop: AbortSignal): Promise<T> {
+    const stopped = new Promise<never>((_given, reject) => {
+      stop.addEventListener("abort", () => reject(SESSION_CREATION_STOPPED), { once: true });
     });
-    return Promise.race([asked, stopped]);
+    return Promise.race([request, stopped]);
   }
 
-  /** Starts a turn. Its answer tells nothing that `agent/turnEnded` has not told. */
-  #run(
-    api: Api,
+  /** Starts a turn. The response is ignored, because `agent/turnEnded` reports the same. */
+  #startTurn(
+    api: ServerApi,
     method: string,
     params: { sessionId: string; prompt?: PromptContent },
-    typed: Typed | undefined,
+    draft: Draft | undefined,
     id?: number,
   ): void {
     const abort = new AbortController();
-    this.#pending.set(params.sessionId, abort);
-    this.set({ sending: true, stopping: false, trouble: undefined });
-    const over = () => {
-      if (id !== undefined) this.#sent.drop(id);
-      if (this.#pending.get(params.sessionId) === abort) {
-        this.#pending.delete(params.sessionId);
-        if (this.view.chat?.sessionId === params.sessionId) return this.set({ sending: false, stopping: false });
+    this.#runningRequests.set(params.sessionId, abort);
+    this.updateView({ isSending: true, isStopping: false, error: undefined });
+    const finishTurn = () => {
+      if (id !== undefined) this.#sentPrompts.dropPrompt(id);
+      if (this.#runningRequests.get(params.sessionId) === abort) {
+        this.#runningRequests.delete(params.sessionId);
+        if (this.view.chat?.sessionId === params.sessionId)
+          return this.updateView({ isSending: false, isStopping: false });
       }
-      this.set({});
+      this.updateView({});
     };
-    api.ask(method, params, abort.signal).then(over, (error: unknown) => {
-      over();
-      const known = this.#known.get(params.sessionId);
-      // What was typed is never lost: a prompt that no turn took goes back.
-      if (code(error) === CANCELLED || lost(error) || this.#api !== api) {
-        if (typed !== undefined && !took(known, typed.text)) this.listener.giveBack(typed.text, typed.attach);
-      } else this.#refused(error, typed);
+    api.sendRequest(method, params, abort.signal).then(finishTurn, (error: unknown) => {
+      finishTurn();
+      const known = this.#sessions.get(params.sessionId);
+      // Never lose user input: restore a prompt that no turn took.
+      if (getErrorCode(error) === CANCELLED || isConnectionLost(error) || this.#api !== api) {
+        if (draft !== undefined && !hasTakenPrompt(known, draft.text))
+          this.listener.restoreDraft(draft.text, draft.attach);
+      } else this.#reportRefusal(error, draft);
     });
   }
 
-  async #load(api: Api, from: State): Promise<State> {
+  async #loadSession(api: ServerApi, from: ChatState): Promise<ChatState> {
     const params: LoadSessionParams = { sessionId: from.sessionId };
     if (from.seq > 0) params.afterSeq = from.seq;
     const result: LoadSessionResult = await api.request("agent/loadSession", params);
-    // Events that came meanwhile are known already; the page leaves them out or repeats them.
-    const now = this.#known.get(from.sessionId);
-    const loaded = load(now !== undefined && now.seq >= from.seq ? now : from, result);
-    this.#sent.taken(now, loaded);
-    // The turn is over, and nothing has told that it left these unused.
-    const left = loaded.running === undefined ? this.#sent.ended(loaded.sessionId) : [];
-    if (left.length > 0) this.listener.giveBack(left.join("\n\n"));
+    // Events that arrived in the meantime are already applied. The page either omits or repeats them.
+    const now = this.#sessions.get(from.sessionId);
+    const loaded = loadPage(now !== undefined && now.seq >= from.seq ? now : from, result);
+    this.#sentPrompts.onItemsAdded(now, loaded);
+    // The turn has ended, and no event reported these steers as unused.
+    const unused = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
+    if (unused.length > 0) this.listener.restoreDraft(unused.join("\n\n"));
     return loaded;
   }
 
-  async #look(api: Api, sessionId: string, holder: Holder): Promise<void> {
+  async #openReadOnly(api: ServerApi, sessionId: string, holder: SessionHolder): Promise<void> {
     try {
       const page = await api.request("agent/loadSession", { sessionId, readOnly: true });
       if (this.memory.get("session") !== sessionId) return;
-      this.#show(load(empty(sessionId), page));
-      this.set({ locked: { sessionId, ...holder } });
+      this.#showSession(loadPage(createChatState(sessionId), page));
+      this.updateView({ locked: { sessionId, ...holder } });
     } catch (error) {
-      this.#refused(error, undefined);
+      this.#reportRefusal(error, undefined);
     }
   }
 
-  async #mend(state: State): Promise<void> {
+  async #resync(state: ChatState): Promise<void> {
     const api = this.#api;
     if (!api) return;
     try {
-      this.#keep(await this.#load(api, state));
+      this.#storeSession(await this.#loadSession(api, state));
     } catch (error) {
-      this.#refused(error, undefined);
+      this.#reportRefusal(error, undefined);
     }
   }
 
-  #show(state: State): void {
-    this.#known.set(state.sessionId, state);
-    this.set({ chat: state, loading: false });
-    this.#forget();
+  #showSession(state: ChatState): void {
+    this.#sessions.set(state.sessionId, state);
+    this.updateView({ chat: state, isLoading: false });
+    this.#evictSessions();
   }
 
-  #keep(state: State): void {
-    this.#sent.taken(this.#known.get(state.sessionId), state);
-    this.#known.set(state.sessionId, state);
+  #storeSession(state: ChatState): void {
+    this.#sentPrompts.onItemsAdded(this.#sessions.get(state.sessionId), state);
+    this.#sessions.set(state.sessionId, state);
     if (this.view.chat?.sessionId !== state.sessionId) return;
     const begun = state.running !== undefined && this.view.chat.running === undefined;
     const ended = state.running === undefined && this.view.chat.running !== undefined;
-    // The turn's end counts, not the answer that comes after it: the next prompt may be sent at once.
-    if (ended) this.#pending.delete(state.sessionId);
-    if (begun && this.view.revert !== undefined) this.set({ revert: undefined });
-    this.set({ chat: state, ...(begun || ended ? { sending: false } : {}), ...(ended ? { stopping: false } : {}) });
+    // The turn ends with its event, not with the later response. The next prompt may start at once.
+    if (ended) this.#runningRequests.delete(state.sessionId);
+    if (begun && this.view.pendingRevert !== undefined) this.updateView({ pendingRevert: undefined });
+    this.updateView({
+      chat: state,
+      ...(begun || ended ? { isSending: false } : {}),
+      ...(ended ? { isStopping: false } : {}),
+    });
   }
 
-  #forget(): void {
-    for (const [id, state] of this.#known) {
-      if (this.#known.size <= KEPT) return;
-      if (id !== this.view.chat?.sessionId && state.running === undefined) this.#known.delete(id);
+  #evictSessions(): void {
+    for (const [id, state] of this.#sessions) {
+      if (this.#sessions.size <= MAX_CACHED_SESSIONS) return;
+      if (id !== this.view.chat?.sessionId && state.running === undefined) this.#sessions.delete(id);
     }
   }
 
-  #refused(error: unknown, typed: Typed | undefined): void {
-    this.set({ sending: false, ...(lost(error) ? {} : { trouble: told(error) }) });
-    if (typed !== undefined) this.listener.giveBack(typed.text, typed.attach);
+  #reportRefusal(error: unknown, draft: Draft | undefined): void {
+    this.updateView({ isSending: false, ...(isConnectionLost(error) ? {} : { error: describeError(error) }) });
+    if (draft !== undefined) this.listener.restoreDraft(draft.text, draft.attach);
   }
 }
 
-/** What an answer did, for people. */
-export function answerLine(
+export function describeAnswer(
   { shown, title }: ApprovalRequestedNotification,
   decision: Decision,
   { input, rule }: { input?: unknown; rule?: string },
@@ -702,84 +740,81 @@ export function answerLine(
     case "allow":
       return `Allowed once: ${what}`;
     case "allowSession":
-      return `Allowed, and ${rule ?? "the rule"} for this session: ${what}`;
+      return `Allowed for this session (${rule ?? "by rule"}): ${what}`;
     case "allowAlways":
-      return `Allowed, and ${rule ?? "the rule"} from now on: ${what}`;
+      return `Allowed always (${rule ?? "by rule"}): ${what}`;
     case "deny":
       return `Denied: ${what}`;
   }
 }
 
-/** Where the choices for the next session are kept. */
-const NEXT = "next";
-/** The person's last choices, as the server remembers them too. */
-const CHOSEN = "chosen";
+const NEXT_CHOICE_KEY = "next";
+/** The last choices, which the server also remembers. */
+const LAST_CHOICE_KEY = "chosen";
 
-function kept(memory: Memory, key: string): Choice {
+function readChoice(memory: KeyValueStore, key: string): SessionChoice {
   try {
-    return JSON.parse(memory.get(key) ?? "{}") as Choice;
+    return JSON.parse(memory.get(key) ?? "{}") as SessionChoice;
   } catch {
     return {};
   }
 }
 
-/** Why a session was not made: the person stopped it. */
-const STOPPED = new Error("stopped");
+/** Rejects a session creation that the user stopped. */
+const SESSION_CREATION_STOPPED = new Error("stopped");
 
-function isStopped(error: unknown): boolean {
-  return error === STOPPED;
+function isCreationStopped(error: unknown): boolean {
+  return error === SESSION_CREATION_STOPPED;
 }
 
-/** LSP's code of a request that was cancelled. */
+/** LSP's error code for a canceled request. */
 const CANCELLED = -32800;
 
-/** Whether the connection went before the answer came: vscode-jsonrpc's own codes from -32099 to -32096. */
-function lost(error: unknown): boolean {
-  const number = code(error) ?? 0;
+/** Whether the connection was lost before the response. vscode-jsonrpc uses the codes -32099 to -32096. */
+function isConnectionLost(error: unknown): boolean {
+  const number = getErrorCode(error) ?? 0;
   return number >= -32099 && number <= -32096;
 }
 
-function took(state: State | undefined, text: string): boolean {
-  const said = state?.items.findLast((item) => item.kind === "user" && !item.steer);
-  return said?.kind === "user" && said.text.trim() === text.trim();
+function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
+  const lastPrompt = state?.items.findLast((item) => item.kind === "user" && !item.steer);
+  return lastPrompt?.kind === "user" && lastPrompt.text.trim() === text.trim();
 }
 
-/** What was typed, as the protocol has it. */
-export function promptOf(text: string, attach: readonly Attachment[]): PromptContent {
+export function buildPrompt(text: string, attach: readonly Attachment[]): PromptContent {
   if (attach.length === 0) return text;
   const blocks: PromptBlock[] = attach.map((one) => one.block);
   return text.trim() === "" ? blocks : [{ type: "text", text }, ...blocks];
 }
 
-function code(error: unknown): number | undefined {
+function getErrorCode(error: unknown): number | undefined {
   return (error as { code?: number } | undefined)?.code;
 }
 
-function data(error: unknown): Partial<ErrorData> {
+function getErrorData(error: unknown): Partial<ErrorData> {
   return (error as { data?: Partial<ErrorData> } | undefined)?.data ?? {};
 }
 
-/** Who has a session, as the server names it; the process only where it is known. */
-type Holder = Pick<LockedSession, "holder" | "pid">;
+/** The holder as the server names it. `pid` is set only if the name contains it. */
+type SessionHolder = Pick<LockedSession, "holder" | "pid">;
 
-function holderOf(error: unknown): Holder {
-  const holder = data(error).holder ?? "another window";
+function parseHolder(error: unknown): SessionHolder {
+  const holder = getErrorData(error).holder ?? "another window";
   const pid = /\(process (\d+)\)$/.exec(holder)?.[1];
   return { holder, pid: pid === undefined ? undefined : Number(pid) };
 }
 
-function refusal(error: unknown): string {
-  return data(error).refusal ?? "";
+function getRefusal(error: unknown): string {
+  return getErrorData(error).refusal ?? "";
 }
 
-/** An error for people: what, why, and what to do. */
-export function told(error: unknown): string {
-  const { message, cause, userAction } = data(error);
+/** Combines the message, the cause, and the suggested action. */
+export function describeError(error: unknown): string {
+  const { message, cause, userAction } = getErrorData(error);
   const what = message ?? (error instanceof Error ? error.message : String(error));
   return [cause === undefined ? what : `${what}: ${cause}`, userAction].filter((part) => part !== undefined).join("\n");
 }
 
-/** Without the fields that are not set. */
-export function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function omitUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

@@ -1,7 +1,8 @@
-// The server's process and the connection to it: start, stop, restart. It moves messages and knows nothing of them.
+// Owns the server process and its connection: start, stop, and restart. It forwards messages and does not interpret
+// them.
 //
-// The framing, the documents and `workspace/applyEdit` are vscode-languageclient's. Only the restart is our own: the
-// stock one gives up after five ends within three minutes, ours waits longer each time and never gives up (restart.ts).
+// vscode-languageclient provides framing, document sync, and `workspace/applyEdit`. Restarting is our own, because the
+// stock client gives up after five exits in three minutes. See restartPolicy.ts.
 
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -22,25 +23,25 @@ import {
   type LanguageClientOptions,
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
-import type { Api } from "./chat";
-import type { Connection } from "./messages";
-import { ServerProcess } from "./process";
+import type { ServerApi } from "./chat";
 import { protocolVersion, type RequestTypes, type ServerCapability, serverNotifications } from "./protocol";
-import { RestartPolicy } from "./restart";
-import type { Event } from "./state";
-import { Trace } from "./trace";
-import { Watch } from "./watch";
+import { RestartPolicy } from "./restartPolicy";
+import { ServerProcess } from "./serverProcess";
+import { ServerWatchdog } from "./serverWatchdog";
+import type { AgentEvent } from "./state";
+import { TraceChannel } from "./trace";
+import type { Connection } from "./webviewProtocol";
 
-/** A program that says nothing for so long after its start is no server. */
-const START_MS = 20_000;
-/** A server that does not answer for so long after Stop was pressed is ended. */
-const STOP_MS = 3000;
-/** How long a server may take to end by itself. */
-const END_MS = 1000;
-/** A request of no effect; every server answers it, if only that it does not know it. */
-const PING = "$/agentls/ping";
+/** A program that does not respond within this time after its start is not a server. */
+const START_TIMEOUT_MS = 20_000;
+/** After Stop is pressed, a server that does not respond within this time is killed. */
+const STOP_TIMEOUT_MS = 3000;
+/** Time for a server to exit on its own. */
+const EXIT_TIMEOUT_MS = 1000;
+/** A request without effects. Every server answers it, even if only with an error. */
+const PING_METHOD = "$/agentls/ping";
 
-/** The stock client without its own notifications: what fails is said in the chat. */
+/** The stock client without its notifications. The chat reports failures instead. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
@@ -51,138 +52,137 @@ class QuietClient extends LanguageClient {
   }
 }
 
-/** What the server may ask of us, beside LSP's own. */
-export type Handlers = Record<string, (params: never) => unknown>;
+/** Requests from the server beyond those of LSP. */
+export type RequestHandlers = Record<string, (params: never) => unknown>;
 
 export interface ClientListener {
-  connected(api: Api, capability: ServerCapability): void;
-  disconnected(connection: Connection): void;
-  /** The server does not answer, and what that means; without a message it answers again. */
-  silent(message: string | undefined): void;
-  received(event: Event): void;
+  onConnected(api: ServerApi, capability: ServerCapability): void;
+  onDisconnected(connection: Connection): void;
+  /** Called with a message when the server stops responding, and without one when it responds again. */
+  onSilenceChanged(message: string | undefined): void;
+  onNotification(event: AgentEvent): void;
 }
 
-export class Client implements Disposable {
-  readonly log: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
-  readonly trace = new Trace();
-  readonly #policy = new RestartPolicy();
+export class AgentClient implements Disposable {
+  readonly logChannel: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
+  readonly traceChannel = new TraceChannel();
+  readonly #restartPolicy = new RestartPolicy();
   #client: LanguageClient | undefined;
   #server: ServerProcess | undefined;
-  #watch: Watch | undefined;
-  /** Why the last server ended, until one is ready. */
-  #why: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #disposed = false;
+  #watchdog: ServerWatchdog | undefined;
+  /** Kept until a server is ready. */
+  #lastExitReason: string | undefined;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #isDisposed = false;
 
   constructor(
     readonly context: ExtensionContext,
     readonly listener: ClientListener,
-    readonly handlers: Handlers,
+    readonly handlers: RequestHandlers,
     readonly middleware: NonNullable<LanguageClientOptions["middleware"]>,
   ) {}
 
-  /** Whether a server is running and ready. */
-  get ready(): boolean {
+  get isReady(): boolean {
     return this.#client?.isRunning() ?? false;
   }
 
-  /** Starts the server; what fails is told to the listener. */
+  /** Starts the server and reports failures to the listener. */
   async start(): Promise<void> {
-    clearTimeout(this.#timer);
-    const command = this.#program();
+    clearTimeout(this.#restartTimer);
+    const command = this.#findProgram();
     if (command === undefined) return;
-    this.#policy.started(Date.now());
-    this.listener.disconnected({ state: "starting", message: this.#why });
-    const server = this.#spawn(command);
+    this.#restartPolicy.recordStart(Date.now());
+    this.listener.onDisconnected({ state: "starting", message: this.#lastExitReason });
+    const server = this.#spawnServer(command);
     this.#server = server;
-    const client = this.#make(server);
+    const client = this.#createClient(server);
     this.#client = client;
-    const outcome = await started(client, server);
+    const outcome = await awaitStart(client, server);
     if (this.#client !== client) return;
     if (outcome !== "ready") {
-      await this.#drop(client);
-      if (outcome === "silent") return this.#neverAnswered(command, server);
-      this.#again(withLastWords(`The agentls server did not start: ${outcome}`, server));
+      await this.#dropClient(client);
+      if (outcome === "silent") return this.#reportUnresponsive(command, server);
+      this.#scheduleRestart(appendStderr(`The agentls server did not start: ${outcome}`, server));
       return;
     }
     const capability = client.initializeResult?.capabilities.experimental?.agent as ServerCapability | undefined;
-    const wrong = unsuited(capability);
-    if (wrong !== undefined || capability === undefined) {
-      await this.#drop(client);
-      this.listener.disconnected({ state: "failed", remedy: "version", message: wrong });
+    const incompatibility = describeIncompatibility(capability);
+    if (incompatibility !== undefined || capability === undefined) {
+      await this.#dropClient(client);
+      this.listener.onDisconnected({ state: "failed", remedy: "version", message: incompatibility });
       return;
     }
-    this.#why = undefined;
-    this.#watch = new Watch(
-      () => client.sendRequest(PING),
-      (silent) => this.listener.silent(silent ? SILENT : undefined),
+    this.#lastExitReason = undefined;
+    this.#watchdog = new ServerWatchdog(
+      () => client.sendRequest(PING_METHOD),
+      (silent) => this.listener.onSilenceChanged(silent ? SILENT_MESSAGE : undefined),
     );
-    this.#watch.start();
-    this.listener.connected(api(client), capability);
+    this.#watchdog.start();
+    this.listener.onConnected(createApi(client), capability);
   }
 
-  /** Ends the server and starts another. */
   async restart(): Promise<void> {
-    this.#policy.reset();
+    this.#restartPolicy.reset();
     await this.stop();
     await this.start();
   }
 
-  /** The person has pressed Stop: a server that does not even answer is ended, and another started. */
-  async stopped(): Promise<void> {
-    const watch = this.#watch;
-    if (watch === undefined || (await watch.answers(STOP_MS)) || this.#watch !== watch) return;
+  /** Replaces a server that does not respond after the user pressed Stop. */
+  async onTurnStopped(): Promise<void> {
+    const watchdog = this.#watchdog;
+    if (watchdog === undefined || (await watchdog.answersWithin(STOP_TIMEOUT_MS)) || this.#watchdog !== watchdog)
+      return;
     const client = this.#client;
     if (client === undefined) return;
-    // What was asked of it is refused when its pipes close, so that what was typed goes back.
+    // Closing the pipes rejects pending requests, which restores the user's drafts.
     this.#server?.kill();
-    await this.#drop(client);
-    this.#again("The agentls server did not answer, so it was ended.");
+    await this.#dropClient(client);
+    this.#scheduleRestart("The agentls server did not respond and was stopped.");
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#timer);
+    clearTimeout(this.#restartTimer);
     const client = this.#client;
     this.#client = undefined;
-    if (client) await this.#drop(client);
+    if (client) await this.#dropClient(client);
   }
 
-  notify(method: string, params: unknown): void {
-    if (this.ready) void this.#client?.sendNotification(method, params);
+  sendNotification(method: string, params: unknown): void {
+    if (this.isReady) void this.#client?.sendNotification(method, params);
   }
 
   /**
-   * Tells the server now of changes of documents. The stock client holds them back for a quarter of a second, or as
-   * long as somebody types, but sends them before anything else that it sends; this is the least that it can send.
+   * Sends pending document changes now. The stock client delays them by 250 ms or while the user types, but sends them
+   * before any other message. This notification is the smallest one.
    */
-  async tellChanges(): Promise<void> {
-    if (this.ready) await this.#client?.sendNotification("$/setTrace", { value: "off" });
+  async flushDocumentChanges(): Promise<void> {
+    if (this.isReady) await this.#client?.sendNotification("$/setTrace", { value: "off" });
   }
 
   dispose(): void {
-    this.#disposed = true;
-    clearTimeout(this.#timer);
-    this.log.dispose();
-    this.trace.dispose();
+    this.#isDisposed = true;
+    clearTimeout(this.#restartTimer);
+    this.logChannel.dispose();
+    this.traceChannel.dispose();
   }
 
-  #spawn(command: string): ServerProcess {
+  #spawnServer(command: string): ServerProcess {
     const more = workspace.getConfiguration("agentls").get<Record<string, string>>("server.env", {});
     const folder = workspace.workspaceFolders?.[0]?.uri.fsPath;
     const cwd = folder !== undefined && existsSync(folder) ? folder : undefined;
     return new ServerProcess(command, { ...process.env, ...more }, cwd);
   }
 
-  #make(server: ServerProcess): LanguageClient {
+  #createClient(server: ServerProcess): LanguageClient {
     const settings = workspace.getConfiguration("agentls");
     const client = new QuietClient("agentls", "agentls", () => Promise.resolve(server.child), {
       documentSelector: [{ scheme: "file" }],
-      outputChannel: this.log,
-      traceOutputChannel: this.trace.channel,
+      outputChannel: this.logChannel,
+      traceOutputChannel: this.traceChannel.channel,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: () => ({
         ...settings.get<Record<string, unknown>>("options", {}),
-        // VS Code's trust alone activates nothing (trust.ts).
+        // VS Code's workspace trust alone activates nothing (trust.ts).
         trusted: false,
       }),
       initializationFailedHandler: () => false,
@@ -192,11 +192,11 @@ export class Client implements Disposable {
         closed: () => {
           if (this.#client === client && client.isRunning()) {
             this.#client = undefined;
-            this.#watch?.stop();
-            // Its clean-up comes first, and how it ended is known a moment later.
-            void Promise.race([server.ended, sleep(END_MS, "its connection is closed")]).then((how) => {
+            this.#watchdog?.stop();
+            // The client cleans up first, and the exit status arrives a moment later.
+            void Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, "connection closed")]).then((how) => {
               server.kill();
-              this.#again(withLastWords(`The agentls server ended: ${how}`, server));
+              this.#scheduleRestart(appendStderr(`The agentls server exited: ${how}`, server));
             });
           }
           return { action: CloseAction.DoNotRestart, handled: true };
@@ -205,7 +205,7 @@ export class Client implements Disposable {
     });
     client.registerFeature({
       fillClientCapabilities(capabilities) {
-        // What of this protocol we answer (R-WIRE). A server that does not know a flag ignores it.
+        // Client capabilities of this protocol. Servers ignore flags that they do not know.
         const flags = { saveDocuments: true, getDiagnostics: true, getCredential: true, questions: true };
         capabilities.experimental = { ...capabilities.experimental, agent: { client: flags } };
       },
@@ -215,7 +215,7 @@ export class Client implements Disposable {
     });
     for (const method of Object.values(serverNotifications)) {
       client.onNotification(method, (params) => {
-        if (this.#client === client) this.listener.received({ method, params });
+        if (this.#client === client) this.listener.onNotification({ method, params });
       });
     }
     for (const [method, handler] of Object.entries(this.handlers)) {
@@ -224,13 +224,13 @@ export class Client implements Disposable {
     return client;
   }
 
-  /** The program: of the settings, of the extension, of the path. */
-  #program(): string | undefined {
+  /** Searches the setting, then the extension, then the PATH. */
+  #findProgram(): string | undefined {
     const name = process.platform === "win32" ? "agentls.exe" : "agentls";
     const set = workspace.getConfiguration("agentls").get<string>("server.path", "").trim();
     if (set !== "") {
       if (existsSync(set)) return set;
-      return this.#missing(`There is no program at ${set}, which the setting agentls.server.path names.`);
+      return this.#reportMissing(`No program found at ${set}. Check the setting agentls.server.path.`);
     }
     const own = Uri.joinPath(this.context.extensionUri, "server", name).fsPath;
     if (existsSync(own)) return own;
@@ -238,102 +238,103 @@ export class Client implements Disposable {
       const program = join(folder, name);
       if (folder !== "" && existsSync(program)) return program;
     }
-    return this.#missing("The agentls program was not found: it is neither in this extension nor on the PATH.");
+    return this.#reportMissing("The agentls program was not found in this extension or in the PATH.");
   }
 
-  #missing(message: string): undefined {
-    this.log.error(message);
-    this.listener.disconnected({ state: "failed", remedy: "missing", message });
+  #reportMissing(message: string): undefined {
+    this.logChannel.error(message);
+    this.listener.onDisconnected({ state: "failed", remedy: "missing", message });
     return undefined;
   }
 
-  #neverAnswered(command: string, server: ServerProcess): void {
-    const message = withLastWords(
-      `${command} was started and has not answered for ${START_MS / 1000} s, so it was ended. Is it an agentls server?`,
+  #reportUnresponsive(command: string, server: ServerProcess): void {
+    const message = appendStderr(
+      `${command} did not respond within ${START_TIMEOUT_MS / 1000} s and was stopped. Check that it is an agentls server`,
       server,
     );
-    this.log.error(message);
-    this.listener.disconnected({ state: "failed", remedy: "missing", message });
+    this.logChannel.error(message);
+    this.listener.onDisconnected({ state: "failed", remedy: "missing", message });
   }
 
-  #again(message: string): void {
-    if (this.#disposed) return;
-    this.#why = message;
-    const delay = this.#policy.ended(Date.now());
-    this.log.warn(`${message} Started again in ${delay} ms.`);
-    this.listener.disconnected({ state: "waiting", remedy: "start", message, until: Date.now() + delay });
-    this.#timer = setTimeout(() => void this.start(), delay);
+  #scheduleRestart(message: string): void {
+    if (this.#isDisposed) return;
+    this.#lastExitReason = message;
+    const delay = this.#restartPolicy.recordExit(Date.now());
+    this.logChannel.warn(`${message} Restarting in ${delay} ms.`);
+    this.listener.onDisconnected({ state: "waiting", remedy: "start", message, retryAt: Date.now() + delay });
+    this.#restartTimer = setTimeout(() => void this.start(), delay);
   }
 
-  /** Ends a client and its server: at once if that does not answer, else as it wishes, but surely. */
-  async #drop(client: LanguageClient): Promise<void> {
+  /** Disposes a client and stops its server. A server that does not respond is killed at once. */
+  async #dropClient(client: LanguageClient): Promise<void> {
     const server = this.#server;
-    const silent = this.#watch?.silent ?? true;
+    const silent = this.#watchdog?.silent ?? true;
     if (this.#client === client) this.#client = undefined;
-    this.#watch?.stop();
-    this.#watch = undefined;
+    this.#watchdog?.stop();
+    this.#watchdog = undefined;
     this.#server = undefined;
     if (silent) server?.kill();
-    await client.dispose().catch((error: unknown) => this.log.debug(`while stopping: ${reason(error)}`));
-    await server?.end(END_MS);
+    await client
+      .dispose()
+      .catch((error: unknown) => this.logChannel.debug(`while stopping: ${getErrorMessage(error)}`));
+    await server?.waitForExit(EXIT_TIMEOUT_MS);
   }
 }
 
-const SILENT =
-  "It has not answered for some seconds. Wait, or start it again: what you have typed is kept, and the session goes on where it was.";
+const SILENT_MESSAGE =
+  "It has not responded for several seconds. Wait, or restart it. Your input is kept, and the session continues where it was.";
 
-/** Waits until the server is ready, has ended (how), or has said nothing for too long. */
-async function started(client: LanguageClient, server: ServerProcess): Promise<string> {
+/** Resolves to "ready", "silent", or the reason for a failure. */
+async function awaitStart(client: LanguageClient, server: ServerProcess): Promise<string> {
   const timer = new AbortController();
-  const failed = async (error: unknown) =>
-    // A broken pipe says less than how the program ended.
-    Promise.race([server.ended, sleep(END_MS, reason(error), { signal: timer.signal })]);
+  const onStartFailed = async (error: unknown) =>
+    // The exit status is more helpful than a broken pipe.
+    Promise.race([server.exited, sleep(EXIT_TIMEOUT_MS, getErrorMessage(error), { signal: timer.signal })]);
   try {
     return await Promise.race([
-      client.start().then(() => "ready", failed),
-      server.ended,
-      sleep(START_MS, "silent", { signal: timer.signal }),
+      client.start().then(() => "ready", onStartFailed),
+      server.exited,
+      sleep(START_TIMEOUT_MS, "silent", { signal: timer.signal }),
     ]);
   } finally {
     timer.abort();
   }
 }
 
-function withLastWords(message: string, { lastWords }: ServerProcess): string {
-  return lastWords === "" ? `${message}.` : `${message}.\n${lastWords}`;
+function appendStderr(message: string, { stderrTail }: ServerProcess): string {
+  return stderrTail === "" ? `${message}.` : `${message}.\n${stderrTail}`;
 }
 
-/** Why this server cannot be talked to, in one sentence. */
-function unsuited(capability: ServerCapability | undefined): string | undefined {
+function describeIncompatibility(capability: ServerCapability | undefined): string | undefined {
   const ours = protocolVersion.major;
   const theirs = capability?.protocolVersion.major;
   if (theirs === ours) return undefined;
-  if (theirs === undefined) return "The program that agentls.server.path names is no agentls server.";
-  const older = theirs > ours ? "this extension" : "the agentls program";
-  return `The server speaks version ${theirs} of the protocol and this extension version ${ours}: update ${older}.`;
+  if (theirs === undefined) return "The program in agentls.server.path is not an agentls server.";
+  const outdated = theirs > ours ? "this extension" : "the agentls program";
+  return `The server uses protocol version ${theirs}, but this extension uses version ${ours}. Update ${outdated}.`;
 }
 
-function api(client: LanguageClient): Api {
-  const ask = async (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> => {
+function createApi(client: LanguageClient): ServerApi {
+  const sendRequest = async (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> => {
     if (!signal) return client.sendRequest(method, params);
     const source = new CancellationTokenSource();
-    const cancel = () => source.cancel();
-    signal.addEventListener("abort", cancel, { once: true });
+    const onAbort = () => source.cancel();
+    signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await client.sendRequest(method, params, source.token);
     } finally {
-      signal.removeEventListener("abort", cancel);
+      signal.removeEventListener("abort", onAbort);
       source.dispose();
     }
   };
   return {
-    ask,
+    sendRequest,
     request: (method, params, signal) =>
-      ask(method, params, signal) as Promise<RequestTypes[typeof method]["result"]> as never,
-    notify: (method, params) => void client.sendNotification(method, params),
+      sendRequest(method, params, signal) as Promise<RequestTypes[typeof method]["result"]> as never,
+    sendNotification: (method, params) => void client.sendNotification(method, params),
   };
 }
 
-function reason(error: unknown): string {
+function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

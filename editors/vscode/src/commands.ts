@@ -1,116 +1,120 @@
-// The one table of commands: what a person can ask for by name, key, menu or button.
+// Owns the command table: everything a user can run by name, key, menu, or button. The work itself belongs to other
+// modules.
 
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { commands, type Diagnostic, type Disposable, env, Position, Uri, window, workspace } from "vscode";
-import type { Approvals } from "./approvals";
-import { showChanges } from "./changes";
+import type { ApprovalNotifier } from "./approvalNotifier";
 import type { Chat } from "./chat";
-import type { Client } from "./client";
-import type { Credentials } from "./credentials";
+import type { ChatViewProvider } from "./chatViewProvider";
+import type { AgentClient } from "./client";
+import type { CredentialStore } from "./credentials";
 import type { Decisions } from "./decisions";
+import { escapeNotification } from "./format";
 import { showGrants } from "./grants";
-import { attachReference, nearby, problem, selection } from "./mentions";
-import { TURN_RUNS } from "./messages";
-import type { Panel } from "./panel";
+import { attachReference, readActiveContext, readSelection, toDiagnosticAttachment } from "./mentions";
 import {
   exportSession,
-  pickChanges,
   pickTurn,
+  pickTurnChanges,
   resetCircuit,
   selectAgent,
   selectEffort,
   selectMode,
   selectModel,
 } from "./pickers";
-import { sendNow } from "./queue";
-import { folderOf, type Reviews } from "./review";
-import { notificationText } from "./text";
+import { sendQueuedPrompt } from "./promptQueue";
+import { getWorkingFolder, type ReviewManager } from "./review";
 import { trustFolder } from "./trust";
-import { askRevert, fork } from "./turns";
+import { forkSession, previewRevert } from "./turnActions";
+import { showTurnChanges } from "./turnDiff";
+import { TURN_RUNNING_MESSAGE } from "./webviewProtocol";
 
-/** What commands act on. */
-export interface Parts {
+/** Everything that commands can use. */
+export interface CommandContext {
   chat: Chat;
-  client: Client;
-  panel: Panel;
-  approvals: Approvals;
+  client: AgentClient;
+  chatView: ChatViewProvider;
+  notifier: ApprovalNotifier;
   decisions: Decisions;
-  reviews: Reviews;
-  credentials: Credentials;
+  reviews: ReviewManager;
+  credentials: CredentialStore;
 }
 
-type Command = (parts: Parts, ...args: never[]) => unknown;
+type CommandHandler = (context: CommandContext, ...args: never[]) => unknown;
 
-export const table = {
-  open: ({ panel }) => panel.compose([]),
-  newSession: ({ chat, panel }) => {
-    chat.begin();
-    return panel.compose([]);
+export const commandTable = {
+  open: ({ chatView }) => chatView.composePrompt([]),
+  newSession: ({ chat, chatView }) => {
+    chat.startNewSession();
+    return chatView.composePrompt([]);
   },
   sessions: async ({ chat }) => {
     await commands.executeCommand("agentls.chat.focus");
-    await chat.sessions(chat.view.list === undefined);
+    await chat.setSessionListVisible(chat.view.sessionList === undefined);
   },
   renameSession: async ({ chat }) => {
-    const session = chat.shown;
+    const session = chat.activeSession;
     if (!session) return;
-    const title = await window.showInputBox({ title: "Title of the session", value: session.title ?? "" });
-    if (title) await chat.rename(session.sessionId, title);
+    const title = await window.showInputBox({ title: "Rename Session", value: session.title ?? "" });
+    if (title) await chat.renameSession(session.sessionId, title);
   },
-  ask: ({ panel }) => {
-    const near = nearby(window.activeTextEditor);
-    const attach = selection();
-    if (attach.length === 0 && near) attach.push({ kind: "file", label: near.label, block: near.block });
-    return panel.compose(attach);
+  ask: ({ chatView }) => {
+    const activeContext = readActiveContext(window.activeTextEditor);
+    const attach = readSelection();
+    if (attach.length === 0 && activeContext) attach.push({ kind: "file", ...activeContext });
+    return chatView.composePrompt(attach);
   },
-  fix: async ({ chat, panel }, uri: Uri, diagnostic: Diagnostic) => {
+  fix: async ({ chat, chatView }, uri: Uri, diagnostic: Diagnostic) => {
     await commands.executeCommand("agentls.chat.focus");
-    const attach = [problem(uri, diagnostic)];
-    if (chat.view.connection.state === "ready") await chat.send("Fix this problem.", attach);
-    else await panel.compose(attach, "Fix this problem.");
+    const attach = [toDiagnosticAttachment(uri, diagnostic)];
+    if (chat.view.connection.state === "ready") await chat.sendPrompt("Fix this problem.", attach);
+    else await chatView.composePrompt(attach, "Fix this problem.");
   },
-  cancel: ({ chat }) => chat.cancel(),
-  resume: ({ chat }) => chat.resume(),
+  cancel: ({ chat }) => chat.cancelTurn(),
+  resume: ({ chat }) => chat.resumeTurn(),
   compact: ({ chat }) => {
-    if (chat.shown?.running === undefined) return chat.compact();
-    return window.showInformationMessage("A turn runs: the session is compacted once it has ended.");
+    if (chat.activeSession?.running === undefined) return chat.compactSession();
+    return window.showInformationMessage("A turn is running. Compact the session after it ends.");
   },
   changes: async ({ chat, reviews }) => {
-    const changes = await pickChanges(chat, "Show the changes of which turn?");
-    if (changes) await showChanges(reviews, changes.id, undefined);
+    const changes = await pickTurnChanges(chat, "Select a Turn to Show Its Changes");
+    if (changes) await showTurnChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
-    // The palette and the menus do not offer it then; keys of a person's own may.
-    if (chat.shown?.running !== undefined) return void window.showInformationMessage(TURN_RUNS);
-    const changes = await pickChanges(chat, "Revert which turn, and all later ones? One that is reverted is redone.");
+    // The palette and the menus disable the command, but custom keybindings can still run it.
+    if (chat.activeSession?.running !== undefined) return void window.showInformationMessage(TURN_RUNNING_MESSAGE);
+    const changes = await pickTurnChanges(
+      chat,
+      "Select a Turn to Revert with All Later Turns, or a Reverted Turn to Redo",
+    );
     if (!changes) return;
     await commands.executeCommand("agentls.chat.focus");
-    await askRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
+    await previewRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
   },
   fork: async ({ chat }) => {
-    const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
-    if (turnId !== undefined) await forkAndTell(chat, turnId);
+    const turnId = await pickTurn(chat, "Select the Turn to Fork After");
+    if (turnId !== undefined) await forkAndNotify(chat, turnId);
   },
   exportSession: ({ chat }) => exportSession(chat),
-  sendQueued: ({ chat }) => sendNow(chat),
-  approve: ({ approvals }) => approvals.answerShown("allow"),
-  deny: ({ approvals }) => approvals.answerShown("deny"),
-  review: ({ approvals }) => approvals.answerShown("diff"),
+  sendQueued: ({ chat }) => sendQueuedPrompt(chat),
+  approve: ({ notifier }) => notifier.answerVisibleApproval("allow"),
+  deny: ({ notifier }) => notifier.answerVisibleApproval("deny"),
+  review: ({ notifier }) => notifier.answerVisibleApproval("diff"),
   reviewAllow: ({ decisions, reviews }) => {
-    const { active } = reviews;
-    return active && decisions.decide(active.approvalId, "allow");
+    const { activeApproval: active } = reviews;
+    return active && decisions.decideApproval(active.approvalId, "allow");
   },
   reviewDeny: async ({ decisions, reviews }) => {
-    const { active } = reviews;
+    const { activeApproval: active } = reviews;
     if (!active) return;
     const feedback = await window.showInputBox({
-      title: "Deny the edit",
-      prompt: "What shall the agent be told? May be empty.",
+      title: "Deny Edit",
+      prompt: "Tell the agent what to do instead (optional).",
     });
     if (feedback === undefined) return;
-    await decisions.decide(active.approvalId, "deny", feedback === "" ? {} : { feedback });
+    await decisions.decideApproval(active.approvalId, "deny", feedback === "" ? {} : { feedback });
   },
   reviewRejectHunk: ({ reviews }) => reviews.rejectHunk(),
   grants: ({ chat }) => showGrants(chat),
@@ -120,63 +124,66 @@ export const table = {
   selectMode: ({ chat }) => selectMode(chat),
   selectEffort: ({ chat }) => selectEffort(chat),
   enterKey: async ({ chat, credentials }) => {
-    if (await credentials.enter()) chat.set({ trouble: undefined });
+    if (await credentials.enterKey()) chat.updateView({ error: undefined });
   },
-  forgetKey: ({ credentials }) => credentials.forget(),
+  forgetKey: ({ credentials }) => credentials.forgetKey(),
   toggleFollow: async () => {
     const settings = workspace.getConfiguration("agentls");
     const on = !settings.get("follow", false);
     await settings.update("follow", on, true);
-    window.setStatusBarMessage(on ? "Follows the agent's file" : "Does not follow the agent's file", 3000);
+    window.setStatusBarMessage(on ? "Following the agent's file" : "Stopped following the agent's file", 3000);
   },
   reloadConfig: async ({ chat }) => {
     const answer = await chat.request("agent/reloadConfig", {});
     const problems = (answer?.problems ?? []).map(
       ({ file, line, message }) => `${file}${line ? `:${line}` : ""}: ${message}`,
     );
-    if (problems.length > 0) await window.showWarningMessage(notificationText(problems.join("\n")));
-    else if (answer) await window.showInformationMessage("The configuration is read again; nothing is wrong in it.");
+    if (problems.length > 0) await window.showWarningMessage(escapeNotification(problems.join("\n")));
+    else if (answer) await window.showInformationMessage("Configuration reloaded. No problems found.");
     await chat.refreshModels();
   },
   resetCircuit: ({ chat }) => resetCircuit(chat),
-  openConfig: () => openConfig(),
+  openConfig: () => openConfigFile(),
   restart: ({ client }) => client.restart(),
-  showLog: ({ client }) => client.log.show(true),
+  showLog: ({ client }) => client.logChannel.show(true),
   walkthrough: () => commands.executeCommand("workbench.action.openWalkthrough", "agentls.agentls#start", false),
-} satisfies Record<string, Command>;
+} satisfies Record<string, CommandHandler>;
 
-/** What buttons of the page ask for and no command does. */
-export const buttons = {
+/** Webview buttons that have no command. */
+export const buttonHandlers = {
   openServerPath: () => commands.executeCommand("workbench.action.openSettings", "agentls.server.path"),
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
-  retry: ({ chat }: Parts) => {
-    const said = chat.shown?.items.findLast((item) => item.kind === "user");
-    if (said?.kind !== "user") return;
-    const { lastTyped } = chat;
-    if (lastTyped?.text.trim() === said.text.trim()) return void chat.send(lastTyped.text, lastTyped.attach);
-    // It was sent before this window: what it points at is known, its pictures are not.
-    const attach = said.references.map((reference) => attachReference(reference, folderOf(chat.shown)));
-    void chat.send(said.text, attach);
-    if (said.images > 0)
-      void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
+  retry: ({ chat }: CommandContext) => {
+    const lastPrompt = chat.activeSession?.items.findLast((item) => item.kind === "user");
+    if (lastPrompt?.kind !== "user") return;
+    const { lastDraft } = chat;
+    if (lastDraft?.text.trim() === lastPrompt.text.trim())
+      return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
+    // The prompt is older than this window: its references are known, but its pictures are not.
+    const attach = lastPrompt.references.map((reference) =>
+      attachReference(reference, getWorkingFolder(chat.activeSession)),
+    );
+    void chat.sendPrompt(lastPrompt.text, attach);
+    if (lastPrompt.images > 0)
+      void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
   },
 };
 
-/** What comes after the turn is out of sight at once: a person is told where they are. */
-export async function forkAndTell(chat: Chat, turnId: string): Promise<void> {
-  const told = await fork(chat, turnId);
-  if (told !== undefined) void window.showInformationMessage(notificationText(told));
+/** A fork hides everything after the turn, so tell the user which session is shown. */
+export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {
+  const message = await forkSession(chat, turnId);
+  if (message !== undefined) void window.showInformationMessage(escapeNotification(message));
 }
 
-const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of them.
+const CONFIG_TEMPLATE = `# agentls configuration. Run \`agentls config schema\` to print all settings.
 
 # [provider.anthropic]
 # api_key = "\${ANTHROPIC_API_KEY}"
 # model = "claude-sonnet-5-5"
 `;
 
-/** Opens the user's configuration file; one that is not there yet begins with an example. */
-async function openConfig(): Promise<void> {
+/** Opens the user's configuration file. A missing file opens with a template. */
+async function openConfigFile(): Promise<void> {
   const base = process.platform === "darwin" ? "Library/Application Support" : ".config";
   const folder = process.env["XDG_CONFIG_HOME"] || join(homedir(), base);
   const file = process.env["AGENTLS_CONFIG"] || join(folder, "agentls", "config.toml");
@@ -185,11 +192,12 @@ async function openConfig(): Promise<void> {
     return;
   }
   const editor = await window.showTextDocument(Uri.file(file).with({ scheme: "untitled" }));
-  if (editor.document.getText() === "") await editor.edit((builder) => builder.insert(new Position(0, 0), CONFIG));
+  if (editor.document.getText() === "")
+    await editor.edit((builder) => builder.insert(new Position(0, 0), CONFIG_TEMPLATE));
 }
 
-export function registerCommands(parts: Parts): Disposable[] {
-  return Object.entries(table).map(([name, run]) =>
-    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as Command)(parts, ...args)),
+export function registerCommands(context: CommandContext): Disposable[] {
+  return Object.entries(commandTable).map(([name, run]) =>
+    commands.registerCommand(`agentls.${name}`, (...args: never[]) => (run as CommandHandler)(context, ...args)),
   );
 }

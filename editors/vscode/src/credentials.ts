@@ -1,81 +1,84 @@
-// API keys: entered once, kept in the editor's secret storage, handed to the server when it asks, and nowhere else.
+// Owns API keys. A key is entered once, stays in the editor's secret storage, and is sent only to the server, on
+// request.
 
 import { type ExtensionContext, window } from "vscode";
 import type { Chat } from "./chat";
-import { type KeyCheck, keyLine } from "./messages";
-import { notificationText } from "./text";
+import { escapeNotification } from "./format";
+import { describeKeyCheck, type KeyCheck } from "./webviewProtocol";
 
-const KNOWN: [name: string, label: string][] = [
+const KNOWN_PROVIDERS: [name: string, label: string][] = [
   ["anthropic", "Anthropic"],
   ["openai", "OpenAI"],
   ["openrouter", "OpenRouter"],
 ];
 
-export class Credentials {
+export class CredentialStore {
   constructor(
     readonly context: ExtensionContext,
     readonly chat: Chat,
-    readonly handed: (key: string) => void,
+    readonly onKeyShared: (key: string) => void,
   ) {}
 
-  /** Answers `agent/getCredential`. Without a key there is nothing in the answer; with one `handed` hears it first. */
-  async get({ provider }: { provider: string }): Promise<{ apiKey?: string }> {
-    const apiKey = await this.context.secrets.get(slot(provider));
-    if (apiKey !== undefined) this.handed(apiKey);
+  /** Answers `agent/getCredential`. Reports a key to `onKeyShared` before the server gets it. */
+  async getCredential({ provider }: { provider: string }): Promise<{ apiKey?: string }> {
+    const apiKey = await this.context.secrets.get(getSecretName(provider));
+    if (apiKey !== undefined) this.onKeyShared(apiKey);
     return apiKey === undefined ? {} : { apiKey };
   }
 
-  async enter(): Promise<boolean> {
-    const provider = await this.#choose("Whose key is it?");
+  async enterKey(): Promise<boolean> {
+    const provider = await this.#pickProvider("Select a Provider");
     if (provider === undefined) return false;
     const key = await window.showInputBox({
-      title: `API key of ${provider}`,
-      prompt: "It is kept in the editor's secret storage and told to the agentls server only.",
+      title: `API Key for ${provider}`,
+      prompt: "Stored in the editor's secret storage and sent only to the agentls server.",
       password: true,
       ignoreFocusOut: true,
-      validateInput: (text) => (text.trim() === "" ? "Paste the key here." : undefined),
+      validateInput: (text) => (text.trim() === "" ? "Enter a key." : undefined),
     });
     if (key === undefined) return false;
-    await this.context.secrets.store(slot(provider), key.trim());
-    const check = await this.#check(provider);
-    // The card of the chat tells it too, but the chat may be out of sight.
-    const told = keyLine(check);
-    if (check.result === "refused") void window.showErrorMessage(notificationText(told));
-    else void window.showInformationMessage(notificationText(told));
+    await this.context.secrets.store(getSecretName(provider), key.trim());
+    const check = await this.#checkKey(provider);
+    // The chat also shows the result, but it may be hidden.
+    const message = describeKeyCheck(check);
+    if (check.result === "refused") void window.showErrorMessage(escapeNotification(message));
+    else void window.showInformationMessage(escapeNotification(message));
     return check.result === "works";
   }
 
-  /** The server asks for the key again, and asks its provider whether it is right. */
-  async #check(provider: string): Promise<KeyCheck> {
-    this.chat.set({ key: { provider, result: "asking" } });
+  /** Makes the server request the key again and check it with the provider. */
+  async #checkKey(provider: string): Promise<KeyCheck> {
+    this.chat.updateView({ keyCheck: { provider, result: "asking" } });
     await this.chat.request("agent/reloadConfig", {});
     const models = await this.chat.request("agent/listModels", { check: provider });
     const found = models?.providers.find((one) => one.provider === provider);
     const result = found?.health === "ok" ? "works" : found?.health === "failing" ? "refused" : "untried";
-    const key: KeyCheck = { provider, result, message: found?.message };
-    this.chat.set({ key });
+    const keyCheck: KeyCheck = { provider, result, message: found?.message };
+    this.chat.updateView({ keyCheck });
     await this.chat.refreshModels();
-    return key;
+    return keyCheck;
   }
 
-  async forget(): Promise<void> {
-    const provider = await this.#choose("Whose key is to be forgotten?");
+  async forgetKey(): Promise<void> {
+    const provider = await this.#pickProvider("Select the Provider Whose Key to Delete");
     if (provider === undefined) return;
-    await this.context.secrets.delete(slot(provider));
+    await this.context.secrets.delete(getSecretName(provider));
     await this.chat.request("agent/reloadConfig", {});
   }
 
-  async #choose(title: string): Promise<string | undefined> {
+  async #pickProvider(title: string): Promise<string | undefined> {
     const models = await this.chat.request("agent/listModels", {});
-    const others = (models?.providers ?? []).filter(({ provider }) => !KNOWN.some(([name]) => name === provider));
+    const others = (models?.providers ?? []).filter(
+      ({ provider }) => !KNOWN_PROVIDERS.some(([name]) => name === provider),
+    );
     const items = [
-      ...KNOWN.map(([name, label]) => ({ label, description: name, name })),
+      ...KNOWN_PROVIDERS.map(([name, label]) => ({ label, description: name, name })),
       ...others.map(({ provider }) => ({ label: provider, description: "", name: provider })),
     ];
     return (await window.showQuickPick(items, { title }))?.name;
   }
 }
 
-function slot(provider: string): string {
+function getSecretName(provider: string): string {
   return `agentls.key.${provider}`;
 }

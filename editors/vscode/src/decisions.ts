@@ -1,36 +1,34 @@
-// The one path of an answer to an approval: every button, key and command ends here. What is allowed is what the person
-// sees: if the call has a review, the reviewed version runs, or nothing does.
+// The only path for an answer to an approval: every button, key, and command ends here. Invariant: an allowed call runs
+// exactly what the user sees. With a review, the reviewed version runs or nothing does.
 
 import type { Chat } from "./chat";
-import { given } from "./chat";
+import { omitUndefined } from "./chat";
 import type { ApprovalRequestedNotification, Decision } from "./protocol";
 import type { ReviewOutcome } from "./review";
 
-/** What a person adds to a decision. */
 export interface DecisionDetails {
   feedback?: string | undefined;
-  /** Edited arguments, whole. */
+  /** Edited arguments in full. */
   input?: unknown;
   rule?: string | undefined;
 }
 
-/** What decisions need of the reviews. */
+/** The part of the reviews that decisions use. */
 export interface ReviewSource {
-  outcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
-  close(approvalId: string): Promise<void>;
+  getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
+  closeReview(approvalId: string): Promise<void>;
 }
 
-/** What decisions tell. */
 export interface DecisionListener {
-  /** Why an answer was not sent, for the person. */
-  refused(message: string): void;
-  /** The answer did not reach the server, or was refused there: the question can be answered again. */
-  stillOpen(approvalId: string): void;
+  /** Reports why an answer was not sent. */
+  onRefused(message: string): void;
+  /** The answer failed to reach the server or was rejected, so the user can answer again. */
+  onStillOpen(approvalId: string): void;
 }
 
 export class Decisions {
-  /** Approvals whose answer is on its way. */
-  readonly #sending = new Set<string>();
+  /** Approvals whose answer is being sent. */
+  readonly #inFlight = new Set<string>();
 
   constructor(
     readonly chat: Chat,
@@ -38,38 +36,43 @@ export class Decisions {
     readonly listener: DecisionListener,
   ) {}
 
-  /** Answers an open approval. Refuses, with a sentence, what would run anything else than what is shown. */
-  async decide(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
-    const approval = this.chat.approval(approvalId);
-    if (approval === undefined) return this.listener.refused("This question is no longer open.");
-    if (this.#sending.has(approvalId)) return;
-    this.#sending.add(approvalId);
+  /** Answers an open approval. Refuses to run anything other than what is shown. */
+  async decideApproval(approvalId: string, decision: Decision, details: DecisionDetails = {}): Promise<void> {
+    const approval = this.chat.findApproval(approvalId);
+    if (approval === undefined) return this.listener.onRefused("This request is no longer open.");
+    if (this.#inFlight.has(approvalId)) return;
+    this.#inFlight.add(approvalId);
     try {
-      if (!(await this.#send(approval, decision, details))) this.listener.stillOpen(approvalId);
+      if (!(await this.#sendDecision(approval, decision, details))) this.listener.onStillOpen(approvalId);
     } finally {
-      this.#sending.delete(approvalId);
+      this.#inFlight.delete(approvalId);
     }
   }
 
-  async #send(approval: ApprovalRequestedNotification, decision: Decision, details: DecisionDetails): Promise<boolean> {
+  async #sendDecision(
+    approval: ApprovalRequestedNotification,
+    decision: Decision,
+    details: DecisionDetails,
+  ): Promise<boolean> {
     const { feedback, rule } = details;
     let { input } = details;
     if (decision !== "deny") {
-      const outcome = await this.reviews.outcome(approval);
-      if (outcome.kind === "refused") return this.#refuse(outcome.message);
+      const outcome = await this.reviews.getOutcome(approval);
+      if (outcome.kind === "refused") return this.#reportRefusal(outcome.message);
       if (outcome.kind !== "none" && input !== undefined) {
-        return this.#refuse("This call also has a review. Discard the review, or allow what the review shows.");
+        return this.#reportRefusal("This edit also has a review. Discard the review, or allow the reviewed version.");
       }
       if (outcome.kind === "edited") input = outcome.input;
     }
     const { approvalId } = approval;
-    if (!(await this.chat.approve(approvalId, decision, given({ feedback, input, rule })))) return false;
-    await this.reviews.close(approvalId);
+    if (!(await this.chat.respondToApproval(approvalId, decision, omitUndefined({ feedback, input, rule }))))
+      return false;
+    await this.reviews.closeReview(approvalId);
     return true;
   }
 
-  #refuse(message: string): false {
-    this.listener.refused(message);
+  #reportRefusal(message: string): false {
+    this.listener.onRefused(message);
     return false;
   }
 }

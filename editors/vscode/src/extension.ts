@@ -1,113 +1,114 @@
-// Puts the parts together when VS Code starts the extension.
+// Wires all parts together when VS Code activates the extension. It contains no logic of its own.
 
 import { type ExtensionContext, window, workspace } from "vscode";
-import { registerActions } from "./actions";
-import { Approvals } from "./approvals";
+import { ApprovalNotifier } from "./approvalNotifier";
 import { Chat } from "./chat";
-import { Client } from "./client";
-import { type Parts, registerCommands } from "./commands";
-import { Credentials } from "./credentials";
+import { ChatViewProvider } from "./chatViewProvider";
+import { AgentClient } from "./client";
+import { registerCodeActions } from "./codeActions";
+import { type CommandContext, registerCommands } from "./commands";
+import { CredentialStore } from "./credentials";
 import { Decisions } from "./decisions";
-import { Edits } from "./edits";
-import { currentFolder, nearby } from "./mentions";
-import { Notebooks } from "./notebooks";
-import { Panel } from "./panel";
+import { collectDiagnostics, EditorUi, followActiveFile, readServerOptions } from "./editorUi";
+import { getActiveFolder, readActiveContext } from "./mentions";
+import { NotebookSync } from "./notebooks";
 import { type Mode, serverRequests } from "./protocol";
-import { handle } from "./requests";
-import { Reviews } from "./review";
-import { diagnostics, follow, options, Surroundings } from "./surroundings";
-import { TrustNotices, withdrawTrust } from "./trust";
+import { ReviewManager } from "./review";
+import { TrustNotifier, withdrawTrust } from "./trust";
+import { handleViewMessage } from "./webviewController";
+import { WorkspaceEdits } from "./workspaceEdits";
 
-let client: Client | undefined;
+let client: AgentClient | undefined;
 
 export function activate(context: ExtensionContext): void {
-  const edits = new Edits(async () => client?.tellChanges());
+  const edits = new WorkspaceEdits(async () => client?.flushDocumentChanges());
   const memory = {
     get: (key: string) => context.workspaceState.get<string>(key),
     set: (key: string, value: string | undefined) => void context.workspaceState.update(key, value),
   };
   const chat: Chat = new Chat(memory, {
-    changed: () => {
-      panel.changed();
-      surroundings.changed();
+    onViewChanged: () => {
+      chatView.scheduleUpdate();
+      editorUi.refreshUi();
     },
-    happened: (event, before, after) => {
-      approvals.happened(event, before, after);
-      void follow(chat, event);
-      if (event.method === "agent/turnEnded") edits.turnEnded();
+    onEvent: (event, before, after) => {
+      notifier.onEvent(event, before, after);
+      void followActiveFile(chat, event);
+      if (event.method === "agent/turnEnded") edits.onTurnEnded();
       for (const { approvalId } of before.approvals) {
-        if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.close(approvalId);
+        if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.closeReview(approvalId);
       }
     },
-    giveBack: (text, attach) => panel.giveBack(text, attach),
-    folder: currentFolder,
-    stopped: () => void client?.stopped(),
-    mode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,
+    restoreDraft: (text, attach) => chatView.restoreDraft(text, attach),
+    getSessionFolder: getActiveFolder,
+    onTurnStopped: () => void client?.onTurnStopped(),
+    getDefaultMode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,
   });
-  // While the view has the focus there is no active editor: what was near stays so.
-  const near = () => {
-    if (window.activeTextEditor || window.visibleTextEditors.length === 0) chat.near(nearby(window.activeTextEditor));
+  // While the webview has the focus, there is no active editor. Keep the last context.
+  const updateActiveContext = () => {
+    if (window.activeTextEditor || window.visibleTextEditors.length === 0)
+      chat.setActiveContext(readActiveContext(window.activeTextEditor));
   };
-  const panel: Panel = new Panel(
+  const chatView: ChatViewProvider = new ChatViewProvider(
     context.extensionUri,
     () => chat.view,
-    (message) => void handle(parts, message),
-    near,
+    (message) => void handleViewMessage(commandContext, message),
+    updateActiveContext,
   );
-  const surroundings = new Surroundings(chat, panel);
-  const reviews = new Reviews(chat);
-  const approvals = new Approvals(chat, panel, reviews);
+  const editorUi = new EditorUi(chat, chatView);
+  const reviews = new ReviewManager(chat);
+  const notifier = new ApprovalNotifier(chat, chatView, reviews);
   const decisions = new Decisions(chat, reviews, {
-    refused: (message) => {
-      chat.set({ trouble: message });
+    onRefused: (message) => {
+      chat.updateView({ error: message });
       void window.showWarningMessage(message);
     },
-    stillOpen: (approvalId) => panel.post({ type: "stillOpen", approvalId }),
+    onStillOpen: (approvalId) => chatView.postMessage({ type: "stillOpen", approvalId }),
   });
-  const trust = new TrustNotices(chat, reviews);
-  const credentials = new Credentials(context, chat, (key) => client?.trace.hide(key));
-  const notebooks = new Notebooks((method, params) => client?.notify(method, params));
+  const trust = new TrustNotifier(chat, reviews);
+  const credentials = new CredentialStore(context, chat, (key) => client?.traceChannel.hideSecret(key));
+  const notebooks = new NotebookSync((method, params) => client?.sendNotification(method, params));
   const handlers = {
-    [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.save(params),
-    [serverRequests.getDiagnostics]: diagnostics,
-    [serverRequests.getCredential]: (params: { provider: string }) => credentials.get(params),
+    [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.saveDocuments(params),
+    [serverRequests.getDiagnostics]: collectDiagnostics,
+    [serverRequests.getCredential]: (params: { provider: string }) => credentials.getCredential(params),
   };
   const listener = {
-    connected: (...answer: Parameters<Chat["connected"]>) => {
-      notebooks.connected();
-      // In Restricted Mode nothing is trusted before a session is opened.
+    onConnected: (...answer: Parameters<Chat["onConnected"]>) => {
+      notebooks.onConnected();
+      // In Restricted Mode, withdraw trust before a session opens.
       void withdrawTrust(answer[0])
-        .then(() => chat.connected(...answer))
-        .then(() => trust.check());
+        .then(() => chat.onConnected(...answer))
+        .then(() => trust.checkFolders());
     },
-    disconnected: chat.disconnected.bind(chat),
-    silent: chat.silent.bind(chat),
-    received: chat.received.bind(chat),
+    onDisconnected: chat.onDisconnected.bind(chat),
+    onSilenceChanged: chat.onSilenceChanged.bind(chat),
+    onNotification: chat.onNotification.bind(chat),
   };
-  client = new Client(context, listener, handlers, {
-    workspace: { handleApplyEdit: (params, next) => edits.apply(params, next) },
+  client = new AgentClient(context, listener, handlers, {
+    workspace: { handleApplyEdit: (params, next) => edits.applyEdit(params, next) },
   });
-  const parts: Parts = { chat, client, panel, approvals, decisions, reviews, credentials };
+  const commandContext: CommandContext = { chat, client, chatView, notifier, decisions, reviews, credentials };
   context.subscriptions.push(
     client,
-    panel,
-    surroundings,
-    approvals,
+    chatView,
+    editorUi,
+    notifier,
     reviews,
     notebooks,
-    registerActions(),
-    ...registerCommands(parts),
+    registerCodeActions(),
+    ...registerCommands(commandContext),
   );
   context.subscriptions.push(
-    window.registerWebviewViewProvider(Panel.id, panel),
-    window.onDidChangeActiveTextEditor(near),
-    window.onDidChangeTextEditorSelection(near),
-    workspace.onDidGrantWorkspaceTrust(() => void trust.check()),
-    workspace.onDidChangeWorkspaceFolders(() => void trust.check()),
+    window.registerWebviewViewProvider(ChatViewProvider.viewId, chatView),
+    window.onDidChangeActiveTextEditor(updateActiveContext),
+    window.onDidChangeTextEditorSelection(updateActiveContext),
+    workspace.onDidGrantWorkspaceTrust(() => void trust.checkFolders()),
+    workspace.onDidChangeWorkspaceFolders(() => void trust.checkFolders()),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("agentls.server")) void client?.restart();
       else if (event.affectsConfiguration("agentls.options")) {
-        client?.notify("workspace/didChangeConfiguration", { settings: { agentls: options() } });
+        client?.sendNotification("workspace/didChangeConfiguration", { settings: { agentls: readServerOptions() } });
       }
     }),
   );

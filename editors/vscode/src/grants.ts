@@ -1,24 +1,24 @@
-// The list of what is allowed without asking, and its revocation.
+// Lists and revokes grants: rules that run without asking.
 
 import { type QuickPickItem, ThemeIcon, window } from "vscode";
 import type { Chat } from "./chat";
+import { escapeLabel, escapeNotification, formatAge, wrapText } from "./format";
 import type { Grant } from "./protocol";
-import { ago, labelText, notificationText, wrapText } from "./text";
 
-/** VS Code cuts longer lines of a list, and a rule must be read whole. */
+/** VS Code truncates longer list entries, but a rule must be readable in full. */
 const LINE_WIDTH = 64;
 
 export interface GrantItem extends QuickPickItem {
   grant: Grant;
 }
 
-/** The rows of the list: a rule goes on in further rows, so that no end of it is out of sight. */
-export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
+/** Splits each rule over several rows so that none of it is hidden. */
+export function buildGrantItems(grants: readonly Grant[], now: number): GrantItem[] {
   const buttons = [{ iconPath: new ThemeIcon("trash"), tooltip: "Revoke…" }];
   return grants.flatMap((grant) => {
-    const labels = wrapText(grant.rule, LINE_WIDTH).map(labelText);
+    const labels = wrapText(grant.rule, LINE_WIDTH).map(escapeLabel);
     const scope = grant.scope === "session" ? "this session only" : "every session in this folder";
-    const detail = `${scope} · ${labelText(grant.folder)} · allowed ${when(grant.grantedAt, now)}`;
+    const detail = `${scope} · ${escapeLabel(grant.folder)} · allowed ${formatGrantAge(grant.grantedAt, now)}`;
     return labels.map((label, at) => ({
       label: at === 0 ? label : `… ${label}`,
       grant,
@@ -29,44 +29,44 @@ export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
   });
 }
 
-function when(at: number, now: number): string {
-  const past = ago(at, now);
+function formatGrantAge(at: number, now: number): string {
+  const past = formatAge(at, now);
   return past === "now" ? "just now" : `${past} ago`;
 }
 
-/** Lists what runs without asking; what is chosen is revoked after a confirmation. */
+/** Lists all grants and revokes the selected ones after confirmation. */
 export async function showGrants(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
+  const sessionId = chat.activeSession?.sessionId;
   for (;;) {
     const answer = await chat.request("agent/listGrants", sessionId === undefined ? {} : { sessionId });
     if (answer === undefined) return;
     if (answer.grants.length === 0) {
       await window.showInformationMessage(
-        "There are no grants: nothing is allowed beyond the mode and the configuration.",
+        "There are no grants. Only the mode and the configuration allow actions without asking.",
       );
       return;
     }
-    const grant = await chooseGrant(grantItems(answer.grants, Date.now()));
+    const grant = await pickGrant(buildGrantItems(answer.grants, Date.now()));
     if (grant === undefined) return;
-    const question = `Revoke this grant? What it allows asks again from now on.\n\n${notificationText(grant.rule)}`;
+    const question = `Revoke this grant? Matching actions will need approval again.\n\n${escapeNotification(grant.rule)}`;
     if ((await window.showWarningMessage(question, { modal: true }, "Revoke")) !== "Revoke") continue;
     if ((await chat.request("agent/revokeGrant", { grantId: grant.grantId })) === undefined) return;
-    chat.set({ answered: `Revoked: ${grant.rule}` });
+    chat.updateView({ lastAnswer: `Revoked: ${grant.rule}` });
   }
 }
 
-function chooseGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
+function pickGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
   return new Promise((chosen) => {
     const pick = window.createQuickPick<GrantItem>();
-    pick.title = "Allowed without asking";
-    pick.placeholder = "Choose a rule to revoke it";
+    pick.title = "Grants";
+    pick.placeholder = "Select a rule to revoke";
     pick.items = items;
-    const end = (grant: Grant | undefined) => {
+    const finishPick = (grant: Grant | undefined) => {
       chosen(grant);
       pick.hide();
     };
-    pick.onDidTriggerItemButton(({ item }) => end(item.grant));
-    pick.onDidAccept(() => end(pick.selectedItems[0]?.grant));
+    pick.onDidTriggerItemButton(({ item }) => finishPick(item.grant));
+    pick.onDidAccept(() => finishPick(pick.selectedItems[0]?.grant));
     pick.onDidHide(() => {
       chosen(undefined);
       pick.dispose();

@@ -1,11 +1,11 @@
-// Hunks of a proposed edit: which there are, the text without one of them, and the arguments of `edit_file` that lead
-// to a text; and a file before and after a turn. Pure. The comparing itself is the library `diff`'s.
+// Computes hunks of proposed edits, the arguments of `edit_file` that produce a text, and file contents before and
+// after a turn. Pure. The `diff` library does the comparison.
 
 import { applyPatch, diffLines, parsePatch, reversePatch } from "diff";
 import type { FileDiff } from "./protocol";
-import type { ChangesItem, State } from "./state";
+import type { ChangesItem, ChatState } from "./state";
 
-/** Lines of one text that stand in the place of lines of another; line numbers are from 0. */
+/** Lines that replace other lines. Line numbers start at 0. */
 export interface Hunk {
   oldStart: number;
   old: string[];
@@ -13,13 +13,13 @@ export interface Hunk {
   new: string[];
 }
 
-export function hunks(before: string, after: string): Hunk[] {
+export function computeHunks(before: string, after: string): Hunk[] {
   const found: Hunk[] = [];
   let open: Hunk | undefined;
   let oldLine = 0;
   let newLine = 0;
   for (const part of diffLines(before, after)) {
-    const lines = split(part.value);
+    const lines = splitLines(part.value);
     if (!part.added && !part.removed) {
       open = undefined;
       oldLine += lines.length;
@@ -41,8 +41,8 @@ export function hunks(before: string, after: string): Hunk[] {
   return found;
 }
 
-/** The hunk at a line of the new text; where lines were only taken out, the lines round the gap count. */
-export function hunkAt(list: readonly Hunk[], line: number): Hunk | undefined {
+/** Finds the hunk at a line of the new text. A pure deletion covers the lines around its gap. */
+export function findHunkAtLine(list: readonly Hunk[], line: number): Hunk | undefined {
   return list.find((hunk) =>
     hunk.new.length === 0
       ? line === hunk.newStart || line === hunk.newStart - 1
@@ -50,48 +50,46 @@ export function hunkAt(list: readonly Hunk[], line: number): Hunk | undefined {
   );
 }
 
-/** How a reviewed text differs from the proposal. */
 export interface ReviewDifference {
-  /** The changes that the agent proposes. */
+  /** Number of hunks that the agent proposes. */
   proposed: number;
-  /** Those that the reviewed text leaves out. */
-  leftOut: number;
-  /** Changes that are the person's own, or that the person altered. */
-  own: number;
+  /** Number of hunks that are missing from the reviewed text. */
+  rejected: number;
+  /** Number of hunks that the user added or changed. */
+  edited: number;
 }
 
-export function reviewDifference(before: string, proposal: string, reviewed: string): ReviewDifference {
-  const proposed = hunks(before, proposal);
-  const remaining = hunks(before, reviewed);
-  const key = (hunk: Hunk) => JSON.stringify([hunk.oldStart, hunk.old, hunk.new]);
-  const asProposed = new Set(proposed.map(key));
-  // Two changes without an old line between them are one hunk, so ranges that touch overlap.
-  const overlaps = (a: Hunk, b: Hunk) =>
+export function compareReview(before: string, proposal: string, reviewed: string): ReviewDifference {
+  const proposed = computeHunks(before, proposal);
+  const remaining = computeHunks(before, reviewed);
+  const toKey = (hunk: Hunk) => JSON.stringify([hunk.oldStart, hunk.old, hunk.new]);
+  const asProposed = new Set(proposed.map(toKey));
+  // Adjacent changes form one hunk, so touching ranges overlap.
+  const hunksOverlap = (a: Hunk, b: Hunk) =>
     a.oldStart <= b.oldStart + b.old.length && b.oldStart <= a.oldStart + a.old.length;
-  const leftOut = proposed.filter((hunk) => !remaining.some((other) => overlaps(hunk, other)));
-  const own = remaining.filter((hunk) => !asProposed.has(key(hunk)));
-  return { proposed: proposed.length, leftOut: leftOut.length, own: own.length };
+  const leftOut = proposed.filter((hunk) => !remaining.some((other) => hunksOverlap(hunk, other)));
+  const own = remaining.filter((hunk) => !asProposed.has(toKey(hunk)));
+  return { proposed: proposed.length, rejected: leftOut.length, edited: own.length };
 }
 
-/** The difference in words; empty if there is none. */
-export function reviewDifferenceLine({ proposed, leftOut, own }: ReviewDifference): string {
+/** Returns an empty string if there is no difference. */
+export function describeDifference({ proposed, rejected, edited }: ReviewDifference): string {
   const parts: string[] = [];
-  if (leftOut > 0) parts.push(`${leftOut} of ${proposed} ${proposed === 1 ? "change" : "changes"} left out`);
-  if (own > 0) parts.push(own === 1 ? "1 change edited by you" : `${own} changes edited by you`);
+  if (rejected > 0) parts.push(`${rejected} of ${proposed} ${proposed === 1 ? "hunk" : "hunks"} rejected`);
+  if (edited > 0) parts.push(edited === 1 ? "1 hunk edited by you" : `${edited} hunks edited by you`);
   return parts.join(", ");
 }
 
-/** One edit of `edit_file`. */
 export interface Edit {
   old_text: string;
   new_text: string;
 }
 
-/** `text` after the edits of a call; nothing where an old text is missing or ambiguous. */
-export function withEdits(text: string, edits: readonly (Edit & { replace_all?: boolean })[]): string | undefined {
+/** Applies the edits of a call. Returns nothing if an old text is missing or ambiguous. */
+export function applyEdits(text: string, edits: readonly (Edit & { replace_all?: boolean })[]): string | undefined {
   let now = text;
   for (const { old_text, new_text, replace_all } of edits) {
-    const count = old_text === "" ? 0 : occurrences(now, old_text);
+    const count = old_text === "" ? 0 : countOccurrences(now, old_text);
     if (count === 0 || (count > 1 && !replace_all)) return undefined;
     now = now.split(old_text).join(new_text);
   }
@@ -99,17 +97,17 @@ export function withEdits(text: string, edits: readonly (Edit & { replace_all?: 
 }
 
 /**
- * Edits that lead from `before` to `after`, each of a text that occurs once when its turn comes. They go from the end
- * to the beginning, so that the lines before one are still the old ones.
+ * Returns edits that turn `before` into `after`. Each old text occurs exactly once when it is applied. Edits go from
+ * the end to the start, so that earlier lines stay unchanged.
  */
-export function toEdits(before: string, after: string): Edit[] {
-  let now = split(before);
+export function buildEdits(before: string, after: string): Edit[] {
+  let now = splitLines(before);
   const edits: Edit[] = [];
-  for (const hunk of hunks(before, after).reverse()) {
+  for (const hunk of computeHunks(before, after).reverse()) {
     let from = hunk.oldStart;
     let to = hunk.oldStart + hunk.old.length;
     const text = now.join("");
-    while (occurrences(text, now.slice(from, to).join("")) !== 1) {
+    while (countOccurrences(text, now.slice(from, to).join("")) !== 1) {
       if (from === 0 && to === now.length) break;
       from = Math.max(0, from - 1);
       to = Math.min(now.length, to + 1);
@@ -122,51 +120,51 @@ export function toEdits(before: string, after: string): Edit[] {
   return edits;
 }
 
-/** `text` as the unified diff leaves it; nothing if the diff does not fit it. */
-export function patched(text: string, diff: string): string | undefined {
+/** Returns nothing if the unified diff does not apply. */
+export function applyDiff(text: string, diff: string): string | undefined {
   const [patch] = parsePatch(diff);
   return patch === undefined ? undefined : applyPatch(text, patch) || undefined;
 }
 
-/** `text` as it was before the unified diff; nothing if the diff does not fit it. */
-export function unpatched(text: string, diff: string): string | undefined {
+/** Returns nothing if the unified diff does not apply in reverse. */
+export function reverseDiff(text: string, diff: string): string | undefined {
   const [patch] = parsePatch(diff);
   const before = patch && applyPatch(text, reversePatch(patch));
   return before === false ? undefined : before;
 }
 
-/** The two sides of a change; a side is a URI where the file itself shows it. */
-export interface Sides {
+export interface FileSides {
   before: string | undefined;
   after: string | undefined;
-  /** Which side is the file as it is now. */
+  /** The side that equals the current file. */
   file?: "before" | "after";
 }
 
 /**
- * A file before and after a turn, of its text `now`: what the later turns did to it that stands is taken off first. A side
- * that the diffs do not lead to is not there.
+ * Computes a file before and after a turn from its current text. Undoes later turns first. A side is missing if the
+ * diffs do not apply.
  */
-export function sides(
+export function computeSides(
   file: FileDiff,
   standing: ChangesItem["standing"],
   later: readonly FileDiff[],
   now: string,
-): Sides {
+): FileSides {
   if (file.diff === undefined) return { before: undefined, after: undefined };
-  if (standing === "reverted") return { before: now, after: applied(now, file, patched), file: "before" };
+  if (standing === "reverted") return { before: now, after: applyFileDiff(now, file, applyDiff), file: "before" };
   let after: string | undefined = now;
-  for (const one of later.toReversed()) after = after === undefined ? undefined : applied(after, one, unpatched);
-  const before = after === undefined ? undefined : applied(after, file, unpatched);
+  for (const one of later.toReversed())
+    after = after === undefined ? undefined : applyFileDiff(after, one, reverseDiff);
+  const before = after === undefined ? undefined : applyFileDiff(after, file, reverseDiff);
   return later.length === 0 ? { before, after, file: "after" } : { before, after };
 }
 
-function applied(text: string, file: FileDiff, by: typeof patched): string | undefined {
+function applyFileDiff(text: string, file: FileDiff, by: typeof applyDiff): string | undefined {
   return file.diff === undefined ? undefined : by(text, file.diff);
 }
 
-/** What later turns did to a file and that stands. */
-export function laterOf(state: State, of: ChangesItem, path: string): FileDiff[] {
+/** Lists the changes by later turns that are not reverted. */
+export function listLaterDiffs(state: ChatState, of: ChangesItem, path: string): FileDiff[] {
   const at = state.items.indexOf(of);
   return state.items
     .slice(at + 1)
@@ -174,12 +172,12 @@ export function laterOf(state: State, of: ChangesItem, path: string): FileDiff[]
     .flatMap(({ files }) => files.filter((file) => file.path === path));
 }
 
-/** The lines with their line feeds. */
-function split(text: string): string[] {
+/** Keeps the line feeds. */
+function splitLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
-function occurrences(text: string, part: string): number {
+function countOccurrences(text: string, part: string): number {
   let count = 0;
   for (let at = text.indexOf(part); at >= 0 && count < 2; at = text.indexOf(part, at + 1)) count += 1;
   return count;

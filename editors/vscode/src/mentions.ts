@@ -1,4 +1,4 @@
-// What `@` and the editor's selection can attach to a prompt: files, symbols, the selection, problems.
+// Finds what `@` and the editor's selection can attach: files, symbols, the selection, and problems.
 
 import {
   CancellationTokenSource,
@@ -15,97 +15,97 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
-import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "./ignored";
-import { type Attachment, lineRange, type Near, type Suggestion } from "./messages";
+import { buildExcludeGlob, buildSearchGlobs, listExcludePatterns, parseGitignore } from "./fileSearch";
 import type { Range, Severity } from "./protocol";
-import { fileOf } from "./review";
+import { resolvePath } from "./review";
+import { type ActiveContext, type Attachment, formatLineRange, type Suggestion } from "./webviewProtocol";
 
-const MOST = 30;
+const MAX_SUGGESTIONS = 30;
 
-/** What fits `query`, the best first. */
-export async function suggest(query: string): Promise<Attachment[]> {
+/** Returns the best matches first. */
+export async function suggestMentions(query: string): Promise<Attachment[]> {
   const wanted = query.toLowerCase();
-  const near = [...selection(), ...problems()].filter((one) => matches(`${one.kind} ${one.label}`, wanted));
+  const nearby = [...readSelection(), ...listProblems()].filter((one) =>
+    isSubsequence(`${one.kind} ${one.label}`, wanted),
+  );
   const [files, symbols] = await Promise.all([findFiles(wanted), wanted.length < 2 ? [] : findSymbols(query)]);
-  return [...near, ...files, ...symbols].slice(0, MOST);
+  return [...nearby, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
 }
 
-/** The slash commands whose names begin with `query`, and then those that hold it. */
+/** Returns slash commands that start with `query`, then those that contain it. */
 export async function suggestCommands(chat: Chat, query: string): Promise<Suggestion[]> {
-  if (!chat.view.offers.commands) return [];
-  const sessionId = chat.shown?.sessionId;
+  if (!chat.view.capabilities.commands) return [];
+  const sessionId = chat.activeSession?.sessionId;
   const answer = await chat.request("agent/listCommands", sessionId === undefined ? {} : { sessionId });
   const wanted = query.toLowerCase();
-  const fit = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
-  const first = (name: string) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
-  return fit
-    .sort((a, b) => first(a.name) - first(b.name))
-    .slice(0, MOST)
+  const matching = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const rankCommand = (name: string) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
+  return matching
+    .sort((a, b) => rankCommand(a.name) - rankCommand(b.name))
+    .slice(0, MAX_SUGGESTIONS)
     .map(({ name, description, argumentHint, problem, trusted }) => ({
       kind: "command",
       label: `/${name}`,
       detail:
         problem === undefined
-          ? [argumentHint, description, trusted ? undefined : "of a folder that is not trusted"]
+          ? [argumentHint, description, trusted ? undefined : "from an untrusted folder"]
               .filter((part) => part !== undefined)
               .join(" · ")
-          : `cannot be used: ${problem}`,
+          : `unavailable: ${problem}`,
     }));
 }
 
-/** The selection, or the file, of the editor that was used last. */
-export function nearby(editor: TextEditor | undefined): Near | undefined {
+/** Returns the selection or the file of the last used editor. */
+export function readActiveContext(editor: TextEditor | undefined): ActiveContext | undefined {
   if (editor?.document.uri.scheme !== "file") return undefined;
-  const [selected] = selection(editor);
+  const [selected] = readSelection(editor);
   if (selected) return { label: selected.label, block: selected.block };
-  const { label, block } = file(editor.document.uri);
+  const { label, block } = toFileAttachment(editor.document.uri);
   return { label, block };
 }
 
-/** The folder of the file in the editor, where the workspace has several. */
-export function currentFolder(): string | undefined {
+/** Returns the active editor's folder in a multi-root workspace. */
+export function getActiveFolder(): string | undefined {
   const folders = workspace.workspaceFolders ?? [];
   const file = (window.activeTextEditor ?? window.visibleTextEditors[0])?.document.uri;
   if (folders.length < 2 || file === undefined) return undefined;
   return workspace.getWorkspaceFolder(file)?.uri.toString();
 }
 
-/** The selected part of an editor. */
-export function selection(editor = window.activeTextEditor): Attachment[] {
+export function readSelection(editor = window.activeTextEditor): Attachment[] {
   if (editor === undefined || editor.selection.isEmpty || editor.document.uri.scheme !== "file") return [];
   const { document } = editor;
-  const range = plain(editor.selection);
+  const range = toRange(editor.selection);
   const uri = document.uri.toString();
   return [
     {
       kind: "selection",
-      label: nameOf(document.uri) + lineRange(range),
+      label: getRelativeName(document.uri) + formatLineRange(range),
       detail: "selection",
       block: { type: "selection", uri, range, text: document.getText(editor.selection) },
     },
   ];
 }
 
-/** A diagnostic as a part of a prompt. */
-export function problem(uri: Uri, diagnostic: Diagnostic): Attachment {
-  const range = plain(diagnostic.range);
+export function toDiagnosticAttachment(uri: Uri, diagnostic: Diagnostic): Attachment {
+  const range = toRange(diagnostic.range);
   const { message, source } = diagnostic;
   return {
     kind: "diagnostic",
-    label: `${nameOf(uri)}${lineRange(range)} ${message.split("\n", 1)[0]?.slice(0, 60)}`,
+    label: `${getRelativeName(uri)}${formatLineRange(range)} ${message.split("\n", 1)[0]?.slice(0, 60)}`,
     detail: source ?? "problem",
     block: {
       type: "diagnostic",
       uri: uri.toString(),
       range,
       message,
-      severity: severity(diagnostic.severity),
+      severity: toSeverity(diagnostic.severity),
       ...(source === undefined ? {} : { source }),
     },
   };
 }
 
-export function severity(of: DiagnosticSeverity): Severity {
+export function toSeverity(of: DiagnosticSeverity): Severity {
   switch (of) {
     case DiagnosticSeverity.Error:
       return "error";
@@ -118,22 +118,21 @@ export function severity(of: DiagnosticSeverity): Severity {
   }
 }
 
-export function plain({ start, end }: EditorRange): Range {
+export function toRange({ start, end }: EditorRange): Range {
   return {
     start: { line: start.line, character: start.character },
     end: { line: end.line, character: end.character },
   };
 }
 
-/** Files that were dropped on the chat. */
 export function attachFiles(uris: readonly string[]): Attachment[] {
-  return uris.map((uri) => file(Uri.file(Uri.parse(uri).fsPath)));
+  return uris.map((uri) => toFileAttachment(Uri.file(Uri.parse(uri).fsPath)));
 }
 
-/** What a prompt pointed at, as people write it (`src/a.ts:3-9`), to be attached again. */
+/** Attaches a reference from an earlier prompt, such as `src/a.ts:3-9`. */
 export function attachReference(reference: string, cwd: string): Attachment {
   const [, path = reference, first, last] = /^(.*?)(?::(\d+)(?:-(\d+))?)?$/.exec(reference) ?? [];
-  const uri = fileOf(path, cwd).toString();
+  const uri = resolvePath(path, cwd).toString();
   if (first === undefined) return { kind: "file", label: reference, block: { type: "reference", uri } };
   const range = {
     start: { line: Number(first) - 1, character: 0 },
@@ -142,88 +141,96 @@ export function attachReference(reference: string, cwd: string): Attachment {
   return { kind: "file", label: reference, block: { type: "reference", uri, range } };
 }
 
-function file(uri: Uri): Attachment {
-  return { kind: "file", label: nameOf(uri), detail: "file", block: { type: "reference", uri: uri.toString() } };
+function toFileAttachment(uri: Uri): Attachment {
+  return {
+    kind: "file",
+    label: getRelativeName(uri),
+    detail: "file",
+    block: { type: "reference", uri: uri.toString() },
+  };
 }
 
-function nameOf(uri: Uri): string {
+function getRelativeName(uri: Uri): string {
   return workspace.asRelativePath(uri);
 }
 
-function problems(): Attachment[] {
+function listProblems(): Attachment[] {
   const uri = window.activeTextEditor?.document.uri;
   if (uri?.scheme !== "file") return [];
   return languages
     .getDiagnostics(uri)
     .filter((one) => one.severity <= DiagnosticSeverity.Warning)
     .slice(0, 10)
-    .map((one) => problem(uri, one));
+    .map((one) => toDiagnosticAttachment(uri, one));
 }
 
-/** So many files of one search are ranked. */
-const RANKED = 2000;
-/** What is left out is read anew after this time. */
-const EXCLUDES_MS = 30_000;
+const MAX_RANKED_FILES = 2000;
+const EXCLUDES_TTL_MS = 30_000;
 
-let excluded: { glob: Promise<string>; at: number } | undefined;
-let searching: CancellationTokenSource | undefined;
+let cachedExcludes: { glob: Promise<string>; at: number } | undefined;
+let activeSearch: CancellationTokenSource | undefined;
 
-/** What the editor's search leaves out, and git. */
-async function readExcluded(): Promise<string> {
+/** Combines the exclusions of VS Code's search and of git. */
+async function buildExcludes(): Promise<string> {
   const settings = ["files", "search"].flatMap((section) =>
-    excludePatterns(workspace.getConfiguration(section).get<Record<string, unknown>>("exclude")),
+    listExcludePatterns(workspace.getConfiguration(section).get<Record<string, unknown>>("exclude")),
   );
-  const found = await workspace.findFiles("**/.gitignore", excludeGlob(settings), 200);
+  const found = await workspace.findFiles("**/.gitignore", buildExcludeGlob(settings), 200);
   const ignored = await Promise.all(
     found.map(async (uri) => {
       const folder = workspace.asRelativePath(uri, false).replace(/[^/]*$/, "");
-      return ignorePatterns(Buffer.from(await workspace.fs.readFile(uri)).toString(), folder);
+      return parseGitignore(Buffer.from(await workspace.fs.readFile(uri)).toString(), folder);
     }),
   );
-  return excludeGlob([...settings, ...ignored.flat()]);
+  return buildExcludeGlob([...settings, ...ignored.flat()]);
 }
 
-/** Open files and those of the workspace that fit, the best first. Each look is narrower than all files. */
+/**
+ * Finds matching open files and workspace files, best matches first. Each glob is narrower than a search of all files.
+ */
 async function findFiles(wanted: string): Promise<Attachment[]> {
-  searching?.cancel();
+  activeSearch?.cancel();
   const now = new CancellationTokenSource();
-  searching = now;
-  if (excluded === undefined || Date.now() - excluded.at > EXCLUDES_MS) {
-    excluded = { glob: readExcluded(), at: Date.now() };
+  activeSearch = now;
+  if (cachedExcludes === undefined || Date.now() - cachedExcludes.at > EXCLUDES_TTL_MS) {
+    cachedExcludes = { glob: buildExcludes(), at: Date.now() };
   }
-  const glob = await excluded.glob.catch(() => excludeGlob([]));
+  const glob = await cachedExcludes.glob.catch(() => buildExcludeGlob([]));
   const tabs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
   const open = tabs.filter((input) => input instanceof TabInputText).map((input) => input.uri);
   const all = new Map(open.map((uri) => [uri.toString(), uri]));
-  for (const look of searchGlobs(wanted)) {
-    const fitting = [...all.values()].filter((uri) => uri.scheme === "file" && score(nameOf(uri), wanted) > 0);
-    if (fitting.length >= MOST || now.token.isCancellationRequested) break;
-    for (const uri of await workspace.findFiles(look, glob, RANKED, now.token)) all.set(uri.toString(), uri);
+  for (const pattern of buildSearchGlobs(wanted)) {
+    const fitting = [...all.values()].filter(
+      (uri) => uri.scheme === "file" && scorePath(getRelativeName(uri), wanted) > 0,
+    );
+    if (fitting.length >= MAX_SUGGESTIONS || now.token.isCancellationRequested) break;
+    for (const uri of await workspace.findFiles(pattern, glob, MAX_RANKED_FILES, now.token))
+      all.set(uri.toString(), uri);
   }
   return [...all.values()]
     .filter((uri) => uri.scheme === "file")
-    .map((uri) => ({ uri, points: score(nameOf(uri), wanted) }))
+    .map((uri) => ({ uri, points: scorePath(getRelativeName(uri), wanted) }))
     .filter(({ points }) => points > 0)
     .sort((a, b) => b.points - a.points)
-    .slice(0, MOST)
-    .map(({ uri }) => file(uri));
+    .slice(0, MAX_SUGGESTIONS)
+    .map(({ uri }) => toFileAttachment(uri));
 }
 
-/** 0 does not fit; a name that begins so is best, a short path better than a long one. */
-function score(where: string, wanted: string): number {
+/** Returns 0 for no match. Name prefixes rank highest, and short paths rank above long ones. */
+function scorePath(where: string, wanted: string): number {
   const path = where.toLowerCase();
   if (wanted === "") return 1 / (1 + path.split("/").length);
   const name = path.slice(path.lastIndexOf("/") + 1);
-  // A file near the top before one deep down, and then a short path before a long one.
+  // Prefer files near the root, then short paths.
   const length = 1 / (1 + path.split("/").length + path.length / 1000);
   if (name.startsWith(wanted)) return 4 + length;
   if (name.includes(wanted)) return 3 + length;
   if (path.includes(wanted)) return 2 + length;
-  return matches(path, wanted) ? 1 + length : 0;
+  return isSubsequence(path, wanted) ? 1 + length : 0;
 }
 
-/** Whether `text` holds the letters of `wanted` in their order. */
-function matches(text: string, wanted: string): boolean {
+/** Whether `text` contains the letters of `wanted` in order. */
+function isSubsequence(text: string, wanted: string): boolean {
   let at = 0;
   const lower = text.toLowerCase();
   for (const letter of wanted) {
@@ -244,7 +251,7 @@ async function findSymbols(query: string): Promise<Attachment[]> {
     .map(({ name, location }) => ({
       kind: "symbol" as const,
       label: name,
-      detail: nameOf(location.uri) + lineRange(plain(location.range)),
-      block: { type: "reference" as const, uri: location.uri.toString(), range: plain(location.range) },
+      detail: getRelativeName(location.uri) + formatLineRange(toRange(location.range)),
+      block: { type: "reference" as const, uri: location.uri.toString(), range: toRange(location.range) },
     }));
 }

@@ -1,55 +1,54 @@
-// The list of models as a person chooses from it: what the server offers, and any other name that is typed. Pure.
+// Builds the model list from the server's models and a typed name. Pure.
 
-import { given } from "./chat";
+import { omitUndefined } from "./chat";
+import { escapeLabel, formatTokens } from "./format";
 import type { ListModelsResult, ModelInfo } from "./protocol";
-import { labelText, tokens } from "./text";
 
 export interface ModelChoice {
   label: string;
   description: string;
   detail: string;
-  /** As `agent/setModel` takes it. */
+  /** The name that `agent/setModel` expects. */
   model: string;
   alwaysShow?: boolean;
 }
 
-/** Those that the server offers; the one of the session is marked. */
-export function modelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
+export function buildModelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
   return models.map((info) => ({
-    label: labelText(info.model),
-    description: (chosen === undefined ? info.current : info.model === chosen) ? "now" : "",
-    detail: detailOf(info),
+    label: escapeLabel(info.model),
+    description: (chosen === undefined ? info.current : info.model === chosen) ? "current" : "",
+    detail: describeModel(info),
     model: info.model,
   }));
 }
 
-function detailOf({ contextWindow, price, listed }: ModelInfo): string {
+function describeModel({ contextWindow, price, listed }: ModelInfo): string {
   return [
-    contextWindow === undefined ? "" : `${tokens(contextWindow)} tokens`,
-    price === undefined ? "" : `$${price.input} in, $${price.output} out per million`,
-    listed === false ? "not in the provider's own list" : "",
+    contextWindow === undefined ? "" : `${formatTokens(contextWindow)} tokens`,
+    price === undefined ? "" : `$${price.input} in, $${price.output} out per million tokens`,
+    listed === false ? "not listed by the provider" : "",
   ]
     .filter((part) => part !== "")
     .join(" · ");
 }
 
-/** A name that is typed and not offered can be taken as it is. */
-export function withTyped(choices: readonly ModelChoice[], typed: string): ModelChoice[] {
+/** Adds a typed name that the server does not list. */
+export function addTypedModel(choices: readonly ModelChoice[], typed: string): ModelChoice[] {
   const name = typed.trim();
   if (name === "" || choices.some(({ model }) => model === name)) return [...choices];
-  const own = { label: labelText(name), description: "use this name", detail: "", model: name, alwaysShow: true };
+  const own = { label: escapeLabel(name), description: "use this name", detail: "", model: name, alwaysShow: true };
   return [...choices, own];
 }
 
-/** Providers of which no model answers, and why. */
-export function brokenLine({ providers }: ListModelsResult): string {
+/** Describes providers without a working model. */
+export function describeBrokenProviders({ providers }: ListModelsResult): string {
   return providers
     .filter(({ health }) => health === "failing" || health === "notConfigured")
-    .map(({ provider, message }) => `${provider}: ${message ?? "does not work"}`)
+    .map(({ provider, message }) => `${provider}: ${message ?? "not working"}`)
     .join("; ");
 }
 
-/** What to ask the server: its known list at once, and then with the providers' own. */
-export function modelQuestions(sessionId: string | undefined): { sessionId?: string; live?: boolean }[] {
-  return [given({ sessionId }), given({ sessionId, live: true })];
+/** Asks for the server's cached list first, then for the providers' live lists. */
+export function buildModelQueries(sessionId: string | undefined): { sessionId?: string; live?: boolean }[] {
+  return [omitUndefined({ sessionId }), omitUndefined({ sessionId, live: true })];
 }

@@ -1,136 +1,146 @@
-// Choices that VS Code's own lists are best for: agent, model, mode, effort, and turns.
+// Quick picks for the agent, model, mode, effort, and turns.
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
-import { brokenLine, type ModelChoice, modelChoices, modelQuestions, withTyped } from "./models";
+import { escapeNotification } from "./format";
+import {
+  addTypedModel,
+  buildModelChoices,
+  buildModelQueries,
+  describeBrokenProviders,
+  type ModelChoice,
+} from "./models";
 import type { Effort, Mode } from "./protocol";
-import { folderOf } from "./review";
-import { type ChangesItem, changesLine } from "./state";
-import { notificationText } from "./text";
-import { changed, ended } from "./turns";
+import { getWorkingFolder } from "./review";
+import { type ChangesItem, describeChanges } from "./state";
+import { listChangedTurns, listEndedTurns } from "./turnActions";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
-  plan: { label: "Plan", detail: "Reads only, and proposes." },
-  ask: { label: "Ask", detail: "Reads are free; commands, writes and the network ask." },
-  autoEdit: { label: "Edit freely", detail: "Edits inside the workspace are free too." },
-  full: { label: "Full", detail: "All is free. Nothing asks." },
+  plan: { label: "Plan", detail: "Only reads, and proposes a plan." },
+  ask: { label: "Ask", detail: "Reading is allowed. Commands, edits, and network access need approval." },
+  autoEdit: { label: "Auto-edit", detail: "Also allows edits inside the workspace." },
+  full: { label: "Full", detail: "Allows everything without asking." },
 };
 
 const EFFORTS: (QuickPickItem & { effort: Effort | undefined })[] = [
-  { label: "As the provider has it", effort: undefined },
-  { label: "Low", detail: "Thinks a little.", effort: "low" },
+  { label: "Provider default", effort: undefined },
+  { label: "Low", detail: "Thinks briefly.", effort: "low" },
   { label: "Medium", detail: "Thinks as needed.", effort: "medium" },
-  { label: "High", detail: "Thinks long.", effort: "high" },
+  { label: "High", detail: "Thinks longer.", effort: "high" },
 ];
 
 export async function selectMode(chat: Chat): Promise<void> {
-  const current = chat.shown?.mode ?? chat.view.next.mode;
+  const current = chat.activeSession?.mode ?? chat.view.nextSession.mode;
   const items = Object.entries(MODES).map(([mode, { label, detail }]) => ({
     label,
     detail,
-    description: mode === current ? "now" : "",
+    description: mode === current ? "current" : "",
     mode: mode as Mode,
   }));
-  const choice = await window.showQuickPick(items, { title: "How freely may the agent act?" });
+  const choice = await window.showQuickPick(items, { title: "Select a Mode" });
   if (choice) await chat.setMode(choice.mode);
 }
 
-/** A session keeps its agent, so a choice is of the next one. */
+/** A session keeps its agent, so a selection applies to a new session. */
 export async function selectAgent(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
+  const sessionId = chat.activeSession?.sessionId;
   const answer = await chat.request("agent/listAgents", sessionId === undefined ? {} : { sessionId });
   if (answer === undefined) return;
   const current = chat.view.agent?.name ?? "default";
   const items = answer.agents.map(({ name, description, mode, model, provider, tools }) => ({
     label: name,
-    description: [name === current ? "now" : "", description ?? ""].filter((part) => part !== "").join(" · "),
+    description: [name === current ? "current" : "", description ?? ""].filter((part) => part !== "").join(" · "),
     detail: [MODES[mode].label, model ?? provider ?? "", `${tools.length} tools`]
       .filter((part) => part !== "")
       .join(" · "),
   }));
-  const title = sessionId === undefined ? "Which agent?" : "Which agent? Another one begins a new session.";
+  const title =
+    sessionId === undefined ? "Select an Agent" : "Select an Agent (a different agent starts a new session)";
   const choice = await window.showQuickPick(items, { title, matchOnDescription: true });
-  if (choice && (sessionId === undefined || choice.label !== current)) chat.begin(choice.label);
+  if (choice && (sessionId === undefined || choice.label !== current)) chat.startNewSession(choice.label);
 }
 
-/** Shows the known list at once, then with what the providers list themselves; any other name can be typed. */
+/** Shows the cached list at once, then the providers' lists. The user can also type any name. */
 export async function selectModel(chat: Chat): Promise<void> {
   const pick = window.createQuickPick<ModelChoice>();
-  pick.title = "Which model?";
+  pick.title = "Select a Model";
   pick.matchOnDetail = true;
   pick.busy = true;
   let choices: ModelChoice[] = [];
-  const show = () => {
+  const refreshItems = () => {
     const [active] = pick.activeItems;
-    pick.items = withTyped(choices, pick.value);
+    pick.items = addTypedModel(choices, pick.value);
     const same = pick.items.filter(({ model }) => model === active?.model);
     if (same.length > 0) pick.activeItems = same;
   };
-  pick.onDidChangeValue(show);
+  pick.onDidChangeValue(refreshItems);
   const chosen = new Promise<string | undefined>((choose) => {
     pick.onDidAccept(() => choose(pick.selectedItems[0]?.model));
     pick.onDidHide(() => choose(undefined));
   });
   pick.show();
-  const fill = async () => {
-    for (const params of modelQuestions(chat.shown?.sessionId)) {
+  const fetchChoices = async () => {
+    for (const params of buildModelQueries(chat.activeSession?.sessionId)) {
       const answer = await chat.request("agent/listModels", params);
       if (answer === undefined) continue;
-      choices = modelChoices(answer, chat.shown?.model ?? chat.view.next.model);
-      pick.placeholder = brokenLine(answer) || "Choose a model, or type its name as provider/model";
-      show();
+      choices = buildModelChoices(answer, chat.activeSession?.model ?? chat.view.nextSession.model);
+      pick.placeholder = describeBrokenProviders(answer) || "Select a model, or type a name as provider/model";
+      refreshItems();
     }
     pick.busy = false;
   };
-  void fill();
+  void fetchChoices();
   const model = await chosen;
   pick.dispose();
-  if (model !== undefined) await chat.setModel(model, chat.effort);
+  if (model !== undefined) await chat.setModel(model, chat.selectedEffort);
 }
 
 export async function selectEffort(chat: Chat): Promise<void> {
-  const model = chat.shown?.model ?? chat.view.next.model ?? chat.view.defaultModel ?? "the model";
-  const choice = await window.showQuickPick(EFFORTS, { title: `How hard shall ${model} think?` });
-  // The effort alone is chosen: the model stays the one that is taken.
+  const model = chat.activeSession?.model ?? chat.view.nextSession.model ?? chat.view.defaultModel ?? "the model";
+  const choice = await window.showQuickPick(EFFORTS, { title: `Select the Reasoning Effort for ${model}` });
+  // Keep the current model and change only the effort.
   if (choice) await chat.setModel(undefined, choice.effort);
 }
 
-/** A turn that has changed files, chosen by what was said in it. */
-export async function pickChanges(chat: Chat, title: string): Promise<ChangesItem | undefined> {
-  const turns = changed(chat.shown?.items ?? []);
+/** Picks a turn that changed files. */
+export async function pickTurnChanges(chat: Chat, title: string): Promise<ChangesItem | undefined> {
+  const turns = listChangedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
-    await window.showInformationMessage("No turn that is shown has changed a file.");
+    await window.showInformationMessage("No loaded turn changed any files.");
     return undefined;
   }
-  const items = turns.map(({ changes, said }) => ({
-    label: said === "" ? "A turn" : said,
-    description: `${changesLine(changes)}${changes.standing === "reverted" ? " · reverted" : ""}`,
+  const items = turns.map(({ changes, prompt }) => ({
+    label: prompt === "" ? "Untitled turn" : prompt,
+    description: `${describeChanges(changes)}${changes.standing === "reverted" ? " · reverted" : ""}`,
     detail: changes.files.map(({ path }) => path).join(", "),
     changes,
   }));
   return (await window.showQuickPick(items, { title, matchOnDetail: true }))?.changes;
 }
 
-/** A turn that has ended. */
 export async function pickTurn(chat: Chat, title: string): Promise<string | undefined> {
-  const turns = ended(chat.shown?.items ?? []);
+  const turns = listEndedTurns(chat.activeSession?.items ?? []);
   if (turns.length === 0) {
-    await window.showInformationMessage("No turn of this session has ended yet.");
+    await window.showInformationMessage("No turn in this session has ended yet.");
     return undefined;
   }
-  const items = turns.map(({ turnId, said }) => ({ label: said === "" ? "A turn" : said, turnId }));
+  const items = turns.map(({ turnId, prompt }) => ({ label: prompt === "" ? "Untitled turn" : prompt, turnId }));
   return (await window.showQuickPick(items, { title }))?.turnId;
 }
 
-/** Writes all of the session into a file of the person's choice, and shows it. */
 export async function exportSession(chat: Chat): Promise<void> {
-  const session = chat.shown;
+  const session = chat.activeSession;
   if (session === undefined) return;
   const formats = [
-    { label: "Markdown", detail: "What was said and done, to be read.", format: "markdown" as const, ending: "md" },
-    { label: "JSON", detail: "The session and all its events, for programs.", format: "json" as const, ending: "json" },
+    { label: "Markdown", detail: "A readable transcript.", format: "markdown" as const, ending: "md" },
+    {
+      label: "JSON",
+      detail: "The session with all its events, for programs.",
+      format: "json" as const,
+      ending: "json",
+    },
   ];
-  const choice = await window.showQuickPick(formats, { title: "Export the session as what?" });
+  const choice = await window.showQuickPick(formats, { title: "Select an Export Format" });
   if (!choice) return;
   const answer = await chat.request("agent/exportSession", { sessionId: session.sessionId, format: choice.format });
   if (answer === undefined) return;
@@ -139,9 +149,9 @@ export async function exportSession(chat: Chat): Promise<void> {
       .replace(/[^\p{L}\p{N} ._-]+/gu, " ")
       .trim()
       .slice(0, 60) || "session";
-  const folder = folderOf(session);
+  const folder = getWorkingFolder(session);
   const uri = await window.showSaveDialog({
-    title: "Export the Session",
+    title: "Export Session",
     filters: { [choice.label]: [choice.ending] },
     ...(folder === "" ? {} : { defaultUri: Uri.joinPath(Uri.file(folder), `${name}.${choice.ending}`) }),
   });
@@ -151,22 +161,22 @@ export async function exportSession(chat: Chat): Promise<void> {
     await window.showTextDocument(uri, { preview: true });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    await window.showWarningMessage(notificationText(`${uri.fsPath}: ${reason}`));
+    await window.showWarningMessage(escapeNotification(`${uri.fsPath}: ${reason}`));
   }
 }
 
-/** Closes a circuit by hand: the provider or tool behind it is asked again at once. */
+/** Closes a circuit breaker, so that its provider or tool is called again at once. */
 export async function resetCircuit(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
-  const open = chat.status?.circuits ?? [];
-  const told = (chat.shown?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
-  const all = new Map([...open, ...told].map((one) => [`${one.subject} ${one.name}`, one]));
+  const sessionId = chat.activeSession?.sessionId;
+  const open = chat.serverStatus?.circuits ?? [];
+  const noticed = (chat.activeSession?.notices ?? []).flatMap(({ circuit }) => (circuit ? [circuit] : []));
+  const all = new Map([...open, ...noticed].map((one) => [`${one.subject} ${one.name}`, one]));
   if (all.size === 0) {
-    await window.showInformationMessage("Nothing is held back: no circuit is open.");
+    await window.showInformationMessage("No circuit breaker is open.");
     return;
   }
   const items = [...all.values()].map(({ subject, name }) => ({ label: name, description: subject, subject }));
-  const choice = await window.showQuickPick(items, { title: "What shall be asked again at once?" });
+  const choice = await window.showQuickPick(items, { title: "Select a Circuit Breaker to Reset" });
   if (!choice) return;
   const { subject, label: name } = choice;
   await chat.request("agent/resetCircuit", { subject, name, ...(sessionId === undefined ? {} : { sessionId }) });

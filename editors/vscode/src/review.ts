@@ -1,10 +1,9 @@
-// The diff editor for what the agent proposes and for what it has done.
+// Owns the diff editors for proposed and completed edits.
 //
-// A proposed edit is shown with the file as it is at the left and the proposal at the right. The right side can be
-// edited: VS Code's own arrows take a hunk back, so does a command for the keyboard, and any other change is welcome.
-// Every way to allow the call sends what the right side contains at that moment (decisions.ts asks `outcome`). The
-// changes outlive the editor's tab: only `discard`, a denial, or the end of the question drops them.
-// A done edit is shown with the file itself at the right, so that taking a hunk back is an edit like any other.
+// A proposed edit shows the current file on the left and the proposal on the right. The user can edit the right side,
+// or reject hunks with VS Code's arrows or a command. Every way to allow the call sends the right side as it is at that
+// moment (decisions.ts calls `getOutcome`). The changes survive closing the tab: only a discard, a denial, or the end
+// of the request drops them. A completed edit shows the file itself on the right, so undoing a hunk is a normal edit.
 
 import {
   commands,
@@ -18,385 +17,396 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
-import { hunkAt, hunks, patched, reviewDifference, reviewDifferenceLine, toEdits, unpatched, withEdits } from "./hunks";
-import { MemoryFiles } from "./memoryFiles";
-import type { ReviewSummary } from "./messages";
+import { escapeNotification, revealHidden } from "./format";
+import {
+  applyDiff,
+  applyEdits,
+  buildEdits,
+  compareReview,
+  computeHunks,
+  describeDifference,
+  findHunkAtLine,
+  reverseDiff,
+} from "./hunks";
+import { MemoryFileSystem } from "./memoryFileSystem";
 import type { ApprovalRequestedNotification } from "./protocol";
-import type { State, ToolItem } from "./state";
-import { notificationText, reveal } from "./text";
+import type { ChatState, ToolItem } from "./state";
+import type { ReviewSummary } from "./webviewProtocol";
 
-export const REVIEW = "agentls-review";
-export const TEXT = "agentls-text";
+export const REVIEW_SCHEME = "agentls-review";
+export const TEXT_SCHEME = "agentls-text";
 
-/** A review is measured this long after the last change of its text. */
-const SETTLED_MS = 100;
+/** Delay between the last edit and the report of differences. */
+const REPORT_DELAY_MS = 100;
 
-/** Where the approvals are kept whose review has changes: after a reload none of them is answered unreviewed. */
-const CHANGED = "changedReviews";
-const MOST_KEPT = 100;
+/** Stores the approvals whose review has changes, so that a reload cannot lead to an unreviewed answer. */
+const CHANGED_REVIEWS_KEY = "changedReviews";
+const MAX_REMEMBERED_REVIEWS = 100;
 
 interface Review {
   sessionId: string;
   approval: ApprovalRequestedNotification;
   file: Uri;
-  left: Uri;
-  right: Uri;
+  leftUri: Uri;
+  rightUri: Uri;
   before: string;
-  /** The proposal, as the editor shows it when nothing was changed. */
+  /** The proposal as the editor normalizes it. */
   proposal: string;
 }
 
-/** What the review of a call means for its approval. */
 export type ReviewOutcome =
-  /** There is no review, or it shows the proposal. */
+  /** There is no review. */
   | { kind: "none" }
   | { kind: "unchanged" }
   /** The call runs with these arguments. */
   | { kind: "edited"; input: unknown }
-  /** What the review shows cannot be sent. */
+  /** The reviewed version cannot be sent. */
   | { kind: "refused"; message: string };
 
-export class Reviews implements Disposable {
-  readonly #files = new MemoryFiles();
-  /** By the ids of their approvals. */
+export class ReviewManager implements Disposable {
+  readonly #fileSystem = new MemoryFileSystem();
+  /** By approval id. */
   readonly #reviews = new Map<string, Review>();
   readonly #closing = new Map<string, Promise<void>>();
   readonly #disposables: Disposable[];
-  /** Approvals whose review had changes when the window was reloaded, and was not opened since. */
-  readonly #lost: Set<string>;
-  #measuring: NodeJS.Timeout | undefined;
-  #opened = 0;
+  /** Approvals whose review had changes before a window reload and was not reopened. */
+  readonly #staleAfterReload: Set<string>;
+  #reportTimer: NodeJS.Timeout | undefined;
+  #openCount = 0;
 
   constructor(readonly chat: Chat) {
-    this.#lost = new Set(JSON.parse(chat.memory.get(CHANGED) ?? "[]") as string[]);
+    this.#staleAfterReload = new Set(JSON.parse(chat.memory.get(CHANGED_REVIEWS_KEY) ?? "[]") as string[]);
     this.#disposables = [
-      workspace.registerFileSystemProvider(REVIEW, this.#files, { isCaseSensitive: true }),
-      workspace.registerTextDocumentContentProvider(TEXT, {
-        provideTextDocumentContent: (uri) => this.#files.text(uri),
+      workspace.registerFileSystemProvider(REVIEW_SCHEME, this.#fileSystem, { isCaseSensitive: true }),
+      workspace.registerTextDocumentContentProvider(TEXT_SCHEME, {
+        provideTextDocumentContent: (uri) => this.#fileSystem.readText(uri),
       }),
       workspace.onDidChangeTextDocument(({ document }) => {
-        if (document.uri.scheme !== REVIEW) return;
-        clearTimeout(this.#measuring);
-        this.#measuring = setTimeout(() => this.#report(), SETTLED_MS);
+        if (document.uri.scheme !== REVIEW_SCHEME) return;
+        clearTimeout(this.#reportTimer);
+        this.#reportTimer = setTimeout(() => this.#reportDifferences(), REPORT_DELAY_MS);
       }),
     ];
   }
 
   dispose(): void {
-    clearTimeout(this.#measuring);
+    clearTimeout(this.#reportTimer);
     for (const disposable of this.#disposables) disposable.dispose();
   }
 
-  /** The open approval whose review is in the active editor. */
-  get active(): ApprovalRequestedNotification | undefined {
-    return this.#active()?.review.approval;
+  get activeApproval(): ApprovalRequestedNotification | undefined {
+    return this.#findActiveReview()?.review.approval;
   }
 
-  /** Opens the diff editor of an open approval; a review that was begun goes on. */
-  async propose(approvalId: string): Promise<void> {
-    const approval = this.chat.shown?.approvals.find((open) => open.approvalId === approvalId);
+  /** Opens the diff editor of an approval. Continues an existing review. */
+  async openReview(approvalId: string): Promise<void> {
+    const approval = this.chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
     if (approval?.diff === undefined) {
-      await window.showInformationMessage("The question that is shown proposes no edit.");
+      await window.showInformationMessage("The pending request does not propose an edit.");
       return;
     }
     const begun = this.#reviews.get(approvalId);
     if (begun) {
-      const stale = (await textOf(begun.file)) !== begun.before;
-      if (!stale) return this.#open(begun);
-      if (reviewedText(begun, this.#text(begun)) !== begun.proposal && !(await this.#mayDiscard(begun, true))) return;
-      await this.close(approvalId);
+      const stale = (await readFileText(begun.file)) !== begun.before;
+      if (!stale) return this.#openDiffEditor(begun);
+      if (
+        normalizeReviewText(begun, this.#getReviewText(begun)) !== begun.proposal &&
+        !(await this.#confirmDiscard(begun, true))
+      )
+        return;
+      await this.closeReview(approvalId);
     }
-    const review = await this.#prepare(approval);
+    const review = await this.#prepareReview(approval);
     if (review === undefined) return;
     this.#reviews.set(approvalId, review);
-    this.#lost.delete(approvalId);
+    this.#staleAfterReload.delete(approvalId);
     await commands.executeCommand("setContext", "agentls.reviewing", true);
-    await this.#open(review);
-    const hidden = hiddenCharacters(review);
+    await this.#openDiffEditor(review);
+    const hidden = describeHiddenCharacters(review);
     if (hidden !== "")
-      await window.showWarningMessage(`The proposal adds characters that an editor may hide: ${hidden}`);
+      await window.showWarningMessage(`The proposed edit adds characters that may be invisible: ${hidden}`);
   }
 
-  /** What an approval sends, at this moment. */
-  async outcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome> {
+  /** Returns what an approval sends at this moment. */
+  async getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome> {
     const review = this.#reviews.get(approval.approvalId);
     if (review === undefined) {
       const { approvalId } = approval;
-      if (!this.#lost.has(approvalId) && tabsOf(approvalId).length === 0) return { kind: "none" };
-      return refused("The review of this edit is from before the window was reloaded. Open the review again (D).");
+      if (!this.#staleAfterReload.has(approvalId) && findReviewTabs(approvalId).length === 0) return { kind: "none" };
+      return refuseOutcome("This review was opened before the window was reloaded. Press D to open it again.");
     }
-    // Read before anything is awaited: what counts is what was shown when the key was pressed.
-    const shown = reviewedText(review, this.#text(review));
-    const name = notificationText(review.file.fsPath);
-    if ((await textOf(review.file)) !== review.before) {
-      return refused(`${name} has changed since its review was opened. Open the review again (D) before you allow it.`);
+    // Read the text before any await: the key press applies to what was shown then.
+    const shown = normalizeReviewText(review, this.#getReviewText(review));
+    const name = escapeNotification(review.file.fsPath);
+    if ((await readFileText(review.file)) !== review.before) {
+      return refuseOutcome(`${name} has changed since its review was opened. Press D to open the review again.`);
     }
     if (shown === review.proposal) return { kind: "unchanged" };
-    if (shown === review.before) return refused("The review leaves all changes out. Deny the edit instead.");
-    const input = await this.#input(approval);
-    const edited = input && editedInput(approval.name, input, review.before, shown);
+    if (shown === review.before) return refuseOutcome("All hunks are rejected. Deny the edit instead.");
+    const input = await this.#readInput(approval);
+    const edited = input && buildEditedInput(approval.name, input, review.before, shown);
     if (edited === undefined) {
-      return refused("The arguments of this call cannot be read in full, so the reviewed version cannot be sent.");
+      return refuseOutcome("The reviewed version cannot be sent because the call's arguments are incomplete.");
     }
     return { kind: "edited", input: edited };
   }
 
-  /** Drops the changes of a review, after asking. */
-  async discard(approvalId: string): Promise<void> {
+  /** Drops the changes of a review after confirmation. */
+  async discardReview(approvalId: string): Promise<void> {
     const review = this.#reviews.get(approvalId);
-    if (review && (await this.#mayDiscard(review, false))) await this.close(approvalId);
+    if (review && (await this.#confirmDiscard(review, false))) await this.closeReview(approvalId);
   }
 
-  /** Puts the old lines back in the place of the hunk at the cursor. */
   async rejectHunk(): Promise<void> {
-    const found = this.#active();
+    const found = this.#findActiveReview();
     const editor = window.visibleTextEditors.find((one) => one.document === found?.document);
     if (!found || !editor) return;
-    const list = hunks(found.review.before, found.document.getText());
+    const list = computeHunks(found.review.before, found.document.getText());
     const hunk =
-      hunkAt(list, editor.selection.active.line) ?? list.find((one) => one.newStart >= editor.selection.active.line);
+      findHunkAtLine(list, editor.selection.active.line) ??
+      list.find((one) => one.newStart >= editor.selection.active.line);
     if (!hunk) return;
     await editor.edit((builder) => {
       builder.replace(new Range(hunk.newStart, 0, hunk.newStart + hunk.new.length, 0), hunk.old.join(""));
     });
   }
 
-  /** Shows an edit that was made: as it was, and the file itself. */
-  async done(toolCallId: string): Promise<void> {
-    const tool = this.chat.shown?.items.find(
+  /** Shows the file before a completed edit next to the current file. */
+  async showCompletedEdit(toolCallId: string): Promise<void> {
+    const tool = this.chat.activeSession?.items.find(
       (item): item is ToolItem => item.kind === "tool" && item.id === toolCallId,
     );
-    if (tool?.approval) return this.propose(tool.approval.approvalId);
+    if (tool?.approval) return this.openReview(tool.approval.approvalId);
     const where = tool?.locations?.[0]?.uri;
-    const diff = tool && (await this.#whole(tool.diff, tool.more?.["diff"]?.ref));
+    const diff = tool && (await this.#readWhole(tool.diff, tool.more?.["diff"]?.ref));
     if (where === undefined || diff === undefined) return;
     const uri = Uri.parse(where);
     const name = uri.path.split("/").pop() ?? "file";
-    const before = unpatched(await textOf(uri), diff);
+    const before = reverseDiff(await readFileText(uri), diff);
     if (before === undefined) {
-      await this.text(`${name}.diff`, diff);
+      await this.showText(`${name}.diff`, diff);
       return;
     }
-    const left = Uri.from({ scheme: TEXT, path: `/was/${toolCallId}/${name}` });
-    this.#files.put(left, before);
-    await commands.executeCommand("vscode.diff", left, uri, `${name}: what the agent changed`, { preview: true });
+    const left = Uri.from({ scheme: TEXT_SCHEME, path: `/was/${toolCallId}/${name}` });
+    this.#fileSystem.putText(left, before);
+    await commands.executeCommand("vscode.diff", left, uri, `${name} (agent's changes)`, { preview: true });
   }
 
-  /** A text that is no file, to be shown at a side of a diff. */
-  virtual(path: string, which: string, text: string): Uri {
-    const uri = Uri.from({ scheme: TEXT, path, query: which });
-    this.#files.put(uri, text);
+  createVirtualFile(path: string, which: string, text: string): Uri {
+    const uri = Uri.from({ scheme: TEXT_SCHEME, path, query: which });
+    this.#fileSystem.putText(uri, text);
     return uri;
   }
 
-  /** Shows a text that is no file. */
-  async text(name: string, text: string): Promise<void> {
-    const uri = Uri.from({ scheme: TEXT, path: `/${Date.now()}/${name.replace(/[/\\]/g, " ").slice(0, 60)}` });
-    this.#files.put(uri, text);
+  async showText(name: string, text: string): Promise<void> {
+    const uri = Uri.from({ scheme: TEXT_SCHEME, path: `/${Date.now()}/${name.replace(/[/\\]/g, " ").slice(0, 60)}` });
+    this.#fileSystem.putText(uri, text);
     await window.showTextDocument(await workspace.openTextDocument(uri), { preview: true });
   }
 
-  /** The approval was settled, or its review discarded: its editor closes. */
-  close(approvalId: string): Promise<void> {
-    // The answer and the event about it both close it.
-    const closing = this.#closing.get(approvalId) ?? this.#close(approvalId);
+  /** Runs when the approval is resolved or its review is discarded. */
+  closeReview(approvalId: string): Promise<void> {
+    // Both the answer and its event close the review.
+    const closing = this.#closing.get(approvalId) ?? this.#disposeReview(approvalId);
     this.#closing.set(approvalId, closing);
     return closing.finally(() => this.#closing.delete(approvalId));
   }
 
-  async #close(approvalId: string): Promise<void> {
+  async #disposeReview(approvalId: string): Promise<void> {
     const review = this.#reviews.get(approvalId);
     this.#reviews.delete(approvalId);
-    this.#lost.delete(approvalId);
-    await closeTabs(approvalId);
-    if (review) this.#files.remove(review.left, review.right);
+    this.#staleAfterReload.delete(approvalId);
+    await closeReviewTabs(approvalId);
+    if (review) this.#fileSystem.removeFiles(review.leftUri, review.rightUri);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
-    this.#report();
+    this.#reportDifferences();
   }
 
-  async #prepare(approval: ApprovalRequestedNotification): Promise<Review | undefined> {
+  async #prepareReview(approval: ApprovalRequestedNotification): Promise<Review | undefined> {
     const { approvalId, sessionId } = approval;
-    const tool = this.chat.shown?.items.find(
+    const tool = this.chat.activeSession?.items.find(
       (item): item is ToolItem => item.kind === "tool" && item.id === approval.toolCallId,
     );
-    const file = target(approval, tool);
-    const before = await textOf(file);
-    const proposal = await this.#proposal(approval, before);
+    const file = resolveTarget(approval, tool);
+    const before = await readFileText(file);
+    const proposal = await this.#computeProposal(approval, before);
     if (proposal === undefined) {
-      await window.showWarningMessage(`The proposed edit does not fit ${notificationText(file.fsPath)} as it is now.`);
+      await window.showWarningMessage(
+        `The proposed edit does not match the current content of ${escapeNotification(file.fsPath)}.`,
+      );
       return undefined;
     }
     const name = file.path.split("/").pop() ?? "file";
-    const left = Uri.from({ scheme: TEXT, path: `/before/${approvalId}/${name}` });
-    // Each review has a document of its own: one that was closed may live on with its old text. Its path is the
-    // file's: Quick Open also lists the paths of changed documents, and takes them for files.
-    this.#opened += 1;
-    const right = Uri.from({ scheme: REVIEW, authority: `${approvalId}.${this.#opened}`, path: file.path });
-    this.#files.put(left, before);
-    this.#files.put(right, proposal);
-    // A tab from before the last reload may show an older text.
-    await closeTabs(approvalId);
-    // Compared is what the editor makes of the text: line ends may differ.
-    const document = await workspace.openTextDocument(right);
-    return { sessionId, approval, file, left, right, before, proposal: document.getText() };
+    const leftUri = Uri.from({ scheme: TEXT_SCHEME, path: `/before/${approvalId}/${name}` });
+    // Each review gets a new URI, because a closed document may survive with old text. The path must be the file's:
+    // Quick Open lists changed documents by path.
+    this.#openCount += 1;
+    const rightUri = Uri.from({
+      scheme: REVIEW_SCHEME,
+      authority: `${approvalId}.${this.#openCount}`,
+      path: file.path,
+    });
+    this.#fileSystem.putText(leftUri, before);
+    this.#fileSystem.putText(rightUri, proposal);
+    // A tab from before a reload may show an older text.
+    await closeReviewTabs(approvalId);
+    // Compare with the editor's version, which may have different line ends.
+    const document = await workspace.openTextDocument(rightUri);
+    return { sessionId, approval, file, leftUri, rightUri, before, proposal: document.getText() };
   }
 
-  async #open({ left, right, file }: Review): Promise<void> {
+  async #openDiffEditor({ leftUri, rightUri, file }: Review): Promise<void> {
     const name = file.path.split("/").pop() ?? "file";
-    await commands.executeCommand("vscode.diff", left, right, `${name}: what the agent proposes`, { preview: true });
+    await commands.executeCommand("vscode.diff", leftUri, rightUri, `${name} (proposed edit)`, { preview: true });
   }
 
-  async #mayDiscard(review: Review, stale: boolean): Promise<boolean> {
-    const name = notificationText(review.file.fsPath);
+  async #confirmDiscard(review: Review, stale: boolean): Promise<boolean> {
+    const name = escapeNotification(review.file.fsPath);
     const question = stale
-      ? `${name} has changed since you reviewed the edit. Start the review over? Your changes in it are lost.`
-      : `Discard your changes in the review of ${name}? The question then asks about the agent's proposal again.`;
+      ? `${name} has changed since you reviewed the edit. Start over? Your changes in the review will be lost.`
+      : `Discard your changes in the review of ${name}? The request then applies to the agent's proposal.`;
     const action = stale ? "Start Over" : "Discard";
     return (await window.showWarningMessage(question, { modal: true }, action)) === action;
   }
 
-  /** What the review contains: in its document, or, when that is closed, as it was saved. */
-  #text({ right }: Review): string {
-    return documentOf(right)?.getText() ?? this.#files.text(right);
+  /** Reads the open document, or the saved text if the editor is closed. */
+  #getReviewText({ rightUri }: Review): string {
+    return findDocument(rightUri)?.getText() ?? this.#fileSystem.readText(rightUri);
   }
 
-  /** Tells the page how the reviews differ from the proposals. */
-  #report(): void {
+  #reportDifferences(): void {
     const reviews: Record<string, ReviewSummary> = {};
     for (const [approvalId, review] of this.#reviews) {
-      const shown = reviewedText(review, this.#text(review));
+      const shown = normalizeReviewText(review, this.#getReviewText(review));
       const same = shown === review.proposal;
-      const difference = same ? "" : reviewDifferenceLine(reviewDifference(review.before, review.proposal, shown));
-      reviews[approvalId] = { difference: same ? "" : difference || "changed by you" };
+      const difference = same ? "" : describeDifference(compareReview(review.before, review.proposal, shown));
+      reviews[approvalId] = { difference: same ? "" : difference || "edited by you" };
     }
-    if (JSON.stringify(reviews) !== JSON.stringify(this.chat.view.reviews)) this.chat.set({ reviews });
+    if (JSON.stringify(reviews) !== JSON.stringify(this.chat.view.reviews)) this.chat.updateView({ reviews });
     const changed = Object.entries(reviews).flatMap(([id, { difference }]) => (difference === "" ? [] : [id]));
-    const kept = JSON.stringify([...this.#lost, ...changed].slice(-MOST_KEPT));
-    if (kept !== (this.chat.memory.get(CHANGED) ?? "[]")) this.chat.memory.set(CHANGED, kept);
+    const kept = JSON.stringify([...this.#staleAfterReload, ...changed].slice(-MAX_REMEMBERED_REVIEWS));
+    if (kept !== (this.chat.memory.get(CHANGED_REVIEWS_KEY) ?? "[]")) this.chat.memory.set(CHANGED_REVIEWS_KEY, kept);
   }
 
-  async #proposal(approval: ApprovalRequestedNotification, before: string): Promise<string | undefined> {
-    const input = (await this.#input(approval)) as { content?: unknown; edits?: unknown } | undefined;
+  async #computeProposal(approval: ApprovalRequestedNotification, before: string): Promise<string | undefined> {
+    const input = (await this.#readInput(approval)) as { content?: unknown; edits?: unknown } | undefined;
     if (approval.name === "write_file" && typeof input?.content === "string") return input.content;
     if (approval.name === "edit_file" && Array.isArray(input?.edits)) {
-      const edited = withEdits(before.replaceAll("\r\n", "\n"), input.edits);
+      const edited = applyEdits(before.replaceAll("\r\n", "\n"), input.edits);
       if (edited !== undefined) return before.includes("\r\n") ? edited.replaceAll("\n", "\r\n") : edited;
     }
-    // The diff has its hidden characters written out, so it serves only where the arguments do not.
-    const diff = await this.#whole(approval.diff, approval.more?.["diff"]?.ref);
-    return diff === undefined ? undefined : patched(before, diff);
+    // The diff contains escaped hidden characters, so prefer the arguments.
+    const diff = await this.#readWhole(approval.diff, approval.more?.["diff"]?.ref);
+    return diff === undefined ? undefined : applyDiff(before, diff);
   }
 
-  /** The arguments of the call, whole. */
-  async #input(approval: ApprovalRequestedNotification): Promise<Record<string, unknown> | undefined> {
+  /** Reads the arguments in full. */
+  async #readInput(approval: ApprovalRequestedNotification): Promise<Record<string, unknown> | undefined> {
     const ref = approval.more?.["input"]?.ref;
     if (ref === undefined) return approval.input as Record<string, unknown>;
     try {
-      const whole: unknown = JSON.parse((await this.chat.content(approval.sessionId, ref)) ?? "");
+      const whole: unknown = JSON.parse((await this.chat.readContent(approval.sessionId, ref)) ?? "");
       return typeof whole === "object" && whole !== null ? (whole as Record<string, unknown>) : undefined;
     } catch {
       return undefined;
     }
   }
 
-  async #whole(text: string | undefined, ref: string | undefined): Promise<string | undefined> {
-    const sessionId = this.chat.shown?.sessionId;
-    return ref === undefined || sessionId === undefined ? text : this.chat.content(sessionId, ref);
+  async #readWhole(text: string | undefined, ref: string | undefined): Promise<string | undefined> {
+    const sessionId = this.chat.activeSession?.sessionId;
+    return ref === undefined || sessionId === undefined ? text : this.chat.readContent(sessionId, ref);
   }
 
-  #active(): { review: Review; document: TextDocument } | undefined {
+  #findActiveReview(): { review: Review; document: TextDocument } | undefined {
     const tab = window.tabGroups.activeTabGroup.activeTab?.input as Partial<TabInputTextDiff> | undefined;
     const uri = (tab?.modified ?? window.activeTextEditor?.document.uri)?.toString();
-    const review = [...this.#reviews.values()].find(({ right }) => right.toString() === uri);
-    const document = review && documentOf(review.right);
+    const review = [...this.#reviews.values()].find(({ rightUri }) => rightUri.toString() === uri);
+    const document = review && findDocument(review.rightUri);
     return review && document && { review, document };
   }
 }
 
-function refused(message: string): ReviewOutcome {
+function refuseOutcome(message: string): ReviewOutcome {
   return { kind: "refused", message };
 }
 
-function documentOf(uri: Uri): TextDocument | undefined {
+function findDocument(uri: Uri): TextDocument | undefined {
   return workspace.textDocuments.find((one) => !one.isClosed && one.uri.toString() === uri.toString());
 }
 
-/** The tabs that show the review of an approval. */
-function tabsOf(approvalId: string): Tab[] {
+function findReviewTabs(approvalId: string): Tab[] {
   return window.tabGroups.all
     .flatMap(({ tabs }) => tabs)
     .filter((tab) => {
-      const shown = shownIn(tab);
-      return shown?.scheme === REVIEW && shown.authority.startsWith(`${approvalId}.`);
+      const shown = getTabUri(tab);
+      return shown?.scheme === REVIEW_SCHEME && shown.authority.startsWith(`${approvalId}.`);
     });
 }
 
-/** Closes the review of an approval without a question. */
-async function closeTabs(approvalId: string): Promise<void> {
-  const tabs = tabsOf(approvalId);
+/** Saves first, because VS Code asks before it closes a changed document. */
+async function closeReviewTabs(approvalId: string): Promise<void> {
+  const tabs = findReviewTabs(approvalId);
   for (const tab of tabs) {
-    const uri = shownIn(tab);
-    const document = uri && documentOf(uri);
+    const uri = getTabUri(tab);
+    const document = uri && findDocument(uri);
     if (document?.isDirty) await document.save();
   }
   await window.tabGroups.close(tabs);
 }
 
-function shownIn({ input }: Tab): Uri | undefined {
+function getTabUri({ input }: Tab): Uri | undefined {
   const { modified, uri } = (input ?? {}) as Partial<TabInputTextDiff & { uri: Uri }>;
   return modified ?? uri;
 }
 
-/** The text of a review; line ends alone are no change. */
-function reviewedText({ before, proposal }: Review, text: string): string {
-  const plain = (one: string) => one.replace(/\r\n?/g, "\n");
-  if (plain(text) === plain(proposal)) return proposal;
-  return plain(text) === plain(before) ? before : text;
+/** Ignores differences in line ends. */
+function normalizeReviewText({ before, proposal }: Review, text: string): string {
+  const normalizeLineEnds = (one: string) => one.replace(/\r\n?/g, "\n");
+  if (normalizeLineEnds(text) === normalizeLineEnds(proposal)) return proposal;
+  return normalizeLineEnds(text) === normalizeLineEnds(before) ? before : text;
 }
 
-/** Hidden characters in the lines that the proposal adds, in words. */
-function hiddenCharacters({ before, proposal }: Review): string {
-  const found = hunks(before, proposal).flatMap((hunk) =>
+/** Lists hidden characters in added lines. */
+function describeHiddenCharacters({ before, proposal }: Review): string {
+  const found = computeHunks(before, proposal).flatMap((hunk) =>
     hunk.new.flatMap((line, at) =>
-      [...reveal(line).matchAll(/<(U\+[0-9A-F]{4,6})>/g)]
+      [...revealHidden(line).matchAll(/<(U\+[0-9A-F]{4,6})>/g)]
         .filter(([written]) => !line.includes(written))
-        .map(([, name]) => `${name} in line ${hunk.newStart + at + 1}`),
+        .map(([, name]) => `${name} on line ${hunk.newStart + at + 1}`),
     ),
   );
   const more = found.length > 5 ? `, and ${found.length - 5} more` : "";
   return found.slice(0, 5).join(", ") + more;
 }
 
-/** The arguments that lead to `after`. */
-function editedInput(name: string, input: Record<string, unknown>, before: string, after: string): unknown {
-  const lines = (text: string) => text.replaceAll("\r\n", "\n");
+function buildEditedInput(name: string, input: Record<string, unknown>, before: string, after: string): unknown {
+  const toLineFeeds = (text: string) => text.replaceAll("\r\n", "\n");
   if (typeof input["path"] !== "string") return undefined;
-  if (name === "edit_file") return { path: input["path"], edits: toEdits(lines(before), lines(after)) };
-  return name === "write_file" ? { ...input, content: lines(after) } : undefined;
+  if (name === "edit_file") return { path: input["path"], edits: buildEdits(toLineFeeds(before), toLineFeeds(after)) };
+  return name === "write_file" ? { ...input, content: toLineFeeds(after) } : undefined;
 }
 
-function target(approval: ApprovalRequestedNotification, tool: ToolItem | undefined): Uri {
+function resolveTarget(approval: ApprovalRequestedNotification, tool: ToolItem | undefined): Uri {
   const where = tool?.locations?.[0]?.uri;
   if (where !== undefined) return Uri.parse(where);
   const { path = "" } = approval.input as { path?: string };
-  return fileOf(path, approval.cwd);
+  return resolvePath(path, approval.cwd);
 }
 
-/** A path as the agent writes it: absolute, of the working folder, or `rootName/path` of another. */
-export function fileOf(path: string, cwd: string): Uri {
+/** Resolves a path as the agent writes it: absolute, relative to `cwd`, or `rootName/path` in another folder. */
+export function resolvePath(path: string, cwd: string): Uri {
   if (/^([/\\]|[A-Za-z]:)/.test(path)) return Uri.file(path);
   const [root, ...rest] = path.split("/");
   const folder = workspace.workspaceFolders?.find((one) => one.name === root && one.uri.fsPath !== cwd);
   return folder ? Uri.joinPath(folder.uri, ...rest) : Uri.joinPath(Uri.file(cwd), path);
 }
 
-/** The folder that the paths of a session are of. */
-export function folderOf(state: State | undefined): string {
+export function getWorkingFolder(state: ChatState | undefined): string {
   return state?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
 }
 
-/** The file with its unsaved text; empty if there is none. */
-export async function textOf(uri: Uri): Promise<string> {
+/** Includes unsaved changes. Returns an empty string if the file does not exist. */
+export async function readFileText(uri: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(uri)).getText();
   } catch {

@@ -1,9 +1,8 @@
-// A session as its events tell it: `reduce(state, event)` gives the next state.
+// Reduces events to a session's state: `reduceEvent(state, event)` returns the next state.
 //
-// Pure: no editor, no clock, no randomness. A state is never changed: what an event touches is copied, all else is
-// shared, so that patches are found by comparing identities (patch.ts). Events that are not known are ignored, and
-// what came as deltas is replaced by the durable event that completes it. The Neovim client has the same reducer in
-// Lua; both replay the transcripts of editors/transcripts.
+// Pure: no editor, clock, or randomness. States are immutable and share unchanged parts, so viewPatch.ts finds changes
+// by identity. Unknown events are ignored. Durable events replace the deltas that they complete. The Neovim client has
+// the same reducer in Lua. Both replay editors/transcripts.
 
 import type {
   ApprovalRequestedNotification,
@@ -34,147 +33,164 @@ import type {
   WaitNotification,
   WarningNotification,
 } from "./protocol";
-import { turnDiff } from "./state/changes";
-import { change, put } from "./state/items";
-import { delta, message, messageRetracted, spoken } from "./state/messages";
-import type { Event, Item, LimitItem, QuestionItem, State } from "./state/model";
+import { applyTurnDiff } from "./state/changes";
+import { putItem, updateItem } from "./state/items";
+import { applyDelta, applyMessage, applyMessageRetracted, parseMessageContent } from "./state/messages";
+import type { AgentEvent, ChatItem, ChatState, LimitItem, QuestionItem } from "./state/model";
 import {
-  ALL,
-  BY_END,
-  circuit,
-  compacted,
-  modelSwitched,
-  type Nested,
-  resolved,
-  retry,
-  transition,
-  wait,
+  applyCircuit,
+  applyCompacted,
+  applyModelSwitched,
+  applyRetry,
+  applyTransition,
+  applyWait,
+  ENDED_BY_TURN_END,
+  ENDED_BY_TURN_START,
+  removeNotices,
+  type SubagentFields,
 } from "./state/notices";
 import {
-  approvalRequested,
-  approvalResolved,
-  FINAL,
-  settledTool,
-  toolCall,
-  toolInputDelta,
-  toolOutputDelta,
+  applyApprovalRequested,
+  applyApprovalResolved,
+  applyToolCall,
+  applyToolInputDelta,
+  applyToolOutputDelta,
+  dropLiveOutput,
+  FINAL_STATUSES,
 } from "./state/tools";
 
-export { asked, changesLine, endLine, keyOf, totals } from "./state/items";
+export { countOpenInquiries, describeChanges, describeTurnEnd, getItemKey, sumLines } from "./state/items";
 export * from "./state/model";
-export { LIVE_CHARS } from "./state/tools";
+export { MAX_LIVE_CHARS } from "./state/tools";
 
 /**
- * The state after `event`. One that was seen before changes nothing; one after a gap is left out, and `missed` says
- * that the session must be loaded from `seq` on.
+ * Returns the state after `event`. Ignores events that were applied before. After a gap, sets `missed`, and the caller
+ * must load the session from `seq`.
  */
-export function reduce(state: State, event: Event): State {
+export function reduceEvent(state: ChatState, event: AgentEvent): ChatState {
   const { seq } = event.params as { seq?: number };
   if (seq !== undefined) {
     if (seq <= state.seq) return state;
     if (seq > state.seq + 1) return state.missed === "events" ? state : { ...state, missed: "events" };
   }
-  const next = apply(state, event.method, event.params);
+  const next = applyEvent(state, event.method, event.params);
   return seq === undefined ? next : { ...next, seq };
 }
 
-export function apply(state: State, method: string, params: unknown): State {
+export function applyEvent(state: ChatState, method: string, params: unknown): ChatState {
   switch (method) {
     case "agent/turnStarted":
-      return turnStarted(state, params as TurnStartedNotification);
+      return applyTurnStarted(state, params as TurnStartedNotification);
     case "agent/turnEnded":
-      return turnEnded(state, params as TurnEndedNotification);
+      return applyTurnEnded(state, params as TurnEndedNotification);
     case "agent/textDelta":
-      return delta(state, params as TextDeltaNotification, "text", "bytes");
+      return applyDelta(state, params as TextDeltaNotification, "text", "bytes");
     case "agent/reasoningDelta":
-      return delta(state, params as TextDeltaNotification, "reasoning", "reasoningBytes");
+      return applyDelta(state, params as TextDeltaNotification, "reasoning", "reasoningBytes");
     case "agent/message":
-      return message(state, params as MessageNotification);
+      return applyMessage(state, params as MessageNotification);
     case "agent/messageRetracted":
-      return messageRetracted(state, params as MessageRetractedNotification);
+      return applyMessageRetracted(state, params as MessageRetractedNotification);
     case "agent/toolInputDelta":
-      return toolInputDelta(state, params as ToolInputDeltaNotification);
+      return applyToolInputDelta(state, params as ToolInputDeltaNotification);
     case "agent/toolOutputDelta":
-      return toolOutputDelta(state, params as ToolOutputDeltaNotification);
+      return applyToolOutputDelta(state, params as ToolOutputDeltaNotification);
     case "agent/toolCall":
-      return toolCall(state, params as ToolCallNotification);
+      return applyToolCall(state, params as ToolCallNotification);
     case "agent/approvalRequested":
-      return approvalRequested(state, params as ApprovalRequestedNotification);
+      return applyApprovalRequested(state, params as ApprovalRequestedNotification);
     case "agent/approvalResolved":
-      return approvalResolved(state, params as ApprovalResolvedNotification);
+      return applyApprovalResolved(state, params as ApprovalResolvedNotification);
     case "agent/limitRequested":
-      return inquiry<LimitItem>(state, "limit", (params as LimitRequestedNotification).limitId, params);
+      return addInquiry<LimitItem>(state, "limit", (params as LimitRequestedNotification).limitId, params);
     case "agent/limitResolved":
-      return settled<LimitItem>(state, "limit", (params as LimitResolvedNotification).limitId, params);
+      return resolveInquiry<LimitItem>(state, "limit", (params as LimitResolvedNotification).limitId, params);
     case "agent/questionRequested":
-      return inquiry<QuestionItem>(state, "question", (params as QuestionRequestedNotification).questionId, params);
+      return addInquiry<QuestionItem>(state, "question", (params as QuestionRequestedNotification).questionId, params);
     case "agent/questionResolved":
-      return settled<QuestionItem>(state, "question", (params as QuestionResolvedNotification).questionId, params);
+      return resolveInquiry<QuestionItem>(
+        state,
+        "question",
+        (params as QuestionResolvedNotification).questionId,
+        params,
+      );
     case "agent/plan": {
       const { turnId, items } = params as PlanNotification;
-      return put(state, { kind: "plan", id: turnId ?? "plan", turnId, items });
+      return putItem(state, { kind: "plan", id: turnId ?? "plan", turnId, items });
     }
     case "agent/transition":
-      return transition(state, params as TransitionNotification & Nested);
+      return applyTransition(state, params as TransitionNotification & SubagentFields);
     case "agent/retry":
-      return retry(state, params as RetryNotification & Nested);
+      return applyRetry(state, params as RetryNotification & SubagentFields);
     case "agent/wait":
-      return wait(state, params as WaitNotification & Nested);
+      return applyWait(state, params as WaitNotification & SubagentFields);
     case "agent/modelSwitched":
-      return modelSwitched(state, params as ModelSwitchedNotification & Nested);
+      return applyModelSwitched(state, params as ModelSwitchedNotification & SubagentFields);
     case "agent/circuit":
-      return circuit(state, params as CircuitNotification);
+      return applyCircuit(state, params as CircuitNotification);
     case "agent/compacted":
-      return compacted(state, params as CompactedNotification & Nested);
+      return applyCompacted(state, params as CompactedNotification & SubagentFields);
     case "agent/usage":
-      return usage(state, params as UsageNotification);
+      return applyUsage(state, params as UsageNotification);
     case "agent/warning": {
-      const { seq, code, message: text, turnId, parentToolCallId } = params as WarningNotification & Nested;
+      const { seq, code, message: text, turnId, parentToolCallId } = params as WarningNotification & SubagentFields;
       if (seq === undefined) return state;
-      return put(state, { kind: "warning", id: String(seq), turnId, parentToolCallId, code, message: text });
+      return putItem(state, { kind: "warning", id: String(seq), turnId, parentToolCallId, code, message: text });
     }
     case "agent/turnDiff":
-      return turnDiff(state, params as TurnDiffNotification);
+      return applyTurnDiff(state, params as TurnDiffNotification);
     case "agent/instructions": {
       const { seq, turnId, files, leftOut } = params as InstructionsNotification;
-      return put(state, { kind: "instructions", id: String(seq), turnId, files, leftOut });
+      return putItem(state, { kind: "instructions", id: String(seq), turnId, files, leftOut });
     }
     case "agent/sessionUpdated":
-      return sessionUpdated(state, params as SessionUpdatedNotification);
+      return applySessionUpdated(state, params as SessionUpdatedNotification);
     default:
       return state;
   }
 }
 
-function inquiry<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, asked: unknown): State {
-  const { turnId, parentToolCallId } = asked as I["asked"] & Nested;
-  return put(state, { kind, id, turnId, parentToolCallId, asked } as I);
+function addInquiry<I extends LimitItem | QuestionItem>(
+  state: ChatState,
+  kind: I["kind"],
+  id: string,
+  request: unknown,
+): ChatState {
+  const { turnId, parentToolCallId } = request as I["request"] & SubagentFields;
+  return putItem(state, { kind, id, turnId, parentToolCallId, request } as I);
 }
 
-function settled<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, said: unknown): State {
-  return change<I>(state, kind, id, { resolved: said } as Partial<I>);
+function resolveInquiry<I extends LimitItem | QuestionItem>(
+  state: ChatState,
+  kind: I["kind"],
+  id: string,
+  resolution: unknown,
+): ChatState {
+  return updateItem<I>(state, kind, id, { resolved: resolution } as Partial<I>);
 }
 
-function turnStarted(state: State, p: TurnStartedNotification): State {
+function applyTurnStarted(state: ChatState, p: TurnStartedNotification): ChatState {
   return {
-    ...resolved(state, ALL, true),
+    ...removeNotices(state, ENDED_BY_TURN_START, true),
     running: p.turnId,
     startedAt: p.at,
     activity: "thinking",
     resumable: undefined,
     switchedFrom: undefined,
-    unused: undefined,
+    unusedSteerText: undefined,
   };
 }
 
-function turnEnded(state: State, p: TurnEndedNotification): State {
-  const items: Item[] = [];
+function applyTurnEnded(state: ChatState, p: TurnEndedNotification): ChatState {
+  const items: ChatItem[] = [];
   for (const item of state.items) {
-    // What no durable event completed is void.
+    // Drop items that no durable event completed.
     const isVoid =
       (item.kind === "assistant" && item.open) || (item.kind === "tool" && item.status === "writing" && !item.approval);
     if (isVoid) continue;
-    items.push(item.kind === "tool" && item.live !== undefined && FINAL.has(item.status) ? settledTool(item) : item);
+    items.push(
+      item.kind === "tool" && item.live !== undefined && FINAL_STATUSES.has(item.status) ? dropLiveOutput(item) : item,
+    );
   }
   items.push({
     kind: "turnEnd",
@@ -185,11 +201,11 @@ function turnEnded(state: State, p: TurnEndedNotification): State {
     usage: p.usage,
     costUsd: p.costUsd,
     error: p.error,
-    tookMs: state.running === p.turnId && state.startedAt !== undefined ? p.at - state.startedAt : undefined,
+    durationMs: state.running === p.turnId && state.startedAt !== undefined ? p.at - state.startedAt : undefined,
   });
-  const unused = (p.unusedSteers ?? []).map((blocks) => spoken(blocks).text).filter((text) => text !== "");
+  const unused = (p.unusedSteers ?? []).map((blocks) => parseMessageContent(blocks).text).filter((text) => text !== "");
   return {
-    ...resolved(state, BY_END, true),
+    ...removeNotices(state, ENDED_BY_TURN_END, true),
     items,
     running: undefined,
     startedAt: undefined,
@@ -197,11 +213,11 @@ function turnEnded(state: State, p: TurnEndedNotification): State {
     resumable: p.state === "interrupted" || p.state === "cancelled" ? p.turnId : undefined,
     model: state.switchedFrom ?? state.model,
     switchedFrom: undefined,
-    unused: unused.length > 0 ? unused.join("\n\n") : undefined,
+    unusedSteerText: unused.length > 0 ? unused.join("\n\n") : undefined,
   };
 }
 
-export function usage(state: State, p: UsageNotification): State {
+export function applyUsage(state: ChatState, p: UsageNotification): ChatState {
   return {
     ...state,
     costUsd: p.session.costUsd,
@@ -210,7 +226,7 @@ export function usage(state: State, p: UsageNotification): State {
   };
 }
 
-function sessionUpdated(state: State, p: SessionUpdatedNotification): State {
+function applySessionUpdated(state: ChatState, p: SessionUpdatedNotification): ChatState {
   return {
     ...state,
     title: p.title ?? state.title,
@@ -218,11 +234,10 @@ function sessionUpdated(state: State, p: SessionUpdatedNotification): State {
     model: p.model ?? state.model,
     effort: p.model === undefined ? (p.effort ?? state.effort) : p.effort,
     switchedFrom: p.model === undefined ? state.switchedFrom : undefined,
-    queue: p.queue === undefined ? state.queue : waiting(p.queue),
+    queue: p.queue === undefined ? state.queue : omitEmptyQueue(p.queue),
   };
 }
 
-/** The queue, where anything waits. */
-export function waiting(queue: QueueState | undefined): QueueState | undefined {
+export function omitEmptyQueue(queue: QueueState | undefined): QueueState | undefined {
   return queue !== undefined && queue.prompts.length > 0 ? queue : undefined;
 }

@@ -1,42 +1,42 @@
-// Takes a session over from another window: the server that has it is ended, after a question. The protocol has no other
-// way to make a server let go of a session.
+// Takes a session over from another window by ending its server, after confirmation. The protocol has no other way to
+// release a session.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { window } from "vscode";
 import type { Chat } from "./chat";
-import { notificationText } from "./text";
+import { escapeNotification } from "./format";
 
-/** A server that does not end within this time hangs, and is killed. */
-const END_MS = 3000;
-const LOOK_MS = 50;
+/** A server that does not exit within this time is killed. */
+const EXIT_TIMEOUT_MS = 3000;
+const POLL_INTERVAL_MS = 50;
 
-export async function takeOver(chat: Chat): Promise<void> {
+export async function takeOverSession(chat: Chat): Promise<void> {
   const { locked } = chat.view;
   if (locked?.pid === undefined) return;
   const { pid, holder, sessionId } = locked;
-  const question = `Take the session over from ${notificationText(holder)}?`;
+  const question = `Take over the session from ${escapeNotification(holder)}?`;
   const detail =
-    "Its server is ended, which interrupts the turns that run there. That window starts another server, and can only read this session as long as it is open here.";
+    "This stops the other window's server and interrupts its running turns. That window starts a new server and can only read this session while it is open here.";
   const action = "Take Over";
   if ((await window.showWarningMessage(question, { modal: true, detail }, action)) !== action) return;
-  // Meanwhile it may have been closed there, and the process may be another one.
-  await chat.open(sessionId);
+  // The session may have been closed in the meantime, and the pid may have been reused.
+  await chat.openSession(sessionId);
   if (chat.view.locked?.pid !== pid) return;
-  await end(pid);
-  await chat.open(sessionId);
+  await endProcess(pid);
+  await chat.openSession(sessionId);
 }
 
-async function end(pid: number): Promise<void> {
-  if (!signal(pid, "SIGTERM")) return;
-  for (let waited = 0; waited < END_MS; waited += LOOK_MS) {
-    await sleep(LOOK_MS);
-    if (!signal(pid, 0)) return;
+async function endProcess(pid: number): Promise<void> {
+  if (!signalProcess(pid, "SIGTERM")) return;
+  for (let waited = 0; waited < EXIT_TIMEOUT_MS; waited += POLL_INTERVAL_MS) {
+    await sleep(POLL_INTERVAL_MS);
+    if (!signalProcess(pid, 0)) return;
   }
-  signal(pid, "SIGKILL");
+  signalProcess(pid, "SIGKILL");
 }
 
-/** Whether there is such a process that may be told. */
-function signal(pid: number, which: NodeJS.Signals | 0): boolean {
+/** Returns whether the process exists and can be signaled. */
+function signalProcess(pid: number, which: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, which);
   } catch {

@@ -1,54 +1,53 @@
-// The output channel of the messages between editor and server. The stock client writes to it when the channel's own
-// level says so; a person sets `agentls.trace.server`, so that is what this channel gives for its level. No key that
-// was handed over is in it.
+// Owns the trace output channel. The stock client writes to it depending on the channel's log level, so this channel
+// derives its level from `agentls.trace.server`. It masks all keys that were shared with the server.
 
 import { Disposable, type Event, EventEmitter, LogLevel, type LogOutputChannel, window, workspace } from "vscode";
 
-export class Trace implements Disposable {
+export class TraceChannel implements Disposable {
   readonly channel: LogOutputChannel;
-  readonly #real = window.createOutputChannel("agentls (trace)", { log: true });
-  readonly #changed = new EventEmitter<LogLevel>();
+  readonly #output = window.createOutputChannel("agentls (trace)", { log: true });
+  readonly #levelEmitter = new EventEmitter<LogLevel>();
   readonly #secrets = new Set<string>();
-  readonly #parts: Disposable;
+  readonly #disposables: Disposable;
 
   constructor() {
-    const onDidChangeLogLevel: Event<LogLevel> = this.#changed.event;
-    const trace = (message: string) => this.#real.info(this.#clean(message));
+    const onDidChangeLogLevel: Event<LogLevel> = this.#levelEmitter.event;
+    const trace = (message: string) => this.#output.info(this.#maskSecrets(message));
     const own = {
       onDidChangeLogLevel,
       trace,
       get logLevel() {
-        return level();
+        return readLogLevel();
       },
     };
-    // Over an empty object: of a frozen one nothing could be given otherwise.
+    // The target is an empty object, because a proxy cannot override properties of a frozen one.
     this.channel = new Proxy({} as LogOutputChannel, {
-      get: (_, name) => Reflect.get(name in own ? own : this.#real, name),
+      get: (_, name) => Reflect.get(name in own ? own : this.#output, name),
     });
     const changes = workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration("agentls.trace")) this.#changed.fire(level());
+      if (event.affectsConfiguration("agentls.trace")) this.#levelEmitter.fire(readLogLevel());
     });
-    this.#parts = Disposable.from(changes, this.#changed, this.#real);
+    this.#disposables = Disposable.from(changes, this.#levelEmitter, this.#output);
   }
 
-  /** From now on this is written nowhere. */
-  hide(secret: string): void {
+  /** Masks a secret in all later messages. */
+  hideSecret(secret: string): void {
     this.#secrets.add(secret);
     this.#secrets.add(JSON.stringify(secret).slice(1, -1));
   }
 
   dispose(): void {
-    this.#parts.dispose();
+    this.#disposables.dispose();
   }
 
-  #clean(message: string): string {
+  #maskSecrets(message: string): string {
     let clean = message;
     for (const secret of this.#secrets) clean = clean.replaceAll(secret, "***");
     return clean;
   }
 }
 
-function level(): LogLevel {
+function readLogLevel(): LogLevel {
   const off = workspace.getConfiguration("agentls").get("trace.server", "off") === "off";
   return off ? LogLevel.Off : LogLevel.Trace;
 }

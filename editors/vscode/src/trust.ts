@@ -1,191 +1,189 @@
-// Trust in workspace folders. VS Code's own question does not say what a folder's configuration would start, so it
-// activates nothing here: the person first reads what becomes active, and then decides about each folder. In Restricted
-// Mode no folder is trusted.
+// Owns trust in workspace folders. VS Code's prompt does not list what a folder's configuration starts. Here the user
+// reads that list first, and then decides for each folder. In Restricted Mode, no folder is trusted.
 
 import { type QuickPickItem, type Uri, window, workspace } from "vscode";
-import type { Api, Chat } from "./chat";
+import type { Chat, ServerApi } from "./chat";
+import { escapeLabel, escapeNotification, revealHidden } from "./format";
 import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protocol";
-import type { Reviews } from "./review";
-import { labelText, notificationText, reveal } from "./text";
+import type { ReviewManager } from "./review";
 
-/** So many lines of the document are below the list that asks. */
+/** Number of lines that the quick pick covers. */
 const COVERED_LINES = 6;
 
-/** The known kinds, in the order of the list. */
-const KINDS = ["hook", "tool", "setting"];
+/** The known kinds in list order. */
+const KNOWN_KINDS = ["hook", "tool", "setting"];
 
-/** The kinds that occur, the known ones first: a later server may have others. */
-function kindsOf(items: readonly TrustItem[]): string[] {
-  return [...new Set([...KINDS, ...items.map(({ kind }) => kind)])].filter((kind) =>
+/** Lists known kinds first. A later server may add others. */
+function listKinds(items: readonly TrustItem[]): string[] {
+  return [...new Set([...KNOWN_KINDS, ...items.map(({ kind }) => kind)])].filter((kind) =>
     items.some((item) => item.kind === kind),
   );
 }
 
-/** "2 hooks, 1 tool and 1 provider redirect". */
-export function trustCounts({ activates, redirects }: DescribeTrustResult): string {
-  const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
-  const parts = kindsOf(activates).map((kind) =>
-    counted(activates.filter((item) => item.kind === kind).length, reveal(kind)),
+/** Returns text such as "2 hooks, 1 tool and 1 provider redirect". */
+export function describeTrustCounts({ activates, redirects }: DescribeTrustResult): string {
+  const formatCount = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+  const parts = listKinds(activates).map((kind) =>
+    formatCount(activates.filter((item) => item.kind === kind).length, revealHidden(kind)),
   );
-  if (redirects.length > 0) parts.push(counted(redirects.length, "provider redirect"));
+  if (redirects.length > 0) parts.push(formatCount(redirects.length, "provider redirect"));
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-/** All that becomes active, for a document: each entry with its command, nothing cut, nothing hidden. */
-export function trustDocument(folder: string, { activates, redirects }: DescribeTrustResult): string {
-  // The folder writes these texts: their further lines are marked, so that none passes for an entry of the list.
-  const text = (value: string) => reveal(value).replaceAll("\n", "\n      | ");
-  // The question lies over the top of the editor.
-  const lines = [...Array<string>(COVERED_LINES).fill(""), `What ${text(folder)} activates if you trust it`, ""];
-  for (const kind of kindsOf(activates)) {
+/** Lists everything that becomes active, with full commands and revealed hidden characters. */
+export function buildTrustDocument(folder: string, { activates, redirects }: DescribeTrustResult): string {
+  // The folder controls these texts, so mark continuation lines: none may look like a list entry.
+  const escapeText = (value: string) => revealHidden(value).replaceAll("\n", "\n      | ");
+  // The quick pick covers the top of the editor.
+  const lines = [...Array<string>(COVERED_LINES).fill(""), `What ${escapeText(folder)} activates if you trust it`, ""];
+  for (const kind of listKinds(activates)) {
     const items = activates.filter((item) => item.kind === kind);
-    lines.push(`${text(kind)}s (${items.length}):`, "");
+    lines.push(`${escapeText(kind)}s (${items.length}):`, "");
     for (const { name, detail, command } of items) {
-      lines.push(`  - ${text(name)}: ${text(detail)}`);
-      if (command !== undefined) lines.push(`    runs: ${text(command)}`);
+      lines.push(`  - ${escapeText(name)}: ${escapeText(detail)}`);
+      if (command !== undefined) lines.push(`    runs: ${escapeText(command)}`);
     }
     lines.push("");
   }
   if (redirects.length > 0) {
-    lines.push(`provider redirects (${redirects.length}); each is a question of its own:`, "");
+    lines.push(`provider redirects (${redirects.length}); each needs separate consent:`, "");
     for (const { provider, from, to, sends, accepted } of redirects) {
-      lines.push(`  - ${text(provider)}: ${from === undefined ? "" : `from ${text(from)} `}to ${text(to)}`);
-      lines.push(`    sends: ${sends.map(text).join(", ")}${accepted ? " (you have accepted this)" : ""}`);
+      lines.push(
+        `  - ${escapeText(provider)}: ${from === undefined ? "" : `from ${escapeText(from)} `}to ${escapeText(to)}`,
+      );
+      lines.push(`    sends: ${sends.map(escapeText).join(", ")}${accepted ? " (you accepted this)" : ""}`);
     }
     lines.push("");
   }
-  if (activates.length + redirects.length === 0) lines.push("Nothing at the moment.", "");
+  if (activates.length + redirects.length === 0) lines.push("Nothing.", "");
   return lines.join("\n");
 }
 
-/** Whether a person has something to decide. */
-export function isUndecided({ trusted, activates, redirects }: DescribeTrustResult): boolean {
+export function needsDecision({ trusted, activates, redirects }: DescribeTrustResult): boolean {
   return (!trusted && activates.length > 0) || redirects.some(({ accepted }) => !accepted);
 }
 
-/** Asks about each workspace folder, or the one that is chosen. */
-export async function trustFolder(chat: Chat, reviews: Reviews): Promise<void> {
+/** Asks about the selected workspace folder. */
+export async function trustFolder(chat: Chat, reviews: ReviewManager): Promise<void> {
   if (!workspace.isTrusted) {
-    await window.showWarningMessage(
-      "VS Code is in Restricted Mode, where no folder is trusted. Trust the workspace in VS Code first.",
-    );
+    await window.showWarningMessage("VS Code is in Restricted Mode. Trust the workspace in VS Code first.");
     return;
   }
   const folders = (workspace.workspaceFolders ?? []).map(({ uri }) => uri);
-  const items = folders.map((uri) => ({ label: labelText(uri.fsPath), uri }));
+  const items = folders.map((uri) => ({ label: escapeLabel(uri.fsPath), uri }));
   const folder =
-    items.length > 1 ? (await window.showQuickPick(items, { title: "Trust which folder?" }))?.uri : folders[0];
+    items.length > 1 ? (await window.showQuickPick(items, { title: "Select a Folder to Trust" }))?.uri : folders[0];
   if (folder !== undefined) await reviewTrust(chat, reviews, folder);
 }
 
-async function reviewTrust(chat: Chat, reviews: Reviews, folder: Uri): Promise<void> {
-  const described = await describeTrust(chat, folder);
+async function reviewTrust(chat: Chat, reviews: ReviewManager, folder: Uri): Promise<void> {
+  const described = await requestTrustOrWarn(chat, folder);
   if (described === undefined) return;
-  await reviews.text("What trust activates", trustDocument(folder.fsPath, described));
-  const nothing = described.activates.length + described.redirects.length === 0;
+  await reviews.showText("Trust preview", buildTrustDocument(folder.fsPath, described));
+  const isEmpty = described.activates.length + described.redirects.length === 0;
   const no = described.trusted ? "No, stop trusting this folder" : "No, do not trust this folder";
-  const yes = nothing
-    ? "Yes. It activates nothing now; what is added later counts as trusted"
-    : `Yes, activate what the document lists: ${trustCounts(described)}`;
-  const trusted = await confirm(`Trust ${labelText(folder.fsPath)}?`, no, yes);
+  const yes = isEmpty
+    ? "Yes (it activates nothing now, and later additions are trusted)"
+    : `Yes, activate what the document lists: ${describeTrustCounts(described)}`;
+  const trusted = await confirmTrust(`Trust ${escapeLabel(folder.fsPath)}?`, no, yes);
   if (trusted === undefined) return;
   const acceptRedirects: { provider: string; to: string }[] = [];
   for (const redirect of trusted ? described.redirects.filter(({ accepted }) => !accepted) : []) {
-    const accepted = await acceptsRedirect(redirect);
+    const accepted = await confirmRedirect(redirect);
     if (accepted === undefined) return;
     if (accepted) acceptRedirects.push({ provider: redirect.provider, to: redirect.to });
   }
-  // What is trusted is what was read: files may have changed meanwhile.
-  const now = await describe(chat, folder);
+  // Trust only what the user read: files may have changed in the meantime.
+  const now = await requestTrust(chat, folder);
   if (now === undefined) return;
-  if (trusted && fingerprint(now) !== fingerprint(described)) {
-    await window.showWarningMessage("The folder's configuration has changed while you decided. Review it again.");
+  if (trusted && fingerprintTrust(now) !== fingerprintTrust(described)) {
+    await window.showWarningMessage("The folder's configuration changed in the meantime. Review it again.");
     return;
   }
   const params = { folder: folder.toString(), trusted, ...(acceptRedirects.length > 0 ? { acceptRedirects } : {}) };
   if ((await chat.request("agent/setTrust", params)) === undefined) return;
-  chat.memory.set(decisionKey(folder), fingerprint(described));
+  chat.memory.set(getDecisionKey(folder), fingerprintTrust(described));
   const what = trusted ? "is trusted" : "is not trusted";
-  await window.showInformationMessage(`${notificationText(folder.fsPath)} ${what}.`);
+  await window.showInformationMessage(`${escapeNotification(folder.fsPath)} ${what}.`);
 }
 
-/** The first answer is no, so a stray Enter trusts nothing. */
-async function confirm(title: string, no: string, yes: string): Promise<boolean | undefined> {
+/** "No" comes first, so a stray Enter does not trust anything. */
+async function confirmTrust(title: string, no: string, yes: string): Promise<boolean | undefined> {
   const items: (QuickPickItem & { answer: boolean })[] = [
     { label: no, answer: false },
     { label: yes, answer: true },
   ];
-  // The document can be scrolled meanwhile.
+  // Keep the quick pick open while the user scrolls the document.
   return (await window.showQuickPick(items, { title, ignoreFocusOut: true }))?.answer;
 }
 
-/** Asks about one redirect. A dialog shows the address whole; its first button, which Enter presses, is the no. */
-async function acceptsRedirect({ provider, from, to, sends }: ProviderRedirect): Promise<boolean | undefined> {
-  const instead = from === undefined ? "" : ` instead of ${notificationText(from)}`;
-  const question = `Send requests of provider ${notificationText(provider)} to ${notificationText(to)}${instead}?`;
-  const detail = `This sends there: ${notificationText(sends.join(", "))}.`;
-  // The one that closes the dialog would come last, so this is none.
+/** Asks about one redirect. The dialog shows the full address, and Enter presses "Do Not Send". */
+async function confirmRedirect({ provider, from, to, sends }: ProviderRedirect): Promise<boolean | undefined> {
+  const instead = from === undefined ? "" : ` instead of ${escapeNotification(from)}`;
+  const question = `Send requests for provider ${escapeNotification(provider)} to ${escapeNotification(to)}${instead}?`;
+  const detail = `This sends: ${escapeNotification(sends.join(", "))}.`;
+  // An `isCloseAffordance` button would come last, so do not use one.
   const no = { title: "Do Not Send" };
   const yes = { title: "Send There" };
   const answer = await window.showWarningMessage(question, { modal: true, detail }, no, yes);
   return answer === undefined ? undefined : answer === yes;
 }
 
-async function describeTrust(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
-  if (chat.view.offers.trust) return describe(chat, folder);
+async function requestTrustOrWarn(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
+  if (chat.view.capabilities.trust) return requestTrust(chat, folder);
   await window.showWarningMessage(
     "This agentls program cannot list what a folder activates, so no folder is trusted. Update the program.",
   );
   return undefined;
 }
 
-async function describe(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
+async function requestTrust(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
   return chat.request("agent/describeTrust", { folder: folder.toString() });
 }
 
-/** Where it is kept what a person has decided about: they are asked again only when the list changes. */
-function decisionKey(folder: Uri): string {
+/** The user is asked again only when the list changes. */
+function getDecisionKey(folder: Uri): string {
   return `trustDecided ${folder.toString()}`;
 }
 
-function fingerprint({ activates, redirects }: DescribeTrustResult): string {
+function fingerprintTrust({ activates, redirects }: DescribeTrustResult): string {
   return JSON.stringify([activates, redirects.map(({ provider, to }) => [provider, to])]);
 }
 
-/** In Restricted Mode, withdraws the trust that a folder got earlier or elsewhere. */
-export async function withdrawTrust(api: Api): Promise<void> {
+/** In Restricted Mode, withdraws trust that a folder got earlier or elsewhere. */
+export async function withdrawTrust(api: ServerApi): Promise<void> {
   if (workspace.isTrusted) return;
   for (const { uri } of workspace.workspaceFolders ?? []) {
-    // What is refused here is reported by `TrustNotices.check`, which asks again.
+    // `TrustNotifier.checkFolders` retries and reports failures.
     await api.request("agent/setTrust", { folder: uri.toString(), trusted: false }).catch(() => undefined);
   }
 }
 
-/** Keeps the server's trust within VS Code's, and says once a window that a folder waits for a decision. */
-export class TrustNotices {
-  #told = false;
+/** Keeps the server's trust within VS Code's, and notifies once per window about undecided folders. */
+export class TrustNotifier {
+  #hasNotified = false;
 
   constructor(
     readonly chat: Chat,
-    readonly reviews: Reviews,
+    readonly reviews: ReviewManager,
   ) {}
 
-  /** The server is there, or the folders or VS Code's trust have changed. */
-  async check(): Promise<void> {
+  /** Runs when the server connects, or when the folders or VS Code's trust change. */
+  async checkFolders(): Promise<void> {
     for (const { uri } of workspace.workspaceFolders ?? []) {
       if (!workspace.isTrusted) {
         await this.chat.request("agent/setTrust", { folder: uri.toString(), trusted: false });
-      } else if (this.chat.view.offers.trust) await this.#tell(uri);
+      } else if (this.chat.view.capabilities.trust) await this.#notifyUndecided(uri);
     }
   }
 
-  async #tell(folder: Uri): Promise<void> {
-    const described = await describe(this.chat, folder);
-    if (described === undefined || this.#told || !isUndecided(described)) return;
-    if (this.chat.memory.get(decisionKey(folder)) === fingerprint(described)) return;
-    this.#told = true;
-    const name = notificationText(folder.fsPath);
-    const text = `${name} wants to activate ${trustCounts(described)}. It stays inactive until you trust the folder.`;
+  async #notifyUndecided(folder: Uri): Promise<void> {
+    const described = await requestTrust(this.chat, folder);
+    if (described === undefined || this.#hasNotified || !needsDecision(described)) return;
+    if (this.chat.memory.get(getDecisionKey(folder)) === fingerprintTrust(described)) return;
+    this.#hasNotified = true;
+    const name = escapeNotification(folder.fsPath);
+    const text = `${name} wants to activate ${describeTrustCounts(described)}. It stays inactive until you trust the folder.`;
     void window.showInformationMessage(text, "Review…").then((answer) => {
       if (answer !== undefined) void reviewTrust(this.chat, this.reviews, folder);
     });

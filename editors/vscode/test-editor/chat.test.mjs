@@ -1,10 +1,10 @@
-// The extension as a person uses it: in a real VS Code, with the real server; the model is a cassette.
+// Everyday use in a real VS Code with the real server. The model is a cassette.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { open, PATIENCE, TAPE, until } from "./workbench.mjs";
+import { CASSETTE_CONFIG, openWorkbench, TIMEOUT_MS, waitUntil } from "./workbench.mjs";
 
 const TOTAL = `type Item = { price: number };
 
@@ -21,8 +21,8 @@ let s;
 let turns = 0;
 before(
   async () => {
-    s = await open({
-      config: TAPE,
+    s = await openWorkbench({
+      config: CASSETTE_CONFIG,
       files: {
         "src/total.ts": TOTAL,
         "src/tax.ts": "export const TAX = 0.19;\n",
@@ -34,35 +34,35 @@ before(
     });
     await s.showChat();
   },
-  { timeout: 2 * PATIENCE },
+  { timeout: 2 * TIMEOUT_MS },
 );
-after(() => s?.close(), { timeout: PATIENCE });
+after(() => s?.close(), { timeout: TIMEOUT_MS });
 
-/** A picture when it fails. */
-function it(name, body) {
-  test(name, { timeout: 3 * PATIENCE }, async () => {
+/** Takes a screenshot on failure. */
+function testInChat(name, body) {
+  test(name, { timeout: 3 * TIMEOUT_MS }, async () => {
     try {
       await body(s.page);
     } catch (error) {
-      await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-      console.error(s.logs());
+      await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+      console.error(s.readLogs());
       throw error;
     }
   });
 }
 
-it("the empty chat says how to begin", async () => {
+testInChat("the start page shows the default model", async () => {
   await s.at("begin").waitFor();
   assert.equal(await s.at("model").textContent(), "tape");
-  await s.shot("begin");
+  await s.takeScreenshot("begin");
 });
 
-it("an answer streams, as Markdown without anything that runs or is fetched", async (page) => {
+testInChat("an answer streams as Markdown that runs and fetches nothing", async (page) => {
   const fetched = [];
   page.on("request", (request) => fetched.push(request.url()));
   await s.openFile("total.ts");
-  await s.ask("explain total");
-  await s.ended(++turns, "completed");
+  await s.sendPrompt("explain total");
+  await s.waitForTurnEnd(++turns, "completed");
   const answer = s.at("assistant").first();
   assert.equal(await answer.locator("h2 code").textContent(), "total");
   assert.equal(await answer.locator("table td").count(), 4);
@@ -74,34 +74,34 @@ it("an answer streams, as Markdown without anything that runs or is fetched", as
   );
   assert.match(await s.at("cost").textContent(), /\$0\.03/);
   assert.match(await s.at("context").textContent(), /24 %/);
-  await s.shot("answer");
+  await s.takeScreenshot("answer");
 });
 
-it("Enter alone allows nothing; a key does", async () => {
-  await s.ask("run the tests");
+testInChat("Enter alone never allows a call; a key does", async () => {
+  await s.sendPrompt("run the tests");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
   await s.at("plan").waitFor();
-  await s.shot("approval");
+  await s.takeScreenshot("approval");
   await card.press("Enter");
   await s.at("way-y").focus();
   await s.at("way-y").press("Enter");
-  // An Enter that had allowed it would have come before this no.
+  // If Enter had allowed the call, it would have run before this denial.
   await card.press("n");
-  await s.ended(++turns, "completed");
+  await s.waitForTurnEnd(++turns, "completed");
   assert.equal(await s.view.locator('[data-testid="tool"][data-status="denied"]').count(), 1);
   assert.ok(!fs.existsSync(path.join(s.workspace, "ran.txt")), "nothing ran");
-  await s.ask("run the tests again");
+  await s.sendPrompt("run the tests again");
   await card.press("y");
-  await s.ended(++turns, "completed");
-  assert.equal(s.read("ran.txt"), "ran\n");
+  await s.waitForTurnEnd(++turns, "completed");
+  assert.equal(s.readFile("ran.txt"), "ran\n");
   await s.view.locator('[data-testid="tool"][data-status="completed"] .head', { hasText: "bash" }).click();
   await s.at("output").filter({ hasText: "test 3 ok" }).waitFor();
-  await s.shot("ran");
+  await s.takeScreenshot("ran");
 });
 
-it("a denial with a word reaches the model", async () => {
-  await s.ask("delete it");
+testInChat("a denial with a reason reaches the model", async () => {
+  await s.sendPrompt("delete it");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
   await s.at("deny-reason").click();
@@ -109,35 +109,35 @@ it("a denial with a word reaches the model", async () => {
   await field.fill("Keep the folder.");
   await field.press("Enter");
   await field.press("Control+Enter");
-  await s.ended(++turns, "completed");
+  await s.waitForTurnEnd(++turns, "completed");
   await s.view.locator('[data-testid="tool"][data-status="denied"]').last().waitFor();
   await s.at("assistant").filter({ hasText: "leave it as it is" }).waitFor();
 });
 
-it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", async (page) => {
-  await s.ask("add a guard");
+testInChat("a proposed edit can be reviewed by hunk, applied, and undone", async (page) => {
+  await s.sendPrompt("add a guard");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
-  await s.shot("edit-asked");
+  await s.takeScreenshot("edit-asked");
   await card.press("d");
   const right = page.locator(".monaco-diff-editor .modified .view-line");
   await right.filter({ hasText: "// cents" }).first().waitFor();
-  await s.shot("review");
+  await s.takeScreenshot("review");
   await right.filter({ hasText: "// cents" }).first().click();
-  await s.command("Leave This Change Out");
+  await s.runCommand("Reject This Hunk");
   await page.waitForFunction(
     () =>
       ![...document.querySelectorAll(".monaco-diff-editor .modified .view-line")].some((line) =>
         line.textContent.includes("cents"),
       ),
   );
-  await s.shot("review-left-out");
-  await s.command("Allow the Edit as Shown");
-  await s.ended(++turns, "completed");
-  assert.equal(s.read("src/total.ts"), TOTAL.replace("reduce(add)", "reduce(add, { price: 0 })"));
+  await s.takeScreenshot("review-left-out");
+  await s.runCommand("Allow Reviewed Edit");
+  await s.waitForTurnEnd(++turns, "completed");
+  assert.equal(s.readFile("src/total.ts"), TOTAL.replace("reduce(add)", "reduce(add, { price: 0 })"));
   const line = page.locator('.monaco-editor[data-uri$="total.ts"] .view-line', { hasText: "{ price: 0 }" }).first();
   await line.waitFor();
-  await s.shot("edited");
+  await s.takeScreenshot("edited");
   await line.click();
   await page.keyboard.press("Control+Z");
   await page
@@ -147,7 +147,7 @@ it("a proposed edit is reviewed hunk by hunk, seen in the editor, and undone", a
   await page.keyboard.press("Control+Y");
 });
 
-it("@ finds files, and the selection is one click away", async (page) => {
+testInChat("@ finds files, and one click attaches the selection", async (page) => {
   await s.at("input").fill("");
   await s.at("input").pressSequentially("hello @tax");
   await s.at("suggestions").locator("[role=option]", { hasText: "src/tax.ts" }).waitFor();
@@ -157,7 +157,7 @@ it("@ finds files, and the selection is one click away", async (page) => {
     [],
     "only the project's own",
   );
-  await s.shot("mention");
+  await s.takeScreenshot("mention");
   await s.at("input").press("Enter");
   await s.view.locator(".chip", { hasText: "src/tax.ts" }).first().waitFor();
   assert.match(await s.at("input").inputValue(), /^hello src\/tax\.ts $/);
@@ -167,13 +167,13 @@ it("@ finds files, and the selection is one click away", async (page) => {
     .click({ clickCount: 3 });
   await s.at("near").filter({ hasText: "src/total.ts:7" }).click();
   await s.at("input").press("Enter");
-  await s.ended(++turns, "completed");
+  await s.waitForTurnEnd(++turns, "completed");
   const said = s.at("user").last();
   await said.getByRole("button", { name: "src/tax.ts" }).waitFor();
   await said.getByRole("button", { name: "src/total.ts:7" }).waitFor();
 });
 
-it("Enter while composing does not send", async (page) => {
+testInChat("Enter during input composition does not send", async (page) => {
   await s.at("input").focus();
   const client = await page.context().newCDPSession(page);
   await client.send("Input.imeSetComposition", { text: "に", selectionStart: 1, selectionEnd: 1 });
@@ -190,126 +190,126 @@ it("Enter while composing does not send", async (page) => {
     windowsVirtualKeyCode: 229,
   });
   await client.send("Input.insertText", { text: "日本" });
-  await until(async () => (await s.at("input").inputValue()).includes("日本"));
-  // Sent is what this Enter sends, and nothing before it.
+  await waitUntil(async () => (await s.at("input").inputValue()).includes("日本"));
+  // Only this Enter may send the prompt.
   await s.at("input").press("Enter");
-  await s.ended(++turns, "completed");
+  await s.waitForTurnEnd(++turns, "completed");
   await s.at("user").last().filter({ hasText: "日本" }).waitFor();
 });
 
-it("a retry is told in plain sight, and the broken text is taken back", async () => {
-  await s.ask("flaky");
+testInChat("a retry is shown, and the incomplete text is discarded", async () => {
+  await s.sendPrompt("flaky");
   await s.at("notice").filter({ hasText: "attempt 2 of 4" }).waitFor();
-  await s.shot("retry");
-  await s.ended(++turns, "completed");
+  await s.takeScreenshot("retry");
+  await s.waitForTurnEnd(++turns, "completed");
   await s.at("assistant").filter({ hasText: "The second attempt came through." }).waitFor();
   assert.equal(await s.at("assistant").filter({ hasText: "This will bre" }).count(), 0);
   assert.equal(await s.at("notice").count(), 0);
 });
 
-it("Escape stops the turn, and what came is kept", async () => {
-  await s.ask("forever");
+testInChat("Escape stops the turn and keeps the text", async () => {
+  await s.sendPrompt("forever");
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
   await s.at("stop").waitFor();
-  await s.shot("running");
+  await s.takeScreenshot("running");
   const begun = Date.now();
   await s.at("input").press("Escape");
-  await s.ended(++turns, "cancelled");
+  await s.waitForTurnEnd(++turns, "cancelled");
   console.log(`stopped in the page after ${Date.now() - begun} ms`);
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
   await s.at("resume").click();
   await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
   await s.at("input").press("Escape");
-  await s.ended(++turns, "cancelled");
+  await s.waitForTurnEnd(++turns, "cancelled");
   await s.at("resume").waitFor();
 });
 
-it("a steer reaches the running turn", async () => {
-  await s.ask("forever");
+testInChat("a steer reaches the running turn", async () => {
+  await s.sendPrompt("forever");
   await s.at("stop").waitFor();
   await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
-  await s.ask("and then?");
+  await s.sendPrompt("and then?");
   await s.at("stop").click();
-  await s.ended(++turns, "cancelled");
-  // A steer that the cut turn did not use is given back.
+  await s.waitForTurnEnd(++turns, "cancelled");
+  // An unused steer returns to the input.
   await s.view.locator('[data-testid="input"]').waitFor();
-  await until(async () => (await s.at("input").inputValue()) === "and then?", "the steer");
+  await waitUntil(async () => (await s.at("input").inputValue()) === "and then?", "the steer");
   await s.at("input").fill("");
 });
 
-it("a failure says what to do", async () => {
-  await s.ask("credit");
-  await s.ended(++turns, "failed");
+testInChat("a failure is shown", async () => {
+  await s.sendPrompt("credit");
+  await s.waitForTurnEnd(++turns, "failed");
   await s.at("failure").waitFor();
-  await s.shot("failure");
+  await s.takeScreenshot("failure");
 });
 
-it("the view survives being hidden, with the draft", async (page) => {
+testInChat("a hidden view keeps its draft and attachments", async (page) => {
   await s.at("input").fill("half a thought");
   await s.at("near").click();
-  const attached = s.view.getByRole("button", { name: /^Take src\/total.ts.* off$/ });
+  const attached = s.view.getByRole("button", { name: /^Remove src\/total.ts/ });
   await attached.waitFor();
   await page.locator('.activitybar a[aria-label^="Explorer"]').click();
   await page.locator('.activitybar a[aria-label^="agentls"]').click();
-  await s.ready();
+  await s.waitUntilReady();
   assert.equal(await s.at("input").inputValue(), "half a thought");
   await attached.click();
   await s.at("input").fill("");
 });
 
-it("the window is loaded again: the session and the open question are there", async () => {
-  await s.ask("delete it");
+testInChat("a window reload restores the session and the open request", async () => {
+  await s.sendPrompt("delete it");
   await s.at("approval").waitFor();
-  await s.reload();
-  await s.ready();
+  await s.reloadWindow();
+  await s.waitUntilReady();
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
-  await s.shot("reloaded");
-  turns = await s.ends();
+  await s.takeScreenshot("reloaded");
+  turns = await s.countEndedTurns();
   await card.press("n");
   turns += 1;
-  await until(async () => (await s.ends()) === turns, "the turn's end");
+  await waitUntil(async () => (await s.countEndedTurns()) === turns, "the turn's end");
   await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
 });
 
-it("the server is killed: the chat says so, and goes on", async () => {
-  await s.ask("forever");
+testInChat("a killed server is reported and restarted", async () => {
+  await s.sendPrompt("forever");
   await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
   await s.at("stop").waitFor();
-  const [{ pid }] = s.servers();
+  const [{ pid }] = s.listServers();
   process.kill(pid, "SIGKILL");
   await s.view.locator('[data-testid="app"]:not([data-connection="ready"])').waitFor();
-  await s.ready();
-  await until(async () => (await s.ends()) > turns, "the turn's end");
+  await s.waitUntilReady();
+  await waitUntil(async () => (await s.countEndedTurns()) > turns, "the turn's end");
   await s.at("resume").waitFor();
-  await s.shot("after-kill");
-  await s.ask("are you there?");
+  await s.takeScreenshot("after-kill");
+  await s.sendPrompt("are you there?");
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
   for (let again = 0; again < 5; again++) {
-    // The stock client gives up after the fifth end within three minutes.
-    await s.ready();
-    const now = s.servers();
+    // The stock client would give up after five exits in three minutes.
+    await s.waitUntilReady();
+    const now = s.listServers();
     assert.equal(now.length, 1);
     process.kill(now[0].pid, "SIGKILL");
     await s.view.locator('[data-testid="app"]:not([data-connection="ready"])').waitFor();
-    await s.ready();
+    await s.waitUntilReady();
   }
-  await s.ask("and now?");
+  await s.sendPrompt("and now?");
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
 });
 
-it("sessions are listed, searched, renamed, opened and deleted", async (page) => {
-  await s.command("Agent: New Session");
+testInChat("sessions can be listed, searched, renamed, opened, and deleted", async (page) => {
+  await s.runCommand("Agent: New Session");
   await s.at("begin").waitFor();
-  await s.ask("a second conversation");
-  await s.ended(1, "completed");
-  await s.command("Agent: Show Sessions");
+  await s.sendPrompt("a second conversation");
+  await s.waitForTurnEnd(1, "completed");
+  await s.runCommand("Agent: Show Sessions");
   await s.at("session").nth(1).waitFor();
-  await s.shot("sessions");
+  await s.takeScreenshot("sessions");
   await s.at("search").fill("guard");
   await s.view.locator('[data-testid="session"]', { hasText: "explain total" }).waitFor();
   await s.view.locator('[data-testid="session"]', { hasText: "second conversation" }).waitFor({ state: "detached" });
-  await s.shot("sessions-search");
+  await s.takeScreenshot("sessions-search");
   await s.at("search").fill("");
   const second = s.view.locator('[data-testid="session"]', { hasText: "second conversation" });
   await second.focus();
@@ -319,7 +319,7 @@ it("sessions are listed, searched, renamed, opened and deleted", async (page) =>
   await s.view.locator('[data-testid="session"]', { hasText: "The other one" }).waitFor();
   await s.view.locator('[data-testid="session"]', { hasText: "explain total" }).click();
   await s.at("user").first().waitFor();
-  await s.command("Agent: Show Sessions");
+  await s.runCommand("Agent: Show Sessions");
   const other = s.view.locator('[data-testid="session"]', { hasText: "The other one" });
   await other.focus();
   await other.press("Delete");
@@ -328,10 +328,10 @@ it("sessions are listed, searched, renamed, opened and deleted", async (page) =>
   await s.view.getByRole("button", { name: "Back" }).click();
 });
 
-it("mode and model are chosen from lists", async (page) => {
+testInChat("mode and model can be selected", async (page) => {
   await s.at("mode").click();
-  await page.locator(".quick-input-list .monaco-list-row", { hasText: "Edit freely" }).click();
-  await s.at("mode").filter({ hasText: "Edit freely" }).waitFor();
+  await page.locator(".quick-input-list .monaco-list-row", { hasText: "Auto-edit" }).click();
+  await s.at("mode").filter({ hasText: "Auto-edit" }).waitFor();
   await s.at("model").click();
   await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape/tape" }).waitFor();
   await page.keyboard.press("Escape");

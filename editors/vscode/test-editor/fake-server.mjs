@@ -1,48 +1,47 @@
 #!/usr/bin/env node
-// A server of a few lines for what the real one does not do yet: edits through the editor, saving, asking for a key,
-// another major version. It speaks the protocol by vscode-jsonrpc's wire format, over stdin and stdout.
-// What it does with a prompt is the prompt's first word.
+// A fake server for features that the real one does not trigger: editor edits, saving, credential requests, and other
+// major versions. It uses LSP framing on stdin and stdout. The first word of a prompt selects its behavior.
 
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const waiting = new Map();
+const pendingRequests = new Map();
 const documents = new Map();
 let nextId = 1;
 let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
-/** All that was told; with FAKE_PAST it begins with that many turns of which nobody was told. */
+/** All sent events. With FAKE_PAST, it starts with that number of unsent turns. */
 const past = [];
-let recalls = false;
-/** What follows the next answer of the person. */
-let ended = () => {};
+let isRecalling = false;
+/** Runs at the user's next answer. */
+let onAnswer = () => {};
 const SESSION = "ses_fake";
 
-function send(message) {
+function writeMessage(message) {
   const body = JSON.stringify({ jsonrpc: "2.0", ...message });
   process.stdout.write(`Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
-function ask(method, params) {
-  send({ id: nextId, method, params });
-  return new Promise((answer) => waiting.set(nextId++, answer));
+function sendRequest(method, params) {
+  writeMessage({ id: nextId, method, params });
+  return new Promise((answer) => pendingRequests.set(nextId++, answer));
 }
-function tell(method, params) {
+function emitEvent(method, params) {
   seq += 1;
   const event = {
     method: `agent/${method}`,
     params: { sessionId: SESSION, seq, at: Date.now(), turnId: `turn_${turn}`, ...params },
   };
   past.push(event);
-  if (!recalls) send(event);
+  if (!isRecalling) writeMessage(event);
 }
 
 const USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
 const STATE = { cwd: "", mode: "ask", usage: USAGE, model: "fake/one" };
 
-const methods = {
+const requestHandlers = {
   initialize(params) {
     root = new URL(params.rootUri).pathname;
     fs.writeFileSync(path.join(root, "initialize.json"), JSON.stringify(params, undefined, 1));
@@ -57,13 +56,13 @@ const methods = {
   },
   shutdown: () => null,
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
-  // With pages of a past only where a test wants one.
+  // Pages of the past exist only if a test wants them.
   "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
     if (past.length === 0 && process.env.FAKE_PAST !== undefined) {
-      recalls = true;
+      isRecalling = true;
       turn += 1;
-      works.long(process.env.FAKE_PAST);
-      recalls = false;
+      behaviors.long(process.env.FAKE_PAST);
+      isRecalling = false;
     }
     const all = past.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
     const events = process.env.FAKE_PAST === undefined ? [] : all.slice(-tail);
@@ -83,53 +82,53 @@ const methods = {
   "agent/setTrust": () => ({}),
   "agent/reloadConfig": () => ({ problems: [] }),
   "agent/limitRespond": (params) => {
-    tell("limitResolved", {
+    emitEvent("limitResolved", {
       limitId: params.limitId,
       limit: "max_session_cost",
       outcome: params.stop ? "stopped" : "raised",
       raisedBy: params.raiseBy,
       by: "person",
     });
-    done();
+    endTurn();
     return {};
   },
   "agent/questionRespond": (params) => {
-    tell("questionResolved", { questionId: params.questionId, answers: params.answers, by: "person" });
-    done();
+    emitEvent("questionResolved", { questionId: params.questionId, answers: params.answers, by: "person" });
+    endTurn();
     return {};
   },
   "agent/approvalRespond": () => {
-    ended();
+    onAnswer();
     return {};
   },
   "agent/steer": (params) => {
-    ended(params);
+    onAnswer(params);
     return { turnId: `turn_${turn}` };
   },
   async "agent/prompt"({ prompt }) {
     const text = typeof prompt === "string" ? prompt : (prompt.find((block) => block.type === "text")?.text ?? "");
     turn += 1;
-    tell("turnStarted", { by: "prompt" });
-    tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text }] });
+    emitEvent("turnStarted", { by: "prompt" });
+    emitEvent("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text }] });
     const [word, ...rest] = text.split(" ");
-    const answer = await (works[word] ?? works.hear)(rest.join(" "), prompt);
+    const answer = await (behaviors[word] ?? behaviors.echo)(rest.join(" "), prompt);
     if (answer !== undefined) {
-      tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: answer }] });
-      done();
+      emitEvent("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: answer }] });
+      endTurn();
     }
     return { turnId: `turn_${turn}`, reason: "completed", state: "completed", text: answer ?? "", usage: USAGE };
   },
 };
 
-function done() {
-  tell("turnEnded", { reason: "completed", state: "completed", usage: USAGE });
+function endTurn() {
+  emitEvent("turnEnded", { reason: "completed", state: "completed", usage: USAGE });
 }
 
-async function edit(name, replace, version) {
+async function applyEdit(name, replace, version) {
   const uri = pathToFileURL(path.join(root, name)).toString();
   const document = documents.get(uri);
   const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } };
-  const result = await ask("workspace/applyEdit", {
+  const result = await sendRequest("workspace/applyEdit", {
     edit: {
       documentChanges: [
         { textDocument: { uri, version: version ?? document?.version ?? null }, edits: [{ range, newText: replace }] },
@@ -143,38 +142,38 @@ const STORY = "A **word** with `code`, and [a link](https://example.com), which 
 const CODE =
   "export function total(items: Item[]): number {\n  return items.reduce((sum, { price }) => sum + price, 0);\n}\n";
 
-function workOn(at, name) {
+function emitToolCall(at, name) {
   const call = { toolCallId: `${name} ${at}`, name: name === "edit" ? "edit_file" : "bash", title: `${name} ${at}` };
   const lines = Array.from({ length: 20 }, (_, line) => `${line % 2 ? "+" : "-"}line ${line} of ${at}\n`).join("");
   const more = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
-  tell("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
-  tell("toolCall", { ...call, ...more, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
+  emitEvent("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
+  emitEvent("toolCall", { ...call, ...more, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
 }
 
-const works = {
-  hear: (_rest, prompt) => `I heard ${JSON.stringify(prompt)}`,
-  // Two edits of one file, then it is saved: one undo step.
+const behaviors = {
+  echo: (_rest, prompt) => `I heard ${JSON.stringify(prompt)}`,
+  // Edits a file twice and saves it, which must form one undo step.
   async edit(name) {
-    const one = await edit(name, "// one\n");
-    if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was made before its change was told";
-    const two = await edit(name, "// two\n");
-    const saved = await ask("agent/saveDocuments", { uris: [one.uri] });
+    const one = await applyEdit(name, "// one\n");
+    if (!documents.get(one.uri)?.text?.includes("// one")) return "the edit was applied before its change was sent";
+    const two = await applyEdit(name, "// two\n");
+    const saved = await sendRequest("agent/saveDocuments", { uris: [one.uri] });
     return `edited: ${JSON.stringify([one.result, two.result, saved?.saved?.length, saved?.failed])}`;
   },
   async stale(name) {
-    const { result } = await edit(name, "// never\n", 0);
+    const { result } = await applyEdit(name, "// never\n", 0);
     return `stale: ${JSON.stringify(result)}`;
   },
   async key(provider) {
-    const answer = await ask("agent/getCredential", { provider });
+    const answer = await sendRequest("agent/getCredential", { provider });
     return `key: ${answer?.apiKey ? `of ${answer.apiKey.length} characters` : "none"}`;
   },
   async problems() {
-    const { diagnostics } = await ask("agent/getDiagnostics", {});
+    const { diagnostics } = await sendRequest("agent/getDiagnostics", {});
     return `problems: ${diagnostics.length}`;
   },
   limit() {
-    tell("limitRequested", {
+    emitEvent("limitRequested", {
       limitId: "lim_1",
       limit: "max_session_cost",
       used: 5.12,
@@ -184,7 +183,7 @@ const works = {
     return undefined;
   },
   question() {
-    tell("questionRequested", {
+    emitEvent("questionRequested", {
       questionId: "que_1",
       text: "Which database?",
       fields: [
@@ -202,26 +201,32 @@ const works = {
     });
     return undefined;
   },
-  // A sub-agent: its calls, a retry and a model of its own, a question deep down. It goes on at the answer.
+  // A sub-agent with calls, a retry, its own model, and a nested question. It continues after the answer.
   delegate() {
     const call = (toolCallId, name, title, status, parentToolCallId, more = {}) =>
-      tell("toolCall", { toolCallId, name, title, status, parentToolCallId, ...more });
+      emitEvent("toolCall", { toolCallId, name, title, status, parentToolCallId, ...more });
     const error = { code: "provider_error", message: "overloaded", class: "retryable", status: 529 };
     call("d1", "delegate", "Delegate: find the bug", "running", undefined, { input: { prompt: "find the bug" } });
     call("d2", "read_file", "Read src/total.ts", "completed", "d1", { output: "one\n", durationMs: 3 });
     const resumeAt = Date.now() + 60_000;
     const again = { attempt: 1, maxRetries: 3, delayMs: 60_000, resumeAt, provider: "fake", model: "one", next: "" };
-    tell("retry", { parentToolCallId: "d1", error, ...again });
-    ended = () => {
+    emitEvent("retry", { parentToolCallId: "d1", error, ...again });
+    onAnswer = () => {
       call("d3", "delegate", "Delegate: deeper", "running", "d1", { input: { prompt: "deeper" } });
       const switched = { from: "fake/one", to: "fake/two", why: "one failed" };
-      tell("modelSwitched", { parentToolCallId: "d3", ...switched });
-      tell("warning", { parentToolCallId: "d3", code: "checkpoint_partial", message: "not all is known" });
+      emitEvent("modelSwitched", { parentToolCallId: "d3", ...switched });
+      emitEvent("warning", { parentToolCallId: "d3", code: "checkpoint_partial", message: "not all is known" });
       call("d4", "bash", "make test", "awaitingApproval", "d3", { input: { command: "make test" } });
       const approval = { approvalId: "app_d", toolCallId: "d4", name: "bash", input: { command: "make test" } };
-      tell("approvalRequested", { ...approval, title: "make test", cwd: root, risk: "high", why: "it is a command" });
-      ended = () => {
-        tell("approvalResolved", { approvalId: "app_d", toolCallId: "d4", decision: "allow", by: "person" });
+      emitEvent("approvalRequested", {
+        ...approval,
+        title: "make test",
+        cwd: root,
+        risk: "high",
+        why: "it is a command",
+      });
+      onAnswer = () => {
+        emitEvent("approvalResolved", { approvalId: "app_d", toolCallId: "d4", decision: "allow", by: "person" });
         call("d4", "bash", "make test", "completed", "d3", { output: "ok\n", durationMs: 900 });
         call("d3", "delegate", "Delegate: deeper", "completed", "d1", {
           output: "The test is green.",
@@ -231,51 +236,59 @@ const works = {
           output: "It is in line 3.",
           durationMs: 4000,
         });
-        done();
+        endTurn();
       };
     };
     return undefined;
   },
-  // Words for as long as nobody says anything; what is said is taken a while later, at the next step.
+  // Streams text until the user steers. The steer takes effect later, at the next step.
   drip() {
     const messageId = `m${seq}`;
     let text = "";
     const timer = setInterval(() => {
       const piece = `Paragraph ${text.length} of a story.\n\n`;
-      send({
+      writeMessage({
         method: "agent/textDelta",
         params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset: text.length, text: piece },
       });
       text += piece;
     }, 40);
-    ended = (params) => {
+    onAnswer = (params) => {
       setTimeout(() => {
         clearInterval(timer);
-        tell("message", { messageId, role: "assistant", content: [{ type: "text", text }] });
-        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: params.prompt }] });
-        tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: "It is taken." }] });
-        done();
+        emitEvent("message", { messageId, role: "assistant", content: [{ type: "text", text }] });
+        emitEvent("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: params.prompt }] });
+        emitEvent("message", {
+          messageId: `m${seq}`,
+          role: "assistant",
+          content: [{ type: "text", text: "It is taken." }],
+        });
+        endTurn();
       }, 2000);
     };
     return undefined;
   },
-  // A session of many turns, as a day's work leaves it.
+  // A session with many turns.
   async long(count) {
     for (let at = 1; at <= Number(count); at++) {
       if (at > 1) {
         turn += 1;
-        tell("turnStarted", { by: "prompt" });
-        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: `Request ${at}` }] });
+        emitEvent("turnStarted", { by: "prompt" });
+        emitEvent("message", {
+          messageId: `u${seq}`,
+          role: "user",
+          content: [{ type: "text", text: `Request ${at}` }],
+        });
       }
-      for (const name of ["read", "edit", "test"]) workOn(at, name);
+      for (const name of ["read", "edit", "test"]) emitToolCall(at, name);
       const text = `## Turn ${at}\n\n${STORY.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
-      tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
-      done();
+      emitEvent("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
+      endTurn();
       if (at % 20 === 0) await new Promise((later) => setTimeout(later, 5));
     }
     return undefined;
   },
-  // 10,000 pieces of a long answer, as fast as the pipe takes them.
+  // Streams an answer of 10,000 deltas at full speed.
   async flood() {
     const messageId = `m${seq}`;
     let offset = 0;
@@ -288,42 +301,42 @@ const works = {
             ? "\n\n```ts\nconst a = 1;\n```\n\n"
             : `**piece** ${at} `;
       all.push(text);
-      send({
+      writeMessage({
         method: "agent/textDelta",
         params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset, text },
       });
       offset += Buffer.byteLength(text);
       if (at % 20 === 0) await new Promise((later) => setTimeout(later, 4));
     }
-    tell("message", { messageId, role: "assistant", content: [{ type: "text", text: all.join("") }] });
-    done();
+    emitEvent("message", { messageId, role: "assistant", content: [{ type: "text", text: all.join("") }] });
+    endTurn();
     return undefined;
   },
-  // 10 MB of a command's output, live.
+  // Streams 10 MB of live command output.
   async noise() {
     const call = { toolCallId: "call_1", name: "bash", title: "make noise" };
-    tell("toolCall", { ...call, status: "running", input: { command: "make noise" } });
+    emitEvent("toolCall", { ...call, status: "running", input: { command: "make noise" } });
     const line = `${"x".repeat(99)}\n`;
     for (let at = 0; at < 1600; at++) {
-      send({
+      writeMessage({
         method: "agent/toolOutputDelta",
         params: { sessionId: SESSION, turnId: `turn_${turn}`, toolCallId: "call_1", text: line.repeat(64) },
       });
       if (at % 8 === 0) await new Promise((later) => setTimeout(later, 10));
     }
-    tell("toolCall", {
+    emitEvent("toolCall", {
       ...call,
       status: "completed",
       output: line.repeat(650),
       durationMs: 2000,
       more: { output: { ref: "e:1:output", bytes: 10_240_000, tail: line.repeat(650) } },
     });
-    done();
+    endTurn();
     return undefined;
   },
 };
 
-const notified = {
+const notificationHandlers = {
   exit: () => process.exit(0),
   "textDocument/didOpen": ({ textDocument }) => documents.set(textDocument.uri, textDocument),
   "textDocument/didChange": ({ textDocument, contentChanges }) =>
@@ -339,9 +352,9 @@ process.stdin.on("data", (chunk) => {
     if (input.length < end + 4 + length) return;
     const { id, method, params, result, error } = JSON.parse(input.toString("utf8", end + 4, end + 4 + length));
     input = input.subarray(end + 4 + length);
-    if (method === undefined) waiting.get(id)?.(error ? { error: error.message } : result);
-    else if (id === undefined) notified[method]?.(params);
-    else if (!(method in methods)) send({ id, error: { code: -32601, message: "no such method" } });
-    else Promise.resolve(methods[method](params)).then((answer) => send({ id, result: answer }));
+    if (method === undefined) pendingRequests.get(id)?.(error ? { error: error.message } : result);
+    else if (id === undefined) notificationHandlers[method]?.(params);
+    else if (!(method in requestHandlers)) writeMessage({ id, error: { code: -32601, message: "no such method" } });
+    else Promise.resolve(requestHandlers[method](params)).then((answer) => writeMessage({ id, result: answer }));
   }
 });

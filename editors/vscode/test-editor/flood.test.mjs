@@ -1,26 +1,26 @@
-// How the page bears floods, with a server of a few lines. Nothing else runs beside it: times are measured.
+// Floods of events with the fake server. It measures time, so nothing else may run in parallel.
 
 import assert from "node:assert/strict";
 import os from "node:os";
-import { answered, faked } from "./faked.mjs";
+import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
 
-faked("floods", {}, async (s, t) => {
+testWithFakeServer("floods", {}, async (s, t) => {
   await s.showChat();
 
   await t.test("10,000 deltas", async () => {
-    await measured(s, "flood", async () => answered(s, "piece 9999"));
+    await measureFlood(s, "flood", async () => waitForAnswer(s, "piece 9999"));
   });
 
   await t.test("10 MB of output", async () => {
-    const most = await measured(s, "noise", async () =>
+    const most = await measureFlood(s, "noise", async () =>
       s.view.locator('[data-testid="tool"][data-status="completed"]').waitFor(),
     );
     assert.ok(most.lines <= 2000, `${most.lines} lines in the page`);
   });
 });
 
-/** How the page bears it: the longest frame and the longest drawing, told and bounded. */
-async function measured(s, word, over) {
+/** Measures the longest frame and drawing, and checks their limits. */
+async function measureFlood(s, word, over) {
   const frame = await s
     .at("app")
     .elementHandle()
@@ -42,7 +42,7 @@ async function measured(s, word, over) {
     requestAnimationFrame(step);
   });
   const begun = Date.now();
-  await s.ask(word);
+  await s.sendPrompt(word);
   await over();
   const seen = await frame.evaluate(() => {
     window.agentlsSeen.on = false;
@@ -54,12 +54,12 @@ async function measured(s, word, over) {
     `${word}: ${Date.now() - begun} ms, ${seen.frames} frames, longest ${Math.round(seen.longest)} ms; ` +
       `${sorted.length} drawings, median ${median} ms, longest ${sorted.slice(-4).join(", ")} ms (at ${seen.draws.indexOf(sorted.at(-1))})`,
   );
-  // On a machine that has much else to do these times say nothing of the page.
+  // On a busy machine, the times say nothing about the webview.
   if (os.loadavg()[0] > 4 * os.cpus().length) {
     console.log(`NOT TESTED: how long drawings take; the machine is too busy (${os.loadavg()[0]})`);
     return seen;
   }
-  // Generous: a test machine is busy and draws without a graphics card.
+  // The limits are generous: test machines are busy and have no graphics card.
   assert.ok(median < 150, `half of the drawings took more than ${median} ms`);
   assert.ok(seen.draw < 1000, `a drawing took ${seen.draw} ms`);
   return seen;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs, without any rights, what the tests in a real VS Code need: Node 24, code-server (the VS Code workbench with
-# its real extension host, nothing compiled) and playwright-core, into the folder AGENTLS_EDITOR_CACHE. Chromium is
-# the system's, or what CHROMIUM names. About a minute when the folder is empty, nothing when it is kept.
+# Installs the tools for the tests in a real VS Code into the folder AGENTLS_EDITOR_CACHE, without root: Node 24,
+# code-server (the VS Code workbench with its real extension host, without native modules), and playwright-core.
+# Chromium is the system's, or the program in CHROMIUM. It takes a minute, or nothing if the folder is complete.
 set -euo pipefail
 : "${AGENTLS_EDITOR_CACHE:?names the cache folder}"
 NODE=24.21.0

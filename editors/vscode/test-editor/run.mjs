@@ -1,6 +1,6 @@
-// Runs the tests in a real VS Code: packs the extension if VSIX names none, installs what is needed, and goes.
-// Arguments: files of tests; TEST_NAME: only those whose name fits it.
-// AGENTLS: the server's binary. AGENTLS_EDITOR_CACHE: where the editor is installed; .cache of the repository if not set.
+// Runs the tests in a real VS Code. It installs the editor, and packs the extension if VSIX is not set.
+// Arguments: test files; by default all. TEST_NAME: a pattern for test names.
+// AGENTLS: the server's binary. AGENTLS_EDITOR_CACHE: the editor's folder; by default .cache in the repository.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import path from "node:path";
@@ -14,21 +14,21 @@ if (env.VSIX === undefined) {
   env.VSIX = path.join(here, "../out/test.vsix");
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
-const MEASURES = ["flood.test.mjs", "long.test.mjs"];
+const MEASURES = ["flood.test.mjs", "longSession.test.mjs"];
 const ALL = [
   ...MEASURES,
   "chat.test.mjs",
-  "follow.test.mjs",
-  "hang.test.mjs",
-  "work.test.mjs",
+  "scrolling.test.mjs",
+  "hangingServer.test.mjs",
+  "workflows.test.mjs",
   "turns.test.mjs",
   "approvals.test.mjs",
   "editor.test.mjs",
-  "first.test.mjs",
+  "firstRun.test.mjs",
 ];
 const wanted = process.argv.length > 2 ? process.argv.slice(2) : ALL;
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
-// What measures runs by itself; of the rest two files at a time: most of their time is waiting.
+// Measuring tests run alone. The others run in pairs, because they mostly wait.
 const groups = [
   ...MEASURES.filter((name) => wanted.includes(name)).map((name) => [name]),
   wanted.filter((name) => !MEASURES.includes(name)),

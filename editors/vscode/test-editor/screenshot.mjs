@@ -1,12 +1,12 @@
-// Makes media/screenshot.png anew, in a real VS Code with the real server: a turn with a plan, a sub-agent and an edit.
-// Needs what run.mjs needs, and VSIX. Look at the picture before it is committed.
+// Creates media/screenshot.png in a real VS Code with the real server: a turn with a plan, a sub-agent, and an edit. It
+// needs what run.mjs needs, and VSIX. Check the picture before you commit it.
 
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { open, TAPE } from "./workbench.mjs";
+import { CASSETTE_CONFIG, openWorkbench } from "./workbench.mjs";
 
 const PICTURE = path.join(path.dirname(fileURLToPath(import.meta.url)), "../media/screenshot.png");
-const CONFIG = `${TAPE}mode = "autoEdit"
+const CONFIG = `${CASSETTE_CONFIG}mode = "autoEdit"
 `;
 const FILES = {
   "src/total.ts": `import type { Item } from "./item";
@@ -67,21 +67,21 @@ const EXCHANGES = [
   { ...when(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
 ];
 
-const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+const s = await openWorkbench({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
 try {
   const { page } = s;
   await s.showChat();
-  // Wider than it begins.
+  // Widen the side bar.
   const sash = await page.locator(".part.sidebar").boundingBox();
   await page.mouse.move(sash.x + sash.width, 400);
   await page.mouse.down();
   await page.mouse.move(sash.x + sash.width + 170, 400, { steps: 10 });
   await page.mouse.up();
-  await s.ask(PROMPT);
-  await s.ended(1, "completed");
+  await s.sendPrompt(PROMPT);
+  await s.waitForTurnEnd(1, "completed");
   const delegate = s.view.locator('[data-testid="tool"]', { hasText: "Delegate" }).first();
   await delegate.locator(".head").first().click();
-  // The edit is seen in the diff editor.
+  // Show the edit in the diff editor.
   await s.view.locator('[data-testid="tool"]', { hasText: "Edit src/total.ts" }).last().locator(".head").click();
   await s.at("changes").getByTestId("changed-file").click();
   await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "cents" }).first().waitFor();

@@ -1,5 +1,5 @@
-// Starts a real VS Code workbench and extension host (code-server) with the packed extension, in throw-away folders,
-// and a headless Chromium that shows it. The agent is the real server; its model is the cassette beside this file.
+// Starts a real VS Code workbench and extension host (code-server) with the packed extension in temporary folders, and
+// a headless Chromium. The agent is the real server, and its model is cassette.json.
 
 import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -17,16 +17,16 @@ const entry = path.join(cache, "cs/node_modules/code-server/out/node/entry.js");
 const { chromium } = createRequire(path.join(cache, "pw/package.json"))("playwright-core");
 
 export const server = path.resolve(process.env.AGENTLS ?? path.join(here, "../../../target/debug/agentls"));
-/** Pictures of the editor; the folder is ignored by git. */
+/** The folder for screenshots. Git ignores it. */
 export const shots = path.resolve(here, "../shots");
-/** Where the package under test is installed, once for a file of tests. */
+/** The package is installed once per test file. */
 const shared = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
 process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
-/** So long is waited for what must come; a busy machine is slow. */
-export const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
+/** Timeout in ms. A busy machine is slow. */
+export const TIMEOUT_MS = Number(process.env.PATIENCE ?? 120_000);
 
-/** The configuration of a server whose model is the cassette; what is added belongs to the agent. */
-export const TAPE = `[provider.tape]
+/** A server configuration that uses the cassette. Text appended to it belongs to the agent. */
+export const CASSETTE_CONFIG = `[provider.tape]
 kind = "script"
 cassette = "cassette.json"
 model = "tape"
@@ -50,14 +50,14 @@ const SETTINGS = {
   "window.commandCenter": false,
 };
 
-/** Opens a workbench for `body`, takes a picture where that fails, and closes it in any case. */
-export async function within(name, options, body) {
-  const s = await open(options);
+/** Opens a workbench for `body` and always closes it. Takes a screenshot on failure. */
+export async function withWorkbench(name, options, body) {
+  const s = await openWorkbench(options);
   try {
     await body(s, s.page);
   } catch (error) {
-    await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-    console.error(s.logs());
+    await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+    console.error(s.readLogs());
     throw error;
   } finally {
     await s.close();
@@ -65,11 +65,11 @@ export async function within(name, options, body) {
 }
 
 /**
- * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name; `second`: of a
- * second folder of the workspace; `program`: the server's, an empty text for none; `exchanges`: of the cassette, before
- * those of the file; `weak`: all of a second cassette.
+ * `config`: the server's config.toml. `settings`: the editor's settings. `files`: the workspace's files by name.
+ * `second`: the files of a second folder. `program`: the server; an empty string for none. `exchanges`: go before those
+ * of the cassette. `weak`: the exchanges of a second cassette.
  */
-export async function open({
+export async function openWorkbench({
   vsix,
   config,
   settings = {},
@@ -117,10 +117,10 @@ export async function open({
   for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
   const base = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
   const extensions = vsix === undefined ? shared : path.join(home, "ext");
-  install(base, extensions, vsix ?? process.env.VSIX, env);
+  installExtension(base, extensions, vsix ?? process.env.VSIX, env);
   base.push("--extensions-dir", extensions);
 
-  const port = await freePort();
+  const port = await findFreePort();
   const log = path.join(home, "code-server.log");
   const out = fs.openSync(log, "w");
   const flags = [
@@ -137,7 +137,7 @@ export async function open({
   ];
   if (!trust) flags.push("--disable-workspace-trust");
   const child = spawn(node, [...base, ...flags], { env, stdio: ["ignore", out, out] });
-  const until = Date.now() + PATIENCE;
+  const until = Date.now() + TIMEOUT_MS;
   while (
     !(await fetch(`http://127.0.0.1:${port}/healthz`).then(
       (answer) => answer.ok,
@@ -163,7 +163,7 @@ export async function open({
     ],
   });
   const page = browser.pages()[0];
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT_MS);
   await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${both}` : `folder=${workspace}`}`);
   return new Workbench({
     home,
@@ -174,23 +174,21 @@ export async function open({
       await browser.close().catch(() => {});
       child.kill();
       await Promise.race([new Promise((done) => child.once("exit", done)), sleep(5000)]);
-      await gone(home);
+      await waitForExit(home);
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     },
   });
 }
 
-/** Waits until it is so. */
-export async function until(so, what = "what is waited for") {
-  const end = Date.now() + PATIENCE;
-  while (!(await so())) {
-    if (Date.now() > end) throw new Error(`${what} did not come: ${so}`);
+export async function waitUntil(condition, what = "the condition") {
+  const end = Date.now() + TIMEOUT_MS;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`${what} was not met in time: ${condition}`);
     await sleep(50);
   }
 }
 
-/** Installs the package, unless it is there. */
-function install(base, extensions, vsix, env) {
+function installExtension(base, extensions, vsix, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
   const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
   const installed = spawnSync(node, [...base, ...flags], { env, encoding: "utf8" });
@@ -202,7 +200,7 @@ class Workbench {
     Object.assign(this, parts);
   }
 
-  /** The page of the chat's view: a webview is two frames deep. */
+  /** The webview is nested two frames deep. */
   get view() {
     const ours = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
     return this.page.frameLocator(ours).frameLocator("#active-frame");
@@ -215,38 +213,38 @@ class Workbench {
   /** Shows the chat and waits for the server. */
   async showChat() {
     await this.page.locator('.activitybar a[aria-label^="agentls"]').click();
-    await this.ready();
+    await this.waitUntilReady();
   }
 
-  async ready() {
+  async waitUntilReady() {
     await this.view.locator('[data-testid="app"][data-connection="ready"]').waitFor();
   }
 
-  /** Reloads the window as a person does: what the extension has put by is written first. */
-  async reload() {
+  /** Reloads the window with a command, so that the extension's state is saved first. */
+  async reloadWindow() {
     const begun = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
-    await this.command("Developer: Reload Window");
+    await this.runCommand("Developer: Reload Window");
     await begun;
   }
 
-  async ask(text) {
+  async sendPrompt(text) {
     await this.at("input").fill(text);
     await this.at("input").press("Enter");
   }
 
-  /** How many turns of the session have ended. Not all of them are in the page. */
-  async ends() {
+  /** Returns the number of ended turns. The page may contain fewer. */
+  async countEndedTurns() {
     return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
   }
 
-  /** Waits for the end of the n-th turn, the last one. */
-  async ended(n, state) {
-    await until(async () => (await this.ends()) >= n, `the end of turn ${n}`);
+  /** Waits until turn `n`, the last one, ends. */
+  async waitForTurnEnd(n, state) {
+    await waitUntil(async () => (await this.countEndedTurns()) >= n, `the end of turn ${n}`);
     const now = await this.at("turn-end").last().getAttribute("data-state");
     if (now !== state) throw new Error(`turn ${n} ended ${now}, not ${state}`);
   }
 
-  async command(title) {
+  async runCommand(title) {
     await this.page.keyboard.press("F1");
     await this.page.locator(".quick-input-widget input.input").fill(`>${title}`);
     await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
@@ -255,7 +253,7 @@ class Workbench {
   async openFile(name) {
     await this.page.keyboard.press("Control+P");
     await this.page.locator(".quick-input-widget input.input").fill(name);
-    // The rows are drawn anew while results come in, so none of them is clicked.
+    // The rows are redrawn while results arrive, so do not click them.
     await this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: name }).waitFor();
     await this.page.keyboard.press("Enter");
     await this.page.locator(`.tab.active[data-resource-name$="${name.split("/").pop()}"]`).waitFor();
@@ -263,46 +261,43 @@ class Workbench {
     await lines.filter({ visible: true }).first().waitFor();
   }
 
-  async shot(name) {
+  async takeScreenshot(name) {
     fs.mkdirSync(shots, { recursive: true });
     await this.page.screenshot({ path: path.join(shots, `${name}.png`) });
   }
 
-  /** Allows what is asked, once. */
-  async allow() {
+  async allowRequest() {
     await this.card.press("y");
   }
 
-  /** The question that takes keys. */
+  /** The first approval that accepts keys. */
   get card() {
     return this.view.locator('[data-testid="approval"][data-armed="true"]').first();
   }
 
-  read(name) {
+  readFile(name) {
     return fs.readFileSync(path.join(this.workspace, name), "utf8");
   }
 
-  /** The processes of the agent's server in this workbench. */
-  servers() {
-    return processes(this.home).filter(({ command }) => command.startsWith(server));
+  listServers() {
+    return listProcesses(this.home).filter(({ command }) => command.startsWith(server));
   }
 
-  /** The processes of this workbench whose command holds a text. */
-  programs(text) {
-    return processes(this.home).filter(({ command }) => command.includes(text));
+  listPrograms(text) {
+    return listProcesses(this.home).filter(({ command }) => command.includes(text));
   }
 
-  renderedMegabytes() {
-    return renderedMegabytes(this.home);
+  measureRendererMegabytes() {
+    return measureRendererMegabytes(this.home);
   }
 
-  logs() {
+  readLogs() {
     return fs.readFileSync(this.log, "utf8").slice(-3000);
   }
 }
 
-/** Processes whose environment names the home folder (Linux). */
-function processes(home) {
+/** Finds processes whose environment contains the home folder (Linux). */
+function listProcesses(home) {
   const found = [];
   for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
@@ -312,14 +307,14 @@ function processes(home) {
         command: fs.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " "),
       });
     } catch {
-      // It has ended meanwhile.
+      // The process has exited.
     }
   }
   return found;
 }
 
-/** How many megabytes the largest page of the browser has in memory (Linux). */
-function renderedMegabytes(home) {
+/** Returns the memory of the browser's largest page in megabytes (Linux). */
+function measureRendererMegabytes(home) {
   const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const facts = all.flatMap((pid) => {
     try {
@@ -342,18 +337,18 @@ function renderedMegabytes(home) {
   return Math.max(...pages.map(({ megabytes }) => megabytes));
 }
 
-/** Nothing that was started here is left. */
-async function gone(home) {
+/** Waits until all processes of the workbench have exited. */
+async function waitForExit(home) {
   const until = Date.now() + 20_000;
   for (;;) {
-    const left = processes(home).filter(({ command }) => command.includes("agentls"));
+    const left = listProcesses(home).filter(({ command }) => command.includes("agentls"));
     if (left.length === 0) return;
     if (Date.now() > until) throw new Error(`left: ${left.map(({ pid, command }) => `${pid} ${command}`).join("; ")}`);
     await sleep(100);
   }
 }
 
-function freePort() {
+function findFreePort() {
   return new Promise((done) => {
     const probe = net.createServer().listen(0, "127.0.0.1", () => {
       const { port } = probe.address();

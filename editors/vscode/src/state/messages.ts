@@ -1,5 +1,6 @@
-// Messages: text and reasoning piece by piece, the message that completes them, and broken ones that are taken back.
+// Reduces messages: deltas, complete messages, and retractions.
 
+import { utf8Length, utf8Tail } from "../format";
 import type {
   MessageBlock,
   MessageNotification,
@@ -7,19 +8,18 @@ import type {
   More,
   TextDeltaNotification,
 } from "../protocol";
-import { utf8Length, utf8Tail } from "../text";
-import { find, put, without } from "./items";
-import type { AssistantItem, State } from "./model";
-import { BY_MESSAGE, BY_WORDS, notice, resolved } from "./notices";
+import { findItem, putItem, removeItems } from "./items";
+import type { AssistantItem, ChatState } from "./model";
+import { ENDED_BY_DELTA, ENDED_BY_MESSAGE, putNotice, removeNotices } from "./notices";
 
-/** Joins a piece of text on; a gap is told, what is known already is left out. */
-export function delta(
-  state: State,
+/** Appends a delta. Marks a gap as missed, and skips text that is already known. */
+export function applyDelta(
+  state: ChatState,
   p: TextDeltaNotification,
   field: "text" | "reasoning",
   count: "bytes" | "reasoningBytes",
-): State {
-  const known = find(state, "assistant", p.messageId);
+): ChatState {
+  const known = findItem(state, "assistant", p.messageId);
   if (known && !known.open) return state;
   const item: AssistantItem = known ?? {
     kind: "assistant",
@@ -32,17 +32,17 @@ export function delta(
     open: true,
     incomplete: false,
   };
-  const base = resolved(state, BY_WORDS);
-  const have = item[count];
-  if (p.offset > have) return { ...base, missed: state.missed ?? "text" };
+  const base = removeNotices(state, ENDED_BY_DELTA);
+  const knownLength = item[count];
+  if (p.offset > knownLength) return { ...base, missed: state.missed ?? "text" };
   const length = utf8Length(p.text);
-  if (p.offset + length <= have && known) return base;
-  const piece = p.offset === have ? p.text : utf8Tail(p.text, have - p.offset);
+  if (p.offset + length <= knownLength && known) return base;
+  const piece = p.offset === knownLength ? p.text : utf8Tail(p.text, knownLength - p.offset);
   const next = { ...item, [field]: item[field] + piece, [count]: p.offset + length };
-  return { ...put(base, next), activity: field === "text" ? "answering" : "thinking" };
+  return { ...putItem(base, next), activity: field === "text" ? "answering" : "thinking" };
 }
 
-interface Spoken {
+interface MessageContent {
   text: string;
   reasoning: string;
   references: string[];
@@ -51,93 +51,103 @@ interface Spoken {
   more: More | undefined;
 }
 
-export function spoken(content: readonly MessageBlock[]): Spoken {
-  const said: Spoken = { text: "", reasoning: "", references: [], images: 0, calls: new Set(), more: undefined };
+export function parseMessageContent(content: readonly MessageBlock[]): MessageContent {
+  const parsed: MessageContent = {
+    text: "",
+    reasoning: "",
+    references: [],
+    images: 0,
+    calls: new Set(),
+    more: undefined,
+  };
   for (const block of content) {
     switch (block.type) {
       case "text":
-        said.text += block.text;
-        said.more ??= block.more?.["text"];
+        parsed.text += block.text;
+        parsed.more ??= block.more?.["text"];
         break;
       case "reasoning":
-        said.reasoning += (said.reasoning === "" ? "" : "\n\n") + block.text;
+        parsed.reasoning += (parsed.reasoning === "" ? "" : "\n\n") + block.text;
         break;
       case "toolUse":
-        said.calls.add(block.toolCallId);
+        parsed.calls.add(block.toolCallId);
         break;
       case "image":
-        said.images += 1;
+        parsed.images += 1;
         break;
       case "reference":
-        said.references.push(block.path + lines(block.startLine, block.endLine));
+        parsed.references.push(block.path + formatLines(block.startLine, block.endLine));
         break;
       case "toolResult":
         break;
     }
   }
-  return said;
+  return parsed;
 }
 
-function lines(first: number | undefined, last: number | undefined): string {
+function formatLines(first: number | undefined, last: number | undefined): string {
   if (first === undefined) return "";
   return last !== undefined && last > first ? `:${first}-${last}` : `:${first}`;
 }
 
-export function message(state: State, p: MessageNotification): State {
+export function applyMessage(state: ChatState, p: MessageNotification): ChatState {
   if (p.hidden) return state;
-  const said = spoken(p.content);
+  const content = parseMessageContent(p.content);
   if (p.role === "user") {
-    return put(state, {
+    return putItem(state, {
       kind: "user",
       id: p.messageId,
       turnId: p.turnId,
-      text: said.text,
-      references: said.references,
-      images: said.images,
+      text: content.text,
+      references: content.references,
+      images: content.images,
       steer: state.items.some((item) => item.kind === "user" && item.turnId === p.turnId && item.id !== p.messageId),
     });
   }
   if (p.role !== "assistant") return state;
-  // A call that the message does not hold is void.
-  const next = without(
-    resolved(state, BY_MESSAGE),
+  // Drop calls that the complete message does not contain.
+  const next = removeItems(
+    removeNotices(state, ENDED_BY_MESSAGE),
     (item) =>
-      item.kind === "tool" && item.status === "writing" && item.messageId === p.messageId && !said.calls.has(item.id),
+      item.kind === "tool" &&
+      item.status === "writing" &&
+      item.messageId === p.messageId &&
+      !content.calls.has(item.id),
   );
   const activity = next.running === undefined ? undefined : ("thinking" as const);
-  if (said.text === "" && said.reasoning === "") {
-    return { ...without(next, (item) => item.kind === "assistant" && item.id === p.messageId), activity };
+  if (content.text === "" && content.reasoning === "") {
+    return { ...removeItems(next, (item) => item.kind === "assistant" && item.id === p.messageId), activity };
   }
-  const known = find(next, "assistant", p.messageId);
-  // A text that was cut for the wire is no better than what was streamed whole.
-  const streamed = said.more !== undefined && known !== undefined && known.bytes >= said.more.bytes;
-  const text = streamed ? known.text : said.text;
+  const known = findItem(next, "assistant", p.messageId);
+  // If the message is truncated, keep the text that was streamed in full.
+  const streamed = content.more !== undefined && known !== undefined && known.bytes >= content.more.bytes;
+  const text = streamed ? known.text : content.text;
   const item: AssistantItem = {
     kind: "assistant",
     id: p.messageId,
     turnId: p.turnId,
     text,
     bytes: 0,
-    reasoning: said.reasoning,
+    reasoning: content.reasoning,
     reasoningBytes: 0,
     open: false,
     incomplete: p.incomplete ?? false,
-    more: streamed ? undefined : said.more,
+    more: streamed ? undefined : content.more,
   };
-  return { ...put(next, item), activity };
+  return { ...putItem(next, item), activity };
 }
 
-export function messageRetracted(state: State, p: MessageRetractedNotification): State {
+export function applyMessageRetracted(state: ChatState, p: MessageRetractedNotification): ChatState {
   const calls = new Set(p.toolCallIds);
-  const next = without(
+  const next = removeItems(
     state,
     (item) =>
       (item.kind === "assistant" && item.id === p.messageId) ||
       (item.kind === "tool" && (calls.has(item.id) || (item.status === "writing" && item.messageId === p.messageId))),
   );
   if (next === state) return state;
-  return notice(
+  return putNotice(
     { ...next, activity: "thinking" },
-    { key: "retracted", kind: "retracted", text: "A broken answer was taken back" },
+    { key: "retracted", kind: "retracted", text: "An incomplete answer was discarded" },
   );
 }

@@ -1,5 +1,5 @@
-// What a session is made of, as the chat shows it: items from top to bottom, notices that pass, and what is known of
-// the whole. Types only; how they change is said in ../state.ts.
+// Types of the session state: items from top to bottom, transient notices, and session data. Only types; see
+// ../state.ts for the changes.
 
 import type {
   ApprovalRequestedNotification,
@@ -25,135 +25,131 @@ import type {
   TurnState,
 } from "../protocol";
 
-/** A notification of the server, as it came. */
-export interface Event {
+/** A server notification. */
+export interface AgentEvent {
   method: string;
   params: unknown;
 }
 
-interface Base {
+interface BaseItem {
   /** Unique among items of one kind. */
   id: string;
   turnId?: string | undefined;
-  /** The call that delegated to the sub-agent which it is of. */
+  /** The call that delegated to this item's sub-agent. */
   parentToolCallId?: string | undefined;
 }
 
-export interface UserItem extends Base {
+export interface UserItem extends BaseItem {
   kind: "user";
   text: string;
-  /** Files and ranges, as people write them. */
+  /** File paths with ranges, as users write them. */
   references: string[];
   images: number;
-  /** Said while the turn was running. */
+  /** Sent while the turn was running. */
   steer: boolean;
 }
 
-export interface AssistantItem extends Base {
+export interface AssistantItem extends BaseItem {
   kind: "assistant";
   text: string;
-  /** UTF-8 bytes of `text` while it is open: what offsets count. */
+  /** UTF-8 byte length of `text` while it is streamed, for delta offsets. */
   bytes: number;
   reasoning: string;
   reasoningBytes: number;
-  /** Still being written. */
+  /** Still being streamed. */
   open: boolean;
   incomplete: boolean;
-  /** Where the whole of a cut text is. */
+  /** Where to read the full text if it is truncated. */
   more?: More | undefined;
 }
 
-export interface ToolItem extends Base {
+export interface ToolItem extends BaseItem {
   kind: "tool";
   name: string;
   title: string;
   status: ToolCallStatus | "writing";
-  /** The message that asks, while its input is being written. */
+  /** The message that contains the call, while its input is streamed. */
   messageId?: string | undefined;
-  /** Characters of input that have come, while it is being written. */
+  /** Number of input characters received while the input is streamed. */
   written?: number | undefined;
   input?: unknown;
   output?: string | undefined;
-  /** The end of its live output, and how many characters came before it. */
+  /** The end of the live output, and the number of dropped characters before it. */
   live?: string | undefined;
   liveDropped?: number | undefined;
   diff?: string | undefined;
   locations?: Location[] | undefined;
   durationMs?: number | undefined;
-  /** How a command ended. */
   exitCode?: number | undefined;
-  /** When it began to run, in ms since the Unix epoch. */
+  /** In ms since the Unix epoch. */
   runningSince?: number | undefined;
   more?: Record<string, More> | undefined;
-  /** The question that is open about it. */
   approval?: ApprovalRequestedNotification | undefined;
   decision?: ApprovalResolvedNotification | undefined;
 }
 
-export interface PlanListItem extends Base {
+export interface PlanListItem extends BaseItem {
   kind: "plan";
   items: PlanItem[];
 }
 
-export interface WarningItem extends Base {
+export interface WarningItem extends BaseItem {
   kind: "warning";
   code: string;
   message: string;
 }
 
-export interface NoteItem extends Base {
+export interface NoteItem extends BaseItem {
   kind: "note";
   text: string;
 }
 
-export interface LimitItem extends Base {
+export interface LimitItem extends BaseItem {
   kind: "limit";
-  asked: LimitRequestedNotification;
+  request: LimitRequestedNotification;
   resolved?: LimitResolvedNotification | undefined;
 }
 
-export interface QuestionItem extends Base {
+export interface QuestionItem extends BaseItem {
   kind: "question";
-  asked: QuestionRequestedNotification;
+  request: QuestionRequestedNotification;
   resolved?: QuestionResolvedNotification | undefined;
 }
 
-export interface TurnEndItem extends Base {
+export interface TurnEndItem extends BaseItem {
   kind: "turnEnd";
   state: TurnState;
   reason: TerminalReason;
   usage?: TokenUsage | undefined;
   costUsd?: number | undefined;
   error?: ErrorData | undefined;
-  tookMs?: number | undefined;
+  durationMs?: number | undefined;
 }
 
-/** What a turn has changed; its id is the turn's. */
-export interface ChangesItem extends Base {
+/** The id is the turn's id. */
+export interface ChangesItem extends BaseItem {
   kind: "changes";
-  /** The number of the event that told of it. */
+  /** Sequence number of the event that reported the change. */
   seq: number;
   files: FileDiff[];
-  /** How many more there are that are not listed. */
+  /** Number of files that `files` does not contain. */
   unlisted?: number | undefined;
-  /** Commands may have changed more. */
+  /** Commands may have changed more files. */
   partial?: boolean | undefined;
   standing: Standing;
-  /** While it is taken back: the turn whose revert took it along. */
+  /** If reverted: the turn whose revert included this one. */
   revertedWith?: string | undefined;
-  /** While it is taken back: the files that the revert left as they were. */
-  left?: readonly string[] | undefined;
+  /** If reverted: the files that the revert did not change. */
+  unrevertedPaths?: readonly string[] | undefined;
 }
 
-/** The files of instructions that the agent has from here on. */
-export interface InstructionsItem extends Base {
+export interface InstructionsItem extends BaseItem {
   kind: "instructions";
   files: InstructionFile[];
   leftOut?: number | undefined;
 }
 
-/** What stands in the chat, from top to bottom. */
-export type Item =
+export type ChatItem =
   | UserItem
   | AssistantItem
   | ToolItem
@@ -166,73 +162,71 @@ export type Item =
   | InstructionsItem
   | TurnEndItem;
 
-/** Something that passes: shown beside the text, and gone when it is resolved. */
+/** A transient message that disappears when it is resolved. */
 export interface Notice {
-  /** One notice a key. */
+  /** At most one notice exists for each key. */
   key: string;
   kind: "retry" | "wait" | "switched" | "compacted" | "circuit" | "retracted" | "transition";
   text: string;
-  /** What follows if it does not help. */
+  /** The next action if the current one fails. */
   next?: string | undefined;
-  /** When it ends, in ms since the Unix epoch. */
-  till?: number | undefined;
-  /** The call that delegated to the sub-agent which it is of. */
+  /** In ms since the Unix epoch. */
+  endsAt?: number | undefined;
+  /** The call that delegated to this notice's sub-agent. */
   parent?: string | undefined;
-  /** The circuit that it is about. */
   circuit?: { subject: CircuitSubject; name: string } | undefined;
 }
 
-/** A turn that was taken back with all later ones, or made again. */
-export interface Revert {
+export interface RevertRecord {
   turnId: string;
-  /** The number of the event that told of it. */
+  /** Sequence number of the event that reported the revert. */
   seq: number;
   standing: Standing;
-  /** The files it concerned; not known when not all were listed. */
+  /** The affected files. Undefined if the event did not list all of them. */
   paths?: readonly string[] | undefined;
 }
 
-export type Activity = "thinking" | "answering" | "calling" | "tool";
+export type TurnActivity = "thinking" | "answering" | "calling" | "tool";
 
-export interface State {
+export interface ChatState {
   sessionId: string;
-  /** The number of the last event that was applied; 0 before the first. */
+  /** Sequence number of the last applied event; 0 before the first. */
   seq: number;
-  items: readonly Item[];
-  /** Open ones, oldest first. */
+  items: readonly ChatItem[];
+  /** Open approvals, oldest first. */
   approvals: readonly ApprovalRequestedNotification[];
   notices: readonly Notice[];
-  /** What was taken back and made again, oldest first. */
-  reverts: readonly Revert[];
-  /** The prompts that wait for the turn's end, when there are any. */
+  /** Reverts and redos, oldest first. */
+  reverts: readonly RevertRecord[];
+  /** Undefined if the queue is empty. */
   queue?: QueueState | undefined;
-  /** The turn that is running. */
+  /** Id of the running turn. */
   running?: string | undefined;
   startedAt?: number | undefined;
-  activity?: Activity | undefined;
-  /** The last turn, when it can be gone on with. */
+  activity?: TurnActivity | undefined;
+  /** Id of the last turn, if it can be resumed. */
   resumable?: string | undefined;
   title?: string | undefined;
   cwd?: string | undefined;
   mode?: Mode | undefined;
   model?: string | undefined;
   effort?: Effort | undefined;
-  /** The model that was meant, while another stands in. */
+  /** The intended model while a fallback answers. */
   switchedFrom?: string | undefined;
-  /** What the session cost so far, in US dollars. */
+  /** Session cost in US dollars. */
   costUsd?: number | undefined;
   contextUsed?: number | undefined;
   contextWindow?: number | undefined;
-  /** The number of the first event that is shown. */
+  /** Sequence number of the first loaded event. */
   firstSeq?: number | undefined;
   /** Whether there are events before the first item. */
   hasEarlier: boolean;
-  /** What did not join on and must be loaded. */
+  /** Set if events or text are missing and the session must be reloaded. */
   missed?: "events" | "text" | undefined;
-  /** What the person said and a cut turn did not use: it goes back to them. */
-  unused?: string | undefined;
+  /** Steers that an interrupted turn did not use. They return to the input. */
+  unusedSteerText?: string | undefined;
 }
 
-export function empty(sessionId: string): State {
+export function createChatState(sessionId: string): ChatState {
   return { sessionId, seq: 0, items: [], approvals: [], notices: [], reverts: [], hasEarlier: false };
 }

@@ -1,5 +1,6 @@
-// What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over.
+// Reduces transient notices: retries, waits, model switches, and circuit breakers.
 
+import { formatTokens } from "../format";
 import type {
   CircuitNotification,
   CompactedNotification,
@@ -8,129 +9,145 @@ import type {
   TransitionNotification,
   WaitNotification,
 } from "../protocol";
-import { tokens } from "../text";
-import { put } from "./items";
-import type { NoteItem, Notice, State } from "./model";
+import { putItem } from "./items";
+import type { ChatState, NoteItem, Notice } from "./model";
 
-/** What is over once the model speaks. */
-export const BY_WORDS = new Set<Notice["kind"]>(["retry", "wait", "retracted", "transition"]);
-/** What is over once a message is whole. */
-export const BY_MESSAGE = new Set<Notice["kind"]>([...BY_WORDS, "compacted"]);
-/** What is over with the turn; an open circuit is not. */
-export const BY_END = new Set<Notice["kind"]>([...BY_MESSAGE, "switched"]);
-/** A new turn is a new try. */
-export const ALL = new Set<Notice["kind"]>([...BY_END, "circuit"]);
+/** Notices that end with the first delta. */
+export const ENDED_BY_DELTA = new Set<Notice["kind"]>(["retry", "wait", "retracted", "transition"]);
+/** Notices that end with a complete message. */
+export const ENDED_BY_MESSAGE = new Set<Notice["kind"]>([...ENDED_BY_DELTA, "compacted"]);
+/** Notices that end with the turn. An open circuit breaker outlasts it. */
+export const ENDED_BY_TURN_END = new Set<Notice["kind"]>([...ENDED_BY_MESSAGE, "switched"]);
+/** Notices that end when a new turn starts. */
+export const ENDED_BY_TURN_START = new Set<Notice["kind"]>([...ENDED_BY_TURN_END, "circuit"]);
 
-/** What a sub-agent's events have beside their own fields. */
-export interface Nested {
+/** The extra fields of a sub-agent's events. */
+export interface SubagentFields {
   parentToolCallId?: string;
 }
 
-/** One key for the session, and one for the sub-agents of each call. */
-function keyFor(name: string, parent: string | undefined): string {
+/** Returns one key for the session, and one for the sub-agents of each call. */
+function getNoticeKey(name: string, parent: string | undefined): string {
   return parent === undefined ? name : `${name} of ${parent}`;
 }
 
-export function notice(state: State, fresh: Notice): State {
-  return { ...state, notices: [...state.notices.filter((old) => old.key !== fresh.key), fresh] };
+export function putNotice(state: ChatState, added: Notice): ChatState {
+  return { ...state, notices: [...state.notices.filter((old) => old.key !== added.key), added] };
 }
 
-/** Without the notices of these kinds; those of sub-agents only if `all` go. */
-export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>, all = false): State {
-  return dropped(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
+/** Removes notices of the given kinds. Sub-agents' notices stay unless `all` is set. */
+export function removeNotices(state: ChatState, kinds: ReadonlySet<Notice["kind"]>, all = false): ChatState {
+  return filterNotices(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
 }
 
-/** Without the notices of the sub-agents of a call: they went on, or have ended. `at`: only those whose time is over. */
-export function resolvedOf(state: State, call: string | undefined, at = Number.POSITIVE_INFINITY): State {
+/** Removes the notices of a call's sub-agents. With `at`, removes only those that have ended by then. */
+export function removeSubagentNotices(
+  state: ChatState,
+  call: string | undefined,
+  at = Number.POSITIVE_INFINITY,
+): ChatState {
   if (call === undefined) return state;
-  return dropped(state, (old) => old.parent === call && (old.till ?? 0) <= at);
+  return filterNotices(state, (old) => old.parent === call && (old.endsAt ?? 0) <= at);
 }
 
-function dropped(state: State, gone: (notice: Notice) => boolean): State {
+function filterNotices(state: ChatState, gone: (notice: Notice) => boolean): ChatState {
   return state.notices.some(gone) ? { ...state, notices: state.notices.filter((old) => !gone(old)) } : state;
 }
 
-/** What a person is told of a decision of the loop; of others nothing. */
-const TOLD: Record<string, string> = {
-  max_output_tokens_escalate: "The answer was cut: asked again with more room",
-  max_output_tokens_recovery: "The answer was cut: asked to go on",
-  collapse_drain_retry: "The prompt was too long: old tool results are left out",
-  reactive_compact_retry: "The prompt was too long: the history is summarised",
-  image_retry: "The image was refused: tried again without it",
-  empty_response_retry: "Nothing came: asked again",
-  pause_turn: "The provider paused: asked to go on",
-  model_fallback: "The model was switched",
-  stop_hook_blocking: "A stop hook objected: asked to go on",
-  token_budget_continuation: "The token target is not reached: asked to go on",
-  planning: "Plans before it acts",
-  reflection: "Looks at how far it has come",
+/** Descriptions of loop transitions that users see. Others are not shown. */
+const TRANSITION_TEXTS: Record<string, string> = {
+  max_output_tokens_escalate: "The answer was cut off. Retrying with a higher limit",
+  max_output_tokens_recovery: "The answer was cut off. Asking the model to continue",
+  collapse_drain_retry: "The prompt was too long. Dropping old tool results",
+  reactive_compact_retry: "The prompt was too long. Summarizing the history",
+  image_retry: "The image was rejected. Retrying without it",
+  empty_response_retry: "The answer was empty. Retrying",
+  pause_turn: "The provider paused. Asking it to continue",
+  model_fallback: "Switched the model",
+  stop_hook_blocking: "A stop hook objected. Asking the model to continue",
+  token_budget_continuation: "The token target is not reached. Asking the model to continue",
+  planning: "Planning",
+  reflection: "Reviewing progress",
 };
 
-export function transition(state: State, p: TransitionNotification & Nested): State {
-  const text = p.kind === "continue" ? TOLD[p.reason] : undefined;
+export function applyTransition(state: ChatState, p: TransitionNotification & SubagentFields): ChatState {
+  const text = p.kind === "continue" ? TRANSITION_TEXTS[p.reason] : undefined;
   const parent = p.parentToolCallId;
   if (text === undefined) return state;
-  return notice(state, { key: keyFor("transition", parent), kind: "transition", text, parent });
+  return putNotice(state, { key: getNoticeKey("transition", parent), kind: "transition", text, parent });
 }
 
-export function retry(state: State, p: RetryNotification & Nested): State {
+export function applyRetry(state: ChatState, p: RetryNotification & SubagentFields): ChatState {
   const why = p.error.cause ?? p.error.message;
   const status = p.error.status === undefined ? "" : ` (${p.error.status})`;
   const parent = p.parentToolCallId;
-  const before = parent === undefined ? resolved(state, new Set(["wait", "retry"])) : resolvedOf(state, parent);
-  return notice(before, {
-    key: keyFor("retry", parent),
+  const before =
+    parent === undefined ? removeNotices(state, new Set(["wait", "retry"])) : removeSubagentNotices(state, parent);
+  return putNotice(before, {
+    key: getNoticeKey("retry", parent),
     kind: "retry",
-    text: `${p.provider}: ${firstLine(why)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
+    text: `${p.provider}: ${getFirstLine(why)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
     next: p.next,
-    till: p.resumeAt,
+    endsAt: p.resumeAt,
     parent,
   });
 }
 
-export function wait(state: State, { why, until, parentToolCallId: parent }: WaitNotification & Nested): State {
-  return notice(state, { key: keyFor("wait", parent), kind: "wait", text: `Waiting: ${why}`, till: until, parent });
+export function applyWait(
+  state: ChatState,
+  { why, until, parentToolCallId: parent }: WaitNotification & SubagentFields,
+): ChatState {
+  return putNotice(state, {
+    key: getNoticeKey("wait", parent),
+    kind: "wait",
+    text: `Waiting: ${why}`,
+    endsAt: until,
+    parent,
+  });
 }
 
-function firstLine(text: string): string {
+function getFirstLine(text: string): string {
   const line = text.split("\n", 1)[0] ?? "";
   return line.length > 160 ? `${line.slice(0, 160)}…` : line;
 }
 
-export function modelSwitched(state: State, p: ModelSwitchedNotification & Nested): State {
+export function applyModelSwitched(state: ChatState, p: ModelSwitchedNotification & SubagentFields): ChatState {
   const note: NoteItem = {
     kind: "note",
     id: `switched ${p.seq}`,
     turnId: p.turnId,
     parentToolCallId: p.parentToolCallId,
-    text: `${p.why} → ${p.to} answers`,
+    text: `${p.why}; switched to ${p.to}`,
   };
-  // A sub-agent's model is not the session's.
-  if (p.parentToolCallId !== undefined) return put(resolvedOf(state, p.parentToolCallId), note);
-  const meant = state.switchedFrom ?? p.from;
-  if (p.to === meant) {
-    return { ...resolved(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
+  // A sub-agent's model does not affect the session.
+  if (p.parentToolCallId !== undefined) return putItem(removeSubagentNotices(state, p.parentToolCallId), note);
+  const intended = state.switchedFrom ?? p.from;
+  if (p.to === intended) {
+    return { ...removeNotices(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
   }
-  const next = notice(resolved(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
-  return { ...put(next, note), model: p.to, switchedFrom: meant };
+  const next = putNotice(removeNotices(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
+  return { ...putItem(next, note), model: p.to, switchedFrom: intended };
 }
 
-export function circuit(state: State, p: CircuitNotification): State {
+export function applyCircuit(state: ChatState, p: CircuitNotification): ChatState {
   const key = `circuit ${p.subject} ${p.name}`;
   if (p.state === "closed") {
     return { ...state, notices: state.notices.filter((old) => old.key !== key) };
   }
-  const text =
-    p.state === "halfOpen"
-      ? `${p.name}: one call tries whether it works again`
-      : `${p.name} failed too often: not asked for a while`;
-  return notice(state, { key, kind: "circuit", text, till: p.until, circuit: { subject: p.subject, name: p.name } });
+  const text = p.state === "halfOpen" ? `${p.name}: testing with one call` : `${p.name} failed too often and is paused`;
+  return putNotice(state, {
+    key,
+    kind: "circuit",
+    text,
+    endsAt: p.until,
+    circuit: { subject: p.subject, name: p.name },
+  });
 }
 
-export function compacted(state: State, p: CompactedNotification & Nested): State {
-  const text = `Compacted: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
+export function applyCompacted(state: ChatState, p: CompactedNotification & SubagentFields): ChatState {
+  const text = `Compacted: ${formatTokens(p.tokensBefore)} → ${formatTokens(p.tokensAfter)} tokens`;
   const { turnId, parentToolCallId } = p;
   const note: NoteItem = { kind: "note", id: `compacted ${p.seq}`, turnId, parentToolCallId, text };
-  if (parentToolCallId !== undefined) return put(state, note);
-  return put(notice(state, { key: "compacted", kind: "compacted", text }), note);
+  if (parentToolCallId !== undefined) return putItem(state, note);
+  return putItem(putNotice(state, { key: "compacted", kind: "compacted", text }), note);
 }

@@ -1,34 +1,34 @@
-// Pages of a session's past: put on top of what is known, or before it.
+// Merges pages of a session's history: after the known events, or before them.
 
+import { utf8Length } from "../format";
 import type { LoadSessionResult, PartialMessage } from "../protocol";
-import { apply, reduce, waiting } from "../state";
-import { utf8Length } from "../text";
-import { standings } from "./changes";
-import { find, keyOf, put } from "./items";
-import { type Event, empty, type Item, type State, type ToolItem } from "./model";
-import { approvalRequested } from "./tools";
+import { applyEvent, omitEmptyQueue, reduceEvent } from "../state";
+import { resolveStandings } from "./changes";
+import { findItem, getItemKey, putItem } from "./items";
+import { type AgentEvent, type ChatItem, type ChatState, createChatState, type ToolItem } from "./model";
+import { applyApprovalRequested } from "./tools";
 
 /**
- * Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or an
- * empty one. When the page does not join on, all begins anew with it.
+ * Applies the result of `agent/loadSession`. `state` is the state whose `seq` was sent as `afterSeq`, or an empty one.
+ * Starts over if the page does not continue it.
  */
-export function load(state: State, result: LoadSessionResult): State {
-  const first = seqOf(result.events[0]);
+export function loadPage(state: ChatState, result: LoadSessionResult): ChatState {
+  const first = getSeq(result.events[0]);
   const joins = state.seq > 0 && (first === undefined ? result.seq <= state.seq : first <= state.seq + 1);
-  let loaded: State = joins
+  let loaded: ChatState = joins
     ? { ...state, missed: undefined }
-    : { ...empty(state.sessionId), seq: (first ?? 1) - 1, firstSeq: first, hasEarlier: result.hasEarlier };
-  for (const event of result.events) loaded = reduce(loaded, event);
-  // What is open may have been asked before the page.
-  for (const approval of result.openApprovals) loaded = approvalRequested(loaded, approval);
-  for (const limit of result.openLimits ?? []) loaded = apply(loaded, "agent/limitRequested", limit);
-  for (const question of result.openQuestions ?? []) loaded = apply(loaded, "agent/questionRequested", question);
+    : { ...createChatState(state.sessionId), seq: (first ?? 1) - 1, firstSeq: first, hasEarlier: result.hasEarlier };
+  for (const event of result.events) loaded = reduceEvent(loaded, event);
+  // Open requests may be older than the page.
+  for (const approval of result.openApprovals) loaded = applyApprovalRequested(loaded, approval);
+  for (const limit of result.openLimits ?? []) loaded = applyEvent(loaded, "agent/limitRequested", limit);
+  for (const question of result.openQuestions ?? []) loaded = applyEvent(loaded, "agent/questionRequested", question);
   if (result.instructions?.length && !loaded.items.some(({ kind }) => kind === "instructions")) {
-    const known: Item = { kind: "instructions", id: BEFORE, files: result.instructions };
+    const known: ChatItem = { kind: "instructions", id: UNPAGED_INSTRUCTIONS_ID, files: result.instructions };
     loaded = { ...loaded, items: [known, ...loaded.items] };
   }
   const now = result.state;
-  if (result.partial) loaded = withPartial(loaded, result.partial, now.runningTurnId);
+  if (result.partial) loaded = addPartialMessage(loaded, result.partial, now.runningTurnId);
   return {
     ...loaded,
     seq: Math.max(loaded.seq, result.seq),
@@ -41,23 +41,23 @@ export function load(state: State, result: LoadSessionResult): State {
     running: now.runningTurnId,
     activity: now.runningTurnId === undefined ? undefined : (loaded.activity ?? "thinking"),
     resumable: now.resumableTurnId,
-    queue: waiting(now.queue),
+    queue: omitEmptyQueue(now.queue),
     approvals: result.openApprovals,
   };
 }
 
-/** What the agent was given before the page stands on its top, until its own place is shown. */
-const BEFORE = "before the page";
+/** The id of instructions from before the page. They stay at the top until their own event is loaded. */
+const UNPAGED_INSTRUCTIONS_ID = "before the page";
 
-function withPartial(state: State, partial: PartialMessage, turnId: string | undefined): State {
-  const known = find(state, "assistant", partial.messageId);
+function addPartialMessage(state: ChatState, partial: PartialMessage, turnId: string | undefined): ChatState {
+  const known = findItem(state, "assistant", partial.messageId);
   if (known && !known.open) return state;
   const have = known?.text ?? "";
   const kept = partial.offset === 0 ? "" : partial.offset === known?.bytes ? have : undefined;
   if (kept === undefined) return state;
   const text = kept + partial.text;
   const reasoning = partial.reasoning ?? known?.reasoning ?? "";
-  return put(state, {
+  return putItem(state, {
     kind: "assistant",
     id: partial.messageId,
     turnId,
@@ -70,40 +70,40 @@ function withPartial(state: State, partial: PartialMessage, turnId: string | und
   });
 }
 
-/** Puts the items of an earlier page, the one that ends where `state` begins, before those of `state`. */
-export function prepend(state: State, result: LoadSessionResult): State {
-  const first = seqOf(result.events[0]);
-  let earlier: State = { ...empty(state.sessionId), seq: (first ?? 1) - 1 };
-  for (const event of result.events) earlier = reduce(earlier, event);
-  const later = new Map(state.items.map((item) => [keyOf(item), item]));
-  const items: Item[] = [];
+/** Inserts the items of the page that ends where `state` begins. */
+export function prependPage(state: ChatState, result: LoadSessionResult): ChatState {
+  const first = getSeq(result.events[0]);
+  let earlier: ChatState = { ...createChatState(state.sessionId), seq: (first ?? 1) - 1 };
+  for (const event of result.events) earlier = reduceEvent(earlier, event);
+  const later = new Map(state.items.map((item) => [getItemKey(item), item]));
+  const items: ChatItem[] = [];
   for (const item of earlier.items) {
-    // What begins in the earlier page and ends here is known in part by each.
-    const known = later.get(keyOf(item));
-    items.push(known === undefined ? item : merged(item, known));
-    later.delete(keyOf(item));
+    // An item that spans both pages is known in part by each.
+    const known = later.get(getItemKey(item));
+    items.push(known === undefined ? item : mergeItems(item, known));
+    later.delete(getItemKey(item));
   }
-  const told = items.some(({ kind }) => kind === "instructions");
-  const rest = [...later.values()].filter(({ id }) => id !== BEFORE);
-  const before = told ? undefined : later.get(`instructions ${BEFORE}`);
+  const hasInstructions = items.some(({ kind }) => kind === "instructions");
+  const rest = [...later.values()].filter(({ id }) => id !== UNPAGED_INSTRUCTIONS_ID);
+  const before = hasInstructions ? undefined : later.get(`instructions ${UNPAGED_INSTRUCTIONS_ID}`);
   if (before) items.unshift(before);
   items.push(...rest);
   const reverts = [...earlier.reverts, ...state.reverts];
   return {
     ...state,
-    items: [...standings(items, reverts)],
+    items: [...resolveStandings(items, reverts)],
     reverts,
     hasEarlier: result.hasEarlier,
     firstSeq: first ?? state.firstSeq,
   };
 }
 
-function merged(before: Item, after: Item): Item {
+function mergeItems(before: ChatItem, after: ChatItem): ChatItem {
   if (before.kind !== "tool" || after.kind !== "tool") return after;
   const set = Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
   return { ...before, ...set, live: after.live, approval: after.approval } as ToolItem;
 }
 
-function seqOf(event: Event | undefined): number | undefined {
+function getSeq(event: AgentEvent | undefined): number | undefined {
   return event === undefined ? undefined : (event.params as { seq?: number }).seq;
 }

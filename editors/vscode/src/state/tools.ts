@@ -1,5 +1,6 @@
-// Tool calls: their input as it is written, their output as it comes, and the questions about them.
+// Reduces tool calls: streamed input, live output, and approvals.
 
+import { trimHead } from "../format";
 import type {
   ApprovalRequestedNotification,
   ApprovalResolvedNotification,
@@ -7,24 +8,23 @@ import type {
   ToolInputDeltaNotification,
   ToolOutputDeltaNotification,
 } from "../protocol";
-import { cutHead } from "../text";
-import { change, find, put } from "./items";
-import type { State, ToolItem } from "./model";
-import { BY_WORDS, resolved, resolvedOf } from "./notices";
+import { findItem, putItem, updateItem } from "./items";
+import type { ChatState, ToolItem } from "./model";
+import { ENDED_BY_DELTA, removeNotices, removeSubagentNotices } from "./notices";
 
-/** How many characters of live output are kept: some hundred lines; the whole is there at the end. */
-export const LIVE_CHARS = 32_768;
+/** Maximum length of live output. The complete call contains the full output. */
+export const MAX_LIVE_CHARS = 32_768;
 
-export const FINAL = new Set<string>(["completed", "failed", "denied", "cancelled"]);
+export const FINAL_STATUSES = new Set<string>(["completed", "failed", "denied", "cancelled"]);
 
-export function settledTool(item: ToolItem): ToolItem {
+export function dropLiveOutput(item: ToolItem): ToolItem {
   return { ...item, live: undefined, liveDropped: undefined };
 }
 
-export function toolInputDelta(state: State, p: ToolInputDeltaNotification): State {
-  const known = find(state, "tool", p.toolCallId);
+export function applyToolInputDelta(state: ChatState, p: ToolInputDeltaNotification): ChatState {
+  const known = findItem(state, "tool", p.toolCallId);
   if (known && known.status !== "writing") return state;
-  const next = put(resolved(state, BY_WORDS), {
+  const next = putItem(removeNotices(state, ENDED_BY_DELTA), {
     kind: "tool",
     id: p.toolCallId,
     turnId: p.turnId,
@@ -37,18 +37,18 @@ export function toolInputDelta(state: State, p: ToolInputDeltaNotification): Sta
   return { ...next, activity: "calling" };
 }
 
-export function toolOutputDelta(state: State, p: ToolOutputDeltaNotification): State {
-  const known = find(state, "tool", p.toolCallId);
+export function applyToolOutputDelta(state: ChatState, p: ToolOutputDeltaNotification): ChatState {
+  const known = findItem(state, "tool", p.toolCallId);
   if (known?.status !== "running") return state;
   const whole = (known.live ?? "") + p.text;
-  const live = cutHead(whole, LIVE_CHARS);
+  const live = trimHead(whole, MAX_LIVE_CHARS);
   const liveDropped = (known.liveDropped ?? 0) + whole.length - live.length;
-  return put(state, { ...known, live, liveDropped });
+  return putItem(state, { ...known, live, liveDropped });
 }
 
-export function toolCall(state: State, p: ToolCallNotification): State {
-  const known = find(state, "tool", p.toolCallId);
-  const final = FINAL.has(p.status);
+export function applyToolCall(state: ChatState, p: ToolCallNotification): ChatState {
+  const known = findItem(state, "tool", p.toolCallId);
+  const final = FINAL_STATUSES.has(p.status);
   const item: ToolItem = {
     ...known,
     kind: "tool",
@@ -73,20 +73,22 @@ export function toolCall(state: State, p: ToolCallNotification): State {
   };
   const activity = p.status === "running" ? "tool" : final ? "thinking" : state.activity;
   const parent = item.parentToolCallId;
-  // Of several sub-agents one goes on while another waits: its notice stands until its time is over.
-  const alone = parent === undefined || tasks(find(state, "tool", parent)) < 2;
-  const next = resolvedOf(resolvedOf(state, parent, alone ? undefined : p.at), final ? item.id : undefined);
-  return { ...put(next, item), activity: state.running === undefined ? undefined : activity };
+  // With several sub-agents, one can continue while another waits, so its notice stays until it ends.
+  const alone = parent === undefined || countTasks(findItem(state, "tool", parent)) < 2;
+  const next = removeSubagentNotices(
+    removeSubagentNotices(state, parent, alone ? undefined : p.at),
+    final ? item.id : undefined,
+  );
+  return { ...putItem(next, item), activity: state.running === undefined ? undefined : activity };
 }
 
-/** How many sub-agents a call has. */
-function tasks(call: ToolItem | undefined): number {
+function countTasks(call: ToolItem | undefined): number {
   const list = (call?.input as { tasks?: unknown } | undefined)?.tasks;
   return Array.isArray(list) ? list.length : 1;
 }
 
-export function approvalRequested(state: State, p: ApprovalRequestedNotification): State {
-  const known = find(state, "tool", p.toolCallId);
+export function applyApprovalRequested(state: ChatState, p: ApprovalRequestedNotification): ChatState {
+  const known = findItem(state, "tool", p.toolCallId);
   const item: ToolItem = {
     ...(known ?? { kind: "tool", id: p.toolCallId, turnId: p.turnId, name: p.name, title: p.title, input: p.input }),
     status: "awaitingApproval",
@@ -95,12 +97,12 @@ export function approvalRequested(state: State, p: ApprovalRequestedNotification
     diff: p.diff ?? known?.diff,
   };
   return {
-    ...put(state, item),
+    ...putItem(state, item),
     approvals: [...state.approvals.filter((open) => open.approvalId !== p.approvalId), p],
   };
 }
 
-export function approvalResolved(state: State, p: ApprovalResolvedNotification): State {
+export function applyApprovalResolved(state: ChatState, p: ApprovalResolvedNotification): ChatState {
   const approvals = state.approvals.filter((open) => open.approvalId !== p.approvalId);
-  return change<ToolItem>({ ...state, approvals }, "tool", p.toolCallId, { approval: undefined, decision: p });
+  return updateItem<ToolItem>({ ...state, approvals }, "tool", p.toolCallId, { approval: undefined, decision: p });
 }

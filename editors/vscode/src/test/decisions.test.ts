@@ -1,12 +1,12 @@
-// Answers to approvals: what is sent is what the review shows, or nothing is.
+// Decisions send exactly what the review shows, or nothing.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Decisions } from "../decisions";
 import type { ReviewOutcome } from "../review";
-import { Fake } from "./fake";
+import { FakeServer } from "./fakeServer";
 
-const ASKED = {
+const APPROVAL = {
   approvalId: "a1",
   toolCallId: "c1",
   name: "edit_file",
@@ -18,86 +18,87 @@ const ASKED = {
   rule: "edit(src/**)",
 };
 
-async function decisions(outcome: ReviewOutcome) {
-  const fake = await new Fake().connect();
-  await fake.chat.send("hello", []);
-  fake.event("turnStarted", { seq: 1 });
-  fake.event("approvalRequested", { seq: 2, ...ASKED });
+async function setUpDecisions(outcome: ReviewOutcome) {
+  const fake = await new FakeServer().connectChat();
+  await fake.chat.sendPrompt("hello", []);
+  fake.emitEvent("turnStarted", { seq: 1 });
+  fake.emitEvent("approvalRequested", { seq: 2, ...APPROVAL });
   const refusals: string[] = [];
   const closed: string[] = [];
   const reopened: string[] = [];
   const reviews = {
-    outcome: () => Promise.resolve(outcome),
-    close: (id: string) => Promise.resolve(void closed.push(id)),
+    getOutcome: () => Promise.resolve(outcome),
+    closeReview: (id: string) => Promise.resolve(void closed.push(id)),
   };
-  const made = new Decisions(fake.chat, reviews, {
-    refused: (message) => void refusals.push(message),
-    stillOpen: (id) => void reopened.push(id),
+  const decisions = new Decisions(fake.chat, reviews, {
+    onRefused: (message) => void refusals.push(message),
+    onStillOpen: (id) => void reopened.push(id),
   });
-  const sent = () => fake.asked.filter(({ method }) => method === "agent/approvalRespond").map(({ params }) => params);
-  return { fake, made, refusals, closed, reopened, sent };
+  const listSent = () =>
+    fake.requests.filter(({ method }) => method === "agent/approvalRespond").map(({ params }) => params);
+  return { fake, decisions, refusals, closed, reopened, listSent };
 }
 
 const EDITED = { path: "a.ts", edits: [{ old_text: "a", new_text: "b" }] };
 
 for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
   test(`${decision} sends what the review shows`, async () => {
-    const { made, sent, closed, fake } = await decisions({ kind: "edited", input: EDITED });
-    const rule = decision === "allow" ? {} : { rule: ASKED.rule };
-    await made.decide("a1", decision, rule);
-    assert.deepEqual(sent(), [{ approvalId: "a1", decision, input: EDITED, ...rule }]);
+    const { decisions, listSent, closed, fake } = await setUpDecisions({ kind: "edited", input: EDITED });
+    const rule = decision === "allow" ? {} : { rule: APPROVAL.rule };
+    await decisions.decideApproval("a1", decision, rule);
+    assert.deepEqual(listSent(), [{ approvalId: "a1", decision, input: EDITED, ...rule }]);
     assert.deepEqual(closed, ["a1"]);
-    assert.match(fake.chat.view.answered ?? "", /^Allowed.*as edited by you$/);
+    assert.match(fake.chat.view.lastAnswer ?? "", /^Allowed.*as edited by you$/);
   });
 
-  test(`${decision} sends nothing where the review cannot be sent`, async () => {
-    const { made, sent, refusals, closed, reopened } = await decisions({
+  test(`${decision} sends nothing if the review cannot be sent`, async () => {
+    const { decisions, listSent, refusals, closed, reopened } = await setUpDecisions({
       kind: "refused",
       message: "a.ts has changed.",
     });
-    await made.decide("a1", decision);
-    assert.deepEqual([sent(), refusals, closed], [[], ["a.ts has changed."], []]);
+    await decisions.decideApproval("a1", decision);
+    assert.deepEqual([listSent(), refusals, closed], [[], ["a.ts has changed."], []]);
     assert.deepEqual(reopened, ["a1"], "the question can be answered again");
   });
 }
 
-test("a review that shows the proposal sends the call as it is", async () => {
-  const { made, sent, fake } = await decisions({ kind: "unchanged" });
-  await made.decide("a1", "allow");
-  assert.deepEqual(sent(), [{ approvalId: "a1", decision: "allow" }]);
-  assert.equal(fake.chat.view.answered, "Allowed once: Edit a.ts");
+test("an unchanged review sends the original call", async () => {
+  const { decisions, listSent, fake } = await setUpDecisions({ kind: "unchanged" });
+  await decisions.decideApproval("a1", "allow");
+  assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "allow" }]);
+  assert.equal(fake.chat.view.lastAnswer, "Allowed once: Edit a.ts");
 });
 
-test("arguments that were edited beside a review are not sent", async () => {
+test("edited arguments are refused if there is a review", async () => {
   for (const outcome of [{ kind: "unchanged" }, { kind: "edited", input: EDITED }] as const) {
-    const { made, sent, refusals } = await decisions(outcome);
-    await made.decide("a1", "allow", { input: { path: "other.ts" } });
-    assert.deepEqual(sent(), []);
+    const { decisions, listSent, refusals } = await setUpDecisions(outcome);
+    await decisions.decideApproval("a1", "allow", { input: { path: "other.ts" } });
+    assert.deepEqual(listSent(), []);
     assert.match(refusals[0] ?? "", /Discard the review/);
   }
 });
 
-test("a denial needs no review", async () => {
-  const { made, sent } = await decisions({ kind: "refused", message: "no" });
-  await made.decide("a1", "deny", { feedback: "why" });
-  assert.deepEqual(sent(), [{ approvalId: "a1", decision: "deny", feedback: "why" }]);
+test("a denial ignores the review", async () => {
+  const { decisions, listSent } = await setUpDecisions({ kind: "refused", message: "no" });
+  await decisions.decideApproval("a1", "deny", { feedback: "why" });
+  assert.deepEqual(listSent(), [{ approvalId: "a1", decision: "deny", feedback: "why" }]);
 });
 
-test("an answer is sent once, and only to an open question", async () => {
-  const { made, sent, refusals } = await decisions({ kind: "none" });
-  await Promise.all([made.decide("a1", "allow"), made.decide("a1", "allow")]);
-  assert.equal(sent().length, 1);
-  await made.decide("a9", "allow");
-  assert.deepEqual(refusals, ["This question is no longer open."]);
+test("an answer is sent once, and only to an open request", async () => {
+  const { decisions, listSent, refusals } = await setUpDecisions({ kind: "none" });
+  await Promise.all([decisions.decideApproval("a1", "allow"), decisions.decideApproval("a1", "allow")]);
+  assert.equal(listSent().length, 1);
+  await decisions.decideApproval("a9", "allow");
+  assert.deepEqual(refusals, ["This request is no longer open."]);
 });
 
-test("the server refuses: the review stays", async () => {
-  const { fake, made, closed } = await decisions({ kind: "edited", input: EDITED });
+test("a rejected answer keeps the review", async () => {
+  const { fake, decisions, closed } = await setUpDecisions({ kind: "edited", input: EDITED });
   delete fake.answers["agent/approvalRespond"];
-  const decided = made.decide("a1", "allow");
+  const decided = decisions.decideApproval("a1", "allow");
   await new Promise(setImmediate);
-  fake.last("agent/approvalRespond").refuse({ data: { message: "bad input" } });
+  fake.lastRequest("agent/approvalRespond").reject({ data: { message: "bad input" } });
   await decided;
   assert.deepEqual(closed, []);
-  assert.equal(fake.chat.view.trouble, "bad input");
+  assert.equal(fake.chat.view.error, "bad input");
 });

@@ -1,21 +1,21 @@
-// Hunks: the edits that are made of a reviewed text lead to that text, by the server's own rules.
+// Edits built from a reviewed text produce that text under the server's own rules.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  hunkAt,
-  hunks,
-  patched,
-  reviewDifference,
-  reviewDifferenceLine,
-  toEdits,
-  unpatched,
-  withEdits,
+  applyDiff,
+  applyEdits,
+  buildEdits,
+  compareReview,
+  computeHunks,
+  describeDifference,
+  findHunkAtLine,
+  reverseDiff,
 } from "../hunks";
 
-/** What `edit_file` does: each old text must occur once in the text that the edits before left. */
-function applied(text: string, edits: { old_text: string; new_text: string }[]): string {
-  let now = text;
+/** Applies edits like `edit_file`: each old text must occur once in the current text. */
+function applyServerEdits(randomText: string, edits: { old_text: string; new_text: string }[]): string {
+  let now = randomText;
   for (const { old_text, new_text } of edits) {
     assert.notEqual(old_text, "", "an empty text cannot be found");
     const at = now.indexOf(old_text);
@@ -37,54 +37,54 @@ const CASES: [name: string, before: string, after: string][] = [
   ["all alike", "x\nx\nx\n", "x\nx\nx\nx\n"],
 ];
 for (const [name, before, after] of CASES) {
-  test(`edits: ${name}`, () => assert.equal(applied(before, toEdits(before, after)), after));
+  test(`edits: ${name}`, () => assert.equal(applyServerEdits(before, buildEdits(before, after)), after));
 }
 
-test("edits: many random texts", () => {
+test("edits: random texts", () => {
   let seed = 7;
-  const random = (below: number) => {
+  const nextRandom = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
     return seed % below;
   };
   const text = () =>
-    Array.from({ length: 1 + random(12) }, () => "abc"[random(3)]).join("\n") + (random(2) ? "\n" : "");
+    Array.from({ length: 1 + nextRandom(12) }, () => "abc"[nextRandom(3)]).join("\n") + (nextRandom(2) ? "\n" : "");
   for (let round = 0; round < 2000; round++) {
     const before = text();
     const after = text();
-    assert.equal(applied(before, toEdits(before, after)), after);
+    assert.equal(applyServerEdits(before, buildEdits(before, after)), after);
   }
 });
 
-test("the hunk at a line", () => {
-  const list = hunks("a\nb\nc\nd\n", "a\nB\nB2\nc\n");
+test("findHunkAtLine returns the hunk at a line", () => {
+  const list = computeHunks("a\nb\nc\nd\n", "a\nB\nB2\nc\n");
   assert.equal(list.length, 2);
-  assert.equal(hunkAt(list, 2)?.oldStart, 1);
-  assert.equal(hunkAt(list, 0), undefined);
-  assert.equal(hunkAt(list, 3)?.old[0], "d\n");
+  assert.equal(findHunkAtLine(list, 2)?.oldStart, 1);
+  assert.equal(findHunkAtLine(list, 0), undefined);
+  assert.equal(findHunkAtLine(list, 3)?.old[0], "d\n");
 });
 
-test("a diff is applied and taken back", () => {
+test("a diff is applied and reversed", () => {
   const diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
-  assert.equal(patched("a\nb\nc\n", diff), "a\nB\nc\n");
-  assert.equal(unpatched("a\nB\nc\n", diff), "a\nb\nc\n");
-  assert.equal(patched("quite\nanother\n", diff), undefined);
+  assert.equal(applyDiff("a\nb\nc\n", diff), "a\nB\nc\n");
+  assert.equal(reverseDiff("a\nB\nc\n", diff), "a\nb\nc\n");
+  assert.equal(applyDiff("quite\nanother\n", diff), undefined);
 });
 
-test("a review says what it leaves out and what it changes", () => {
+test("a review describes rejected and edited hunks", () => {
   const before = "a\nb\nc\nd\ne\nf\ng\n";
   const proposal = "A\nb\nc\nD\ne\nf\nG\n";
-  const line = (reviewed: string) => reviewDifferenceLine(reviewDifference(before, proposal, reviewed));
-  assert.equal(line(proposal), "");
-  assert.equal(line("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 changes left out");
-  assert.equal(line("A\nb\nc\nDD\ne\nf\nG\n"), "1 change edited by you");
-  assert.equal(line("a\nb\nc\nd\ne\nx\nf\nG\n"), "2 of 3 changes left out, 1 change edited by you");
-  assert.equal(line(before), "3 of 3 changes left out");
+  const describeReviewed = (reviewed: string) => describeDifference(compareReview(before, proposal, reviewed));
+  assert.equal(describeReviewed(proposal), "");
+  assert.equal(describeReviewed("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 hunks rejected");
+  assert.equal(describeReviewed("A\nb\nc\nDD\ne\nf\nG\n"), "1 hunk edited by you");
+  assert.equal(describeReviewed("a\nb\nc\nd\ne\nx\nf\nG\n"), "2 of 3 hunks rejected, 1 hunk edited by you");
+  assert.equal(describeReviewed(before), "3 of 3 hunks rejected");
 });
 
-test("the edits of a call are made only where each old text is certain", () => {
-  assert.equal(withEdits("a\nb\n", [{ old_text: "b", new_text: "$&c" }]), "a\n$&c\n");
-  assert.equal(withEdits("x x", [{ old_text: "x", new_text: "y" }]), undefined);
-  assert.equal(withEdits("x x", [{ old_text: "x", new_text: "y", replace_all: true }]), "y y");
-  assert.equal(withEdits("a", [{ old_text: "b", new_text: "c" }]), undefined);
-  assert.equal(withEdits("a", [{ old_text: "", new_text: "c" }]), undefined);
+test("edits apply only if each old text is unambiguous", () => {
+  assert.equal(applyEdits("a\nb\n", [{ old_text: "b", new_text: "$&c" }]), "a\n$&c\n");
+  assert.equal(applyEdits("x x", [{ old_text: "x", new_text: "y" }]), undefined);
+  assert.equal(applyEdits("x x", [{ old_text: "x", new_text: "y", replace_all: true }]), "y y");
+  assert.equal(applyEdits("a", [{ old_text: "b", new_text: "c" }]), undefined);
+  assert.equal(applyEdits("a", [{ old_text: "", new_text: "c" }]), undefined);
 });

@@ -1,4 +1,4 @@
-// The manifest and the code name the same commands and settings.
+// The manifest and the code list the same commands and settings.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -16,34 +16,34 @@ const manifest = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8"))
 const { commands, menus, keybindings, configuration } = manifest.contributes;
 const named = new Set(commands.map(({ command }) => command));
 
-function source(name: string): string {
+function readSource(name: string): string {
   return readFileSync(new URL(`src/${name}`, ROOT), "utf8");
 }
 
-test("each command of the manifest is in the table, and each of the table in the manifest", () => {
-  const table = /export const table = \{([\s\S]*?)\n\} satisfies/.exec(source("commands.ts"))?.[1] ?? "";
+test("the manifest and the table contain the same commands", () => {
+  const table = /export const commandTable = \{([\s\S]*?)\n\} satisfies/.exec(readSource("commands.ts"))?.[1] ?? "";
   const inTable = [...table.matchAll(/^ {2}(\w+)[:(]/gm)].map(([, name]) => `agentls.${name}`);
   assert.deepEqual([...inTable].sort(), [...named].sort());
 });
 
-test("menus and keys name commands that there are", () => {
+test("menus and keybindings use existing commands", () => {
   for (const { command } of [...Object.values(menus).flat(), ...keybindings]) assert.ok(named.has(command), command);
 });
 
-test("each setting is described and read", () => {
+test("each setting is described and used", () => {
   const all = readdirSync(new URL("src/", ROOT))
     .filter((name) => name.endsWith(".ts"))
-    .map(source)
+    .map(readSource)
     .join("\n");
   for (const [name, { description, markdownDescription }] of Object.entries(configuration.properties)) {
     assert.ok((description ?? markdownDescription ?? "").length > 20, name);
-    // The trace is read by vscode-languageclient.
+    // vscode-languageclient reads the trace setting.
     const short = name.replace("agentls.", "");
     assert.ok(name === "agentls.trace.server" || all.includes(`"${short}"`), `${name} has an effect`);
   }
 });
 
-test("no key on Windows is one that types a character: Ctrl and Alt are AltGr there", () => {
+test("no Windows keybinding uses Ctrl+Alt, which is AltGr", () => {
   for (const { command, key, win } of keybindings) {
     const held = new Set((win ?? key).split("+"));
     assert.ok(!(held.has("ctrl") && held.has("alt")), `${command}: ${win ?? key}`);

@@ -1,8 +1,8 @@
-// The list of models as a person chooses from it.
+// The model list.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brokenLine, modelChoices, modelQuestions, withTyped } from "../models";
+import { addTypedModel, buildModelChoices, buildModelQueries, describeBrokenProviders } from "../models";
 import type { ListModelsResult } from "../protocol";
 
 const LIST: ListModelsResult = {
@@ -16,24 +16,24 @@ const LIST: ListModelsResult = {
   ] as ListModelsResult["providers"],
 };
 
-test("the known list is asked for first, then the providers' own", () => {
-  assert.deepEqual(modelQuestions("s1"), [{ sessionId: "s1" }, { sessionId: "s1", live: true }]);
-  assert.deepEqual(modelQuestions(undefined), [{}, { live: true }]);
+test("the cached model list is requested before the live one", () => {
+  assert.deepEqual(buildModelQueries("s1"), [{ sessionId: "s1" }, { sessionId: "s1", live: true }]);
+  assert.deepEqual(buildModelQueries(undefined), [{}, { live: true }]);
 });
 
-test("each model says what is known of it, and which one is taken", () => {
-  const [one, old] = modelChoices(LIST, undefined);
-  assert.deepEqual([one?.description, one?.detail], ["now", "200k tokens"]);
-  assert.equal(old?.detail, "$1 in, $2 out per million · not in the provider's own list");
-  assert.equal(modelChoices(LIST, "tape/old")[1]?.description, "now");
-  assert.equal(modelChoices(LIST, "tape/old")[0]?.description, "");
-  assert.equal(brokenLine(LIST), "far: HTTP 500");
+test("each model shows its details, and the current one is marked", () => {
+  const [one, old] = buildModelChoices(LIST, undefined);
+  assert.deepEqual([one?.description, one?.detail], ["current", "200k tokens"]);
+  assert.equal(old?.detail, "$1 in, $2 out per million tokens · not listed by the provider");
+  assert.equal(buildModelChoices(LIST, "tape/old")[1]?.description, "current");
+  assert.equal(buildModelChoices(LIST, "tape/old")[0]?.description, "");
+  assert.equal(describeBrokenProviders(LIST), "far: HTTP 500");
 });
 
-test("any other name that is typed can be taken", () => {
-  const choices = modelChoices(LIST, undefined);
-  assert.equal(withTyped(choices, " ").length, 2);
-  assert.equal(withTyped(choices, "tape/one").length, 2);
-  const own = withTyped(choices, " tape/$(new) ").at(-1);
+test("a typed model name can be selected", () => {
+  const choices = buildModelChoices(LIST, undefined);
+  assert.equal(addTypedModel(choices, " ").length, 2);
+  assert.equal(addTypedModel(choices, "tape/one").length, 2);
+  const own = addTypedModel(choices, " tape/$(new) ").at(-1);
   assert.deepEqual([own?.model, own?.label, own?.alwaysShow], ["tape/$(new)", "tape/\\$(new)", true]);
 });

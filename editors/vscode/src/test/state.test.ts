@@ -1,13 +1,21 @@
-// The reducer and the patches beyond the shared transcripts: pages, partial messages, growth, lengths.
+// The reducer and the patches beyond the shared transcripts: pages, partial messages, growth, and lengths.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ViewState } from "../messages";
-import { diff, patch } from "../patch";
+import { countLines, takeLastLines, trimHead, utf8Length, utf8Tail } from "../format";
 import type { LoadSessionResult, SessionState } from "../protocol";
-import { type AssistantItem, type Event, empty, LIVE_CHARS, reduce, type State, type ToolItem } from "../state";
-import { load, prepend } from "../state/pages";
-import { cutHead, lastLines, lineCount, utf8Length, utf8Tail } from "../text";
+import {
+  type AgentEvent,
+  type AssistantItem,
+  type ChatState,
+  createChatState,
+  MAX_LIVE_CHARS,
+  reduceEvent,
+  type ToolItem,
+} from "../state";
+import { loadPage, prependPage } from "../state/pages";
+import { applyOps, diffViews } from "../viewPatch";
+import type { ViewState } from "../webviewProtocol";
 
 const SESSION = "ses_1";
 const NOW: SessionState = {
@@ -16,33 +24,33 @@ const NOW: SessionState = {
   usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
 };
 
-function durable(seq: number, method: string, params: object): Event {
+function durableEvent(seq: number, method: string, params: object): AgentEvent {
   return {
     method: `agent/${method}`,
     params: { sessionId: SESSION, seq, at: seq * 1000, turnId: "turn_1", ...params },
   };
 }
 
-function said(seq: number, messageId: string, text: string, role = "assistant"): Event {
-  return durable(seq, "message", { messageId, role, content: [{ type: "text", text }] });
+function messageEvent(seq: number, messageId: string, text: string, role = "assistant"): AgentEvent {
+  return durableEvent(seq, "message", { messageId, role, content: [{ type: "text", text }] });
 }
 
-function delta(messageId: string, offset: number, text: string): Event {
+function deltaEvent(messageId: string, offset: number, text: string): AgentEvent {
   return { method: "agent/textDelta", params: { sessionId: SESSION, turnId: "turn_1", messageId, offset, text } };
 }
 
-function all(events: Event[], from: State = empty(SESSION)): State {
-  return events.reduce(reduce, from);
+function reduceAll(events: AgentEvent[], from: ChatState = createChatState(SESSION)): ChatState {
+  return events.reduce(reduceEvent, from);
 }
 
-function page(events: Event[], more: Partial<LoadSessionResult> = {}): LoadSessionResult {
+function pageOf(events: AgentEvent[], more: Partial<LoadSessionResult> = {}): LoadSessionResult {
   const last = events.at(-1)?.params as { seq?: number } | undefined;
   return { events, hasEarlier: false, openApprovals: [], seq: last?.seq ?? 0, state: NOW, ...more };
 }
 
-test("a page joins on to what is known", () => {
-  const known = all([durable(1, "turnStarted", {}), said(2, "m1", "hello", "user")]);
-  const state = load(known, page([said(3, "m2", "hi")], { state: { ...NOW, runningTurnId: "turn_1" } }));
+test("a page that continues the known events is appended", () => {
+  const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
+  const state = loadPage(known, pageOf([messageEvent(3, "m2", "hi")], { state: { ...NOW, runningTurnId: "turn_1" } }));
   assert.deepEqual(
     state.items.map((item) => item.kind),
     ["user", "assistant"],
@@ -51,9 +59,9 @@ test("a page joins on to what is known", () => {
   assert.equal(state.running, "turn_1");
 });
 
-test("a page that does not join on begins anew", () => {
-  const known = all([durable(1, "turnStarted", {}), said(2, "m1", "hello", "user")]);
-  const state = load(known, page([said(9, "m7", "later")], { hasEarlier: true }));
+test("a page with a gap replaces the known events", () => {
+  const known = reduceAll([durableEvent(1, "turnStarted", {}), messageEvent(2, "m1", "hello", "user")]);
+  const state = loadPage(known, pageOf([messageEvent(9, "m7", "later")], { hasEarlier: true }));
   assert.deepEqual(
     state.items.map((item) => item.id),
     ["m7"],
@@ -62,13 +70,16 @@ test("a page that does not join on begins anew", () => {
   assert.equal(state.hasEarlier, true);
 });
 
-test("an earlier page is put before, and a call that is in both is one", () => {
-  const call = (seq: number, more: object) =>
-    durable(seq, "toolCall", { toolCallId: "c1", name: "bash", title: "make", ...more });
-  const later = load(empty(SESSION), page([call(5, { status: "completed", output: "ok" })], { hasEarlier: true }));
-  const state = prepend(
+test("an earlier page is prepended, and a call in both pages is merged", () => {
+  const callEvent = (seq: number, more: object) =>
+    durableEvent(seq, "toolCall", { toolCallId: "c1", name: "bash", title: "make", ...more });
+  const later = loadPage(
+    createChatState(SESSION),
+    pageOf([callEvent(5, { status: "completed", output: "ok" })], { hasEarlier: true }),
+  );
+  const state = prependPage(
     later,
-    page([said(3, "m1", "go", "user"), call(4, { status: "running", input: { command: "make" } })]),
+    pageOf([messageEvent(3, "m1", "go", "user"), callEvent(4, { status: "running", input: { command: "make" } })]),
   );
   assert.deepEqual(
     state.items.map((item) => item.kind),
@@ -82,27 +93,27 @@ test("an earlier page is put before, and a call that is in both is one", () => {
   assert.equal(state.hasEarlier, false);
 });
 
-test("a partial message goes on where its deltas do", () => {
-  const state = load(
-    empty(SESSION),
-    page([durable(1, "turnStarted", {})], {
+test("deltas continue a partial message", () => {
+  const state = loadPage(
+    createChatState(SESSION),
+    pageOf([durableEvent(1, "turnStarted", {})], {
       partial: { messageId: "m1", text: "Grü", offset: 0 },
       state: { ...NOW, runningTurnId: "turn_1" },
     }),
   );
-  const more = all([delta("m1", 4, "ße"), delta("m1", 2, "üß")], state);
+  const more = reduceAll([deltaEvent("m1", 4, "ße"), deltaEvent("m1", 2, "üß")], state);
   assert.equal((more.items[0] as AssistantItem).text, "Grüße");
   assert.equal(more.missed, undefined);
 });
 
-test("a gap in the deltas is told, and the completed message mends it", () => {
-  const gap = all([delta("m1", 0, "ab"), delta("m1", 5, "fg")]);
+test("a gap in the deltas sets missed, and the complete message fills it", () => {
+  const gap = reduceAll([deltaEvent("m1", 0, "ab"), deltaEvent("m1", 5, "fg")]);
   assert.equal(gap.missed, "text");
-  const mended = reduce(gap, said(1, "m1", "abcdefg"));
-  assert.equal((mended.items[0] as AssistantItem).text, "abcdefg");
+  const complete = reduceEvent(gap, messageEvent(1, "m1", "abcdefg"));
+  assert.equal((complete.items[0] as AssistantItem).text, "abcdefg");
 });
 
-test("an approval that was open before the window was loaded is asked again", () => {
+test("an approval from before a reload is shown again", () => {
   const approval = {
     sessionId: SESSION,
     seq: 4,
@@ -116,9 +127,9 @@ test("an approval that was open before the window was loaded is asked again", ()
     risk: "high" as const,
     why: "runs a command",
   };
-  const state = load(
-    empty(SESSION),
-    page([durable(9, "turnEnded", { state: "interrupted", reason: "server_stopped" })], {
+  const state = loadPage(
+    createChatState(SESSION),
+    pageOf([durableEvent(9, "turnEnded", { state: "interrupted", reason: "server_stopped" })], {
       openApprovals: [approval],
       state: { ...NOW, resumableTurnId: "turn_1" },
     }),
@@ -129,7 +140,7 @@ test("an approval that was open before the window was loaded is asked again", ()
   assert.equal(state.resumable, "turn_1");
 });
 
-test("a compaction is told in words", () => {
+test("a compaction adds a note with token counts", () => {
   const sizes = {
     trigger: "threshold",
     tokensBefore: 150_000,
@@ -137,62 +148,62 @@ test("a compaction is told in words", () => {
     messagesBefore: 40,
     messagesAfter: 8,
   };
-  const state = all([durable(1, "turnStarted", {}), durable(2, "compacted", sizes)]);
+  const state = reduceAll([durableEvent(1, "turnStarted", {}), durableEvent(2, "compacted", sizes)]);
   const note = state.items.find((item) => item.kind === "note");
   assert.equal(note?.text, "Compacted: 150k → 20.0k tokens");
 });
 
-test("steers that a cut turn did not use go back to the person", () => {
-  const state = all([
-    durable(1, "turnStarted", {}),
-    durable(2, "turnEnded", {
+test("unused steers of a canceled turn return to the input", () => {
+  const state = reduceAll([
+    durableEvent(1, "turnStarted", {}),
+    durableEvent(2, "turnEnded", {
       state: "cancelled",
       reason: "aborted_streaming",
       unusedSteers: [[{ type: "text", text: "and tests" }]],
     }),
   ]);
-  assert.equal(state.unused, "and tests");
+  assert.equal(state.unusedSteerText, "and tests");
 });
 
-test("10 MB of live output keep their end only", () => {
-  let state = all([
-    durable(1, "turnStarted", {}),
-    durable(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
+test("live output keeps only its end", () => {
+  let state = reduceAll([
+    durableEvent(1, "turnStarted", {}),
+    durableEvent(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
   ]);
   const piece = `${"x".repeat(99)}\n`.repeat(10);
   let sent = 0;
   for (let round = 0; round < 10_000; round++) {
-    state = reduce(state, {
+    state = reduceEvent(state, {
       method: "agent/toolOutputDelta",
       params: { sessionId: SESSION, turnId: "turn_1", toolCallId: "c1", text: piece },
     });
     sent += piece.length;
   }
   const tool = state.items[0] as ToolItem;
-  assert.ok((tool.live?.length ?? 0) <= LIVE_CHARS);
+  assert.ok((tool.live?.length ?? 0) <= MAX_LIVE_CHARS);
   assert.equal((tool.liveDropped ?? 0) + (tool.live?.length ?? 0), sent);
-  assert.ok(tool.live?.startsWith("x".repeat(99)), "it begins with a whole line");
+  assert.ok(tool.live?.startsWith("x".repeat(99)), "it starts with a complete line");
 });
 
-test("live output and text that grow are told by what was added, also when the beginning goes", () => {
-  const view = (chat: State): ViewState => ({ chat }) as ViewState;
-  const output = (text: string): Event => ({
+test("a patch of growing output contains only the added text, even when its start is dropped", () => {
+  const viewOf = (chat: ChatState): ViewState => ({ chat }) as ViewState;
+  const outputEvent = (text: string): AgentEvent => ({
     method: "agent/toolOutputDelta",
     params: { sessionId: SESSION, turnId: "turn_1", toolCallId: "c1", text },
   });
-  let state = all([
-    durable(1, "turnStarted", {}),
-    durable(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
-    output("begun\n"),
+  let state = reduceAll([
+    durableEvent(1, "turnStarted", {}),
+    durableEvent(2, "toolCall", { toolCallId: "c1", name: "bash", title: "x", status: "running" }),
+    outputEvent("begun\n"),
   ]);
-  let page = view(state);
+  let page = viewOf(state);
   let grew = 0;
   for (let round = 0; round < 1000; round++) {
-    const next = reduce(state, output(`line ${round} ${"x".repeat(100)}\n`));
-    const ops = diff(view(state), view(next));
+    const next = reduceEvent(state, outputEvent(`line ${round} ${"x".repeat(100)}\n`));
+    const ops = diffViews(viewOf(state), viewOf(next));
     grew += ops.filter((op) => op.op === "grow").length;
-    assert.ok(JSON.stringify(ops).length < 500, "what is sent is small");
-    page = patch(page, ops);
+    assert.ok(JSON.stringify(ops).length < 500, "patches stay small");
+    page = applyOps(page, ops);
     state = next;
     assert.deepEqual(page.chat?.items[0], state.items[0]);
   }
@@ -200,25 +211,25 @@ test("live output and text that grow are told by what was added, also when the b
   assert.ok(((state.items[0] as ToolItem).liveDropped ?? 0) > 50_000);
 });
 
-test("lengths and cuts", () => {
+test("lengths and truncation respect characters and lines", () => {
   for (const text of ["", "abc", "Grüße", "漢字", "a👍b", "\ud800"]) {
     assert.equal(utf8Length(text), Buffer.byteLength(text), JSON.stringify(text));
   }
   assert.equal(utf8Tail("Grüße", 4), "ße");
   assert.equal(utf8Tail("a👍b", 5), "b");
-  assert.equal(lineCount("a\nb\n"), 2);
-  assert.equal(lineCount("a\nb"), 2);
-  assert.deepEqual(lastLines("a\nb\nc\n", 2), { text: "b\nc\n", left: 1 });
-  assert.deepEqual(lastLines("a\nb\nc", 1), { text: "c", left: 2 });
-  assert.equal(cutHead("aaaa\nbbbb\ncccc\n", 12), "cccc\n");
-  assert.equal(cutHead("short", 12), "short");
+  assert.equal(countLines("a\nb\n"), 2);
+  assert.equal(countLines("a\nb"), 2);
+  assert.deepEqual(takeLastLines("a\nb\nc\n", 2), { text: "b\nc\n", omitted: 1 });
+  assert.deepEqual(takeLastLines("a\nb\nc", 1), { text: "c", omitted: 2 });
+  assert.equal(trimHead("aaaa\nbbbb\ncccc\n", 12), "cccc\n");
+  assert.equal(trimHead("short", 12), "short");
 });
 
-test("a command that failed keeps its exit code and the end of its output", () => {
+test("a failed command keeps its exit code and output", () => {
   const call = { toolCallId: "c1", name: "bash", title: "make" };
-  const state = all([
-    durable(1, "toolCall", { ...call, status: "running", input: { command: "make" } }),
-    durable(2, "toolCall", { ...call, status: "failed", exitCode: 2, output: "a\nb\n" }),
+  const state = reduceAll([
+    durableEvent(1, "toolCall", { ...call, status: "running", input: { command: "make" } }),
+    durableEvent(2, "toolCall", { ...call, status: "failed", exitCode: 2, output: "a\nb\n" }),
   ]);
   const [tool] = state.items as ToolItem[];
   assert.deepEqual([tool?.status, tool?.exitCode, tool?.output], ["failed", 2, "a\nb\n"]);

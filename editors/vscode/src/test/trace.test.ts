@@ -1,32 +1,32 @@
-// The channel of the messages: on by the setting, and without the keys that were handed over.
+// The trace channel follows the setting and never contains shared keys.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Trace } from "../trace";
-import { changed, LogLevel, settings, told } from "./vscode.mock";
+import { TraceChannel } from "../trace";
+import { configurationListeners, LogLevel, settings, shownMessages } from "./vscode.mock";
 
 beforeEach(() => {
-  told.length = 0;
+  shownMessages.length = 0;
   settings.clear();
 });
 
-test("the setting decides, not the level of the channel", () => {
-  const { channel } = new Trace();
+test("the setting determines the log level", () => {
+  const { channel } = new TraceChannel();
   const levels: number[] = [];
   channel.onDidChangeLogLevel((level) => void levels.push(level));
   assert.equal(channel.logLevel, LogLevel.Off);
   settings.set("trace.server", "verbose");
   assert.equal(channel.logLevel, LogLevel.Trace);
-  for (const hear of changed) hear({ affectsConfiguration: (name) => name === "agentls.trace" });
+  for (const hear of configurationListeners) hear({ affectsConfiguration: (name) => name === "agentls.trace" });
   assert.deepEqual(levels, [LogLevel.Trace]);
   channel.trace("Sending request");
-  assert.deepEqual(told, ["Sending request"]);
+  assert.deepEqual(shownMessages, ["Sending request"]);
 });
 
-test("no key is written, as it is or as JSON writes it", () => {
-  const trace = new Trace();
-  trace.hide('sk-"canary"');
+test("keys are masked, both plain and in JSON", () => {
+  const trace = new TraceChannel();
+  trace.hideSecret('sk-"canary"');
   trace.channel.trace(`Sending response 'agent/getCredential'. Result: ${JSON.stringify({ apiKey: 'sk-"canary"' })}`);
   trace.channel.trace('plain: sk-"canary"');
-  assert.deepEqual(told, [`Sending response 'agent/getCredential'. Result: {"apiKey":"***"}`, "plain: ***"]);
+  assert.deepEqual(shownMessages, [`Sending response 'agent/getCredential'. Result: {"apiKey":"***"}`, "plain: ***"]);
 });

@@ -1,49 +1,51 @@
-// Replays the transcripts that all clients share (editors/transcripts/README.md) through the reducer, and with each
-// event through the patches too: what the page has must equal what the host has.
+// Replays the transcripts that all clients share (editors/transcripts/README.md) through the reducer and the patches.
+// The webview's state must equal the host's.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import type { ViewState } from "../messages";
-import { diff, patch } from "../patch";
-import { type Event, empty, reduce, type State } from "../state";
+import { type AgentEvent, type ChatState, createChatState, reduceEvent } from "../state";
+import { applyOps, diffViews } from "../viewPatch";
+import type { ViewState } from "../webviewProtocol";
 
 const FOLDER = new URL("../../../transcripts/", import.meta.url);
 const names = readdirSync(FOLDER).filter((name) => name.endsWith(".jsonl"));
 
-test("there are transcripts", () => assert.ok(names.length >= 10));
+test("transcripts exist", () => assert.ok(names.length >= 10));
 
 for (const name of names) {
   const [about, ...lines] = readFileSync(new URL(name, FOLDER), "utf8")
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as { about?: string; expect?: Record<string, unknown> } & Event);
+    .map((line) => JSON.parse(line) as { about?: string; expect?: Record<string, unknown> } & AgentEvent);
   test(`${name}: ${about?.about}`, () => {
-    let state: State = empty("ses_4f1k");
-    let page = onPage(state);
+    let state: ChatState = createChatState("ses_4f1k");
+    let page = viewStateOf(state);
     for (const line of lines) {
       if (line.expect) {
         assert.ok(
-          fits(shown(state), line.expect),
-          `${JSON.stringify(line.expect)}\n  is not\n${JSON.stringify(shown(state))}`,
+          matchesExpected(listShownFields(state), line.expect),
+          `${JSON.stringify(line.expect)}\n  is not\n${JSON.stringify(listShownFields(state))}`,
         );
         continue;
       }
-      const next = reduce(state, line);
-      const ops = JSON.parse(JSON.stringify(diff(onPage(state), onPage(next)))) as ReturnType<typeof diff>;
-      page = patch(page, ops);
+      const next = reduceEvent(state, line);
+      const ops = JSON.parse(JSON.stringify(diffViews(viewStateOf(state), viewStateOf(next)))) as ReturnType<
+        typeof diffViews
+      >;
+      page = applyOps(page, ops);
       state = next;
-      assert.deepEqual(visible(page.chat), visible(state), `the page after ${JSON.stringify(line)}`);
+      assert.deepEqual(omitHostFields(page.chat), omitHostFields(state), `the page after ${JSON.stringify(line)}`);
     }
   });
 }
 
-/** The fields that the transcripts name. */
-function shown(state: State): Record<string, unknown> {
+/** Maps a state to the field names of the transcripts. */
+function listShownFields(state: ChatState): Record<string, unknown> {
   const open = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
   return {
     ...state,
-    // Our chat also keeps a line of what passed; the transcripts do not ask for it.
+    // Only this client adds notes, so the transcripts do not expect them.
     items: state.items.filter((item) => item.kind !== "note"),
     approvals: state.approvals.map((approval) => approval.approvalId),
     asked: open.map((item) => item.id),
@@ -51,24 +53,24 @@ function shown(state: State): Record<string, unknown> {
   };
 }
 
-/** Whether what is named is so; `null` is not set, and lists are as long. */
-function fits(value: unknown, expected: unknown): boolean {
+/** Compares only the expected fields. `null` means unset, and lists must have the same length. */
+function matchesExpected(value: unknown, expected: unknown): boolean {
   if (expected === null) return value === undefined || value === null;
   if (Array.isArray(expected)) {
     if (!Array.isArray(value) || value.length !== expected.length) return false;
-    return expected.every((one, at) => fits(value[at], one));
+    return expected.every((one, at) => matchesExpected(value[at], one));
   }
   if (typeof expected === "object") {
     const fields = (value ?? {}) as Record<string, unknown>;
-    return Object.entries(expected).every(([key, one]) => fits(fields[key], one));
+    return Object.entries(expected).every(([key, one]) => matchesExpected(fields[key], one));
   }
   return value === expected;
 }
 
-function onPage(chat: State): ViewState {
+function viewStateOf(chat: ChatState): ViewState {
   return {
     connection: { state: "ready" },
-    offers: {
+    capabilities: {
       images: false,
       steer: false,
       compact: false,
@@ -84,20 +86,20 @@ function onPage(chat: State): ViewState {
       commands: true,
       trust: true,
     },
-    loading: false,
-    next: {},
-    last: {},
-    elsewhere: 0,
+    isLoading: false,
+    nextSession: {},
+    lastChoice: {},
+    pendingElsewhere: 0,
     reviews: {},
     warnings: [],
-    sending: false,
-    stopping: false,
+    isSending: false,
+    isStopping: false,
     chat,
   };
 }
 
-/** Without what only the host counts. */
-function visible(state: State | undefined): unknown {
+/** Removes the fields that only the host needs. */
+function omitHostFields(state: ChatState | undefined): unknown {
   return JSON.parse(
     JSON.stringify(state, (key, value: unknown) => (/^(bytes|reasoningBytes)$/.test(key) ? undefined : value)),
   );

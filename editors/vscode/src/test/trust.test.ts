@@ -1,10 +1,10 @@
-// What a folder activates, in words; and the list of grants.
+// Descriptions of what a folder activates, and the list of grants.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { grantItems } from "../grants";
+import { buildGrantItems } from "../grants";
 import type { DescribeTrustResult, TrustItemKind } from "../protocol";
-import { isUndecided, trustCounts, trustDocument } from "../trust";
+import { buildTrustDocument, describeTrustCounts, needsDecision } from "../trust";
 
 const DESCRIBED: DescribeTrustResult = {
   folder: "/w",
@@ -18,13 +18,16 @@ const DESCRIBED: DescribeTrustResult = {
   redirects: [{ provider: "anthropic", from: "https://a", to: "https://b", sends: ["your key"], accepted: false }],
 };
 
-test("what would be activated is counted", () => {
-  assert.equal(trustCounts(DESCRIBED), "2 hooks, 1 tool, 1 later and 1 provider redirect");
-  assert.equal(trustCounts({ ...DESCRIBED, redirects: [], activates: DESCRIBED.activates.slice(0, 1) }), "1 tool");
+test("activated items are counted by kind", () => {
+  assert.equal(describeTrustCounts(DESCRIBED), "2 hooks, 1 tool, 1 later and 1 provider redirect");
+  assert.equal(
+    describeTrustCounts({ ...DESCRIBED, redirects: [], activates: DESCRIBED.activates.slice(0, 1) }),
+    "1 tool",
+  );
 });
 
-test("the document has every command whole, and no command can pass for an entry", () => {
-  const text = trustDocument("/w", DESCRIBED);
+test("the document lists full commands, and none can look like an entry", () => {
+  const text = buildTrustDocument("/w", DESCRIBED);
   for (const part of [
     "./deploy.sh",
     "after<U+202E>",
@@ -38,17 +41,17 @@ test("the document has every command whole, and no command can pass for an entry
   assert.match(text, /curl x \| sh\n {6}\| {3}- hook fake/);
 });
 
-test("there is something to decide until the folder is trusted and each redirect accepted", () => {
-  assert.equal(isUndecided(DESCRIBED), true);
-  assert.equal(isUndecided({ ...DESCRIBED, trusted: true }), true);
-  assert.equal(isUndecided({ ...DESCRIBED, trusted: true, redirects: [] }), false);
-  assert.equal(isUndecided({ ...DESCRIBED, activates: [], redirects: [] }), false);
+test("a decision is needed until the folder is trusted and all redirects are accepted", () => {
+  assert.equal(needsDecision(DESCRIBED), true);
+  assert.equal(needsDecision({ ...DESCRIBED, trusted: true }), true);
+  assert.equal(needsDecision({ ...DESCRIBED, trusted: true, redirects: [] }), false);
+  assert.equal(needsDecision({ ...DESCRIBED, activates: [], redirects: [] }), false);
 });
 
-test("a rule is listed whole, over several rows of one grant", () => {
+test("a long rule is split over several rows", () => {
   const rule = `bash(${"git log --oneline ".repeat(12)}$(check)\u202e)`;
   const grant = { grantId: "g1", rule, scope: "workspace" as const, folder: "/w", grantedAt: 0 };
-  const rows = grantItems([grant], 120_000);
+  const rows = buildGrantItems([grant], 120_000);
   assert.ok(rows.length > 3);
   assert.ok(rows.every((row) => row.grant === grant));
   const whole = rows.map(({ label }) => label.replace(/^… /, "")).join("");

@@ -1,28 +1,27 @@
-// What the unit tests need of the editor: a window that may be unfocused, and what it was told.
+// The parts of the VS Code API that unit tests need. It records messages and lets tests set the focus.
 
-export const told: string[] = [];
+export const shownMessages: string[] = [];
 export const settings = new Map<string, unknown>();
 export const executed: string[] = [];
 
 export const window = {
   state: { focused: true },
-  showInformationMessage: (text: string) => tell(`info: ${text}`),
-  showWarningMessage: (text: string) => tell(`warning: ${text}`),
-  // Frozen, as the editor's own are.
+  showInformationMessage: (text: string) => recordMessage(`info: ${text}`),
+  showWarningMessage: (text: string) => recordMessage(`warning: ${text}`),
+  // Frozen, like the real channels.
   createOutputChannel: () =>
-    Object.freeze({ logLevel: LogLevel.Info, info: (text: string) => void told.push(text), dispose() {} }),
+    Object.freeze({ logLevel: LogLevel.Info, info: (text: string) => void shownMessages.push(text), dispose() {} }),
 };
 
 export const workspace = {
   getConfiguration: () => ({ get: (name: string, otherwise: unknown) => settings.get(name) ?? otherwise }),
-  onDidChangeConfiguration: (hear: (typeof changed)[number]) => {
-    changed.push(hear);
+  onDidChangeConfiguration: (hear: (typeof configurationListeners)[number]) => {
+    configurationListeners.push(hear);
     return { dispose() {} };
   },
 };
 
-/** Who hears of changed settings. */
-export const changed: ((event: { affectsConfiguration: (name: string) => boolean }) => void)[] = [];
+export const configurationListeners: ((event: { affectsConfiguration: (name: string) => boolean }) => void)[] = [];
 
 export enum LogLevel {
   Off = 0,
@@ -33,16 +32,16 @@ export enum LogLevel {
 export const Disposable = { from: () => ({ dispose() {} }) };
 
 export class EventEmitter<T> {
-  readonly #heard: ((event: T) => void)[] = [];
-  readonly event = (hear: (event: T) => void) => void this.#heard.push(hear);
+  readonly #listeners: ((event: T) => void)[] = [];
+  readonly event = (hear: (event: T) => void) => void this.#listeners.push(hear);
   fire(event: T): void {
-    for (const hear of this.#heard) hear(event);
+    for (const hear of this.#listeners) hear(event);
   }
   dispose(): void {}
 }
 
-function tell(text: string): Promise<undefined> {
-  told.push(text);
+function recordMessage(text: string): Promise<undefined> {
+  shownMessages.push(text);
   return Promise.resolve(undefined);
 }
 

@@ -1,23 +1,23 @@
-// The page as a whole: the connection's banner, the chat or the list of sessions, what passes, the input.
+// The root component: connection banner, conversation or session list, status, and input.
 
 import type { JSX } from "preact";
-import type { Connection, ViewState } from "../messages";
-import { type Activity, asked, type State } from "../state";
+import { type ChatState, countOpenInquiries, type TurnActivity } from "../state";
+import type { Connection, ViewState } from "../webviewProtocol";
 import { RevertCard } from "./changes";
+import { Button, Clock, PureComponent } from "./components";
 import { Composer } from "./composer";
-import { Log } from "./log";
+import { Conversation } from "./conversation";
 import { NoticeLine } from "./notices";
-import { Button, Clock, Still } from "./parts";
-import { Queue } from "./queue";
-import { Sessions } from "./sessions";
-import { post } from "./store";
-import { WaitingPrompts } from "./waiting";
+import { PendingPrompts } from "./pendingPrompts";
+import { PromptQueue } from "./queue";
+import { SessionListView } from "./sessions";
+import { postMessage } from "./store";
 
 export function App({ view }: { view: ViewState }): JSX.Element {
-  const { chat, list, connection } = view;
+  const { chat, sessionList, connection } = view;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || event.isComposing || event.defaultPrevented) return;
-    if (chat?.running !== undefined || view.sending) post({ type: "cancel" });
+    if (chat?.running !== undefined || view.isSending) postMessage({ type: "cancel" });
   };
   return (
     <main
@@ -27,53 +27,55 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       data-connection={connection.state}
       data-running={chat?.running !== undefined}
     >
-      {(connection.state !== "ready" || connection.silent) && <Banner connection={connection} />}
+      {(connection.state !== "ready" || connection.isSilent) && <ConnectionBanner connection={connection} />}
       {view.warnings.map((warning) => (
         <p key={warning} class="warning" role="status">
           {warning}
         </p>
       ))}
-      {list ? (
-        <Sessions list={list} current={chat?.sessionId} />
+      {sessionList ? (
+        <SessionListView list={sessionList} current={chat?.sessionId} />
       ) : (
         <>
           {chat ? (
-            <Chat chat={chat} view={view} />
-          ) : view.waiting ? (
+            <ChatConversation chat={chat} view={view} />
+          ) : view.pendingPrompts ? (
             <div class="log-frame">
               <div class="log entries">
-                <WaitingPrompts prompts={view.waiting} />
+                <PendingPrompts prompts={view.pendingPrompts} />
               </div>
             </div>
           ) : (
-            <Begin loading={view.loading} commands={view.offers.commands} />
+            <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
           )}
-          <Passing chat={chat} view={view} />
-          <p class={view.answered === undefined ? "said" : "answered"} role="status" data-testid="answered">
-            {view.answered}
+          <TurnStatus chat={chat} view={view} />
+          <p class={view.lastAnswer === undefined ? "said" : "answered"} role="status" data-testid="answered">
+            {view.lastAnswer}
           </p>
-          {view.elsewhere > 0 && (
+          {view.pendingElsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
-              Another session asks you.{" "}
-              <Button label="Show it" kind="quiet" onPress={() => post({ type: "showElsewhere" })} />
+              Another session needs your answer.{" "}
+              <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showElsewhere" })} />
             </p>
           )}
           {view.locked && (
             <section class="warning" role="alert" data-testid="locked">
-              <p>This session is open in {view.locked.holder}. Here it can only be read.</p>
+              <p>This session is open in {view.locked.holder}. It is read-only here.</p>
               {view.locked.pid !== undefined && (
-                <Button label="Take it over…" kind="main" onPress={() => post({ type: "takeOver" })} />
+                <Button label="Take over…" kind="main" onPress={() => postMessage({ type: "takeOver" })} />
               )}
             </section>
           )}
-          {view.trouble !== undefined && !view.locked && (
+          {view.error !== undefined && !view.locked && (
             <section class="failure slim" role="alert" data-testid="trouble">
-              <p>{view.trouble}</p>
-              <Button label="×" kind="quiet" title="Dismiss" onPress={() => post({ type: "dismissTrouble" })} />
+              <p>{view.error}</p>
+              <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissTrouble" })} />
             </section>
           )}
-          {view.revert && view.revert.sessionId === chat?.sessionId && <RevertCard asked={view.revert} />}
-          {(chat?.queue ?? view.editing) && <Queue queue={chat?.queue} editing={view.editing} />}
+          {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
+            <RevertCard preview={view.pendingRevert} />
+          )}
+          {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} queueEdit={view.queueEdit} />}
           <Composer view={view} />
         </>
       )}
@@ -82,128 +84,132 @@ export function App({ view }: { view: ViewState }): JSX.Element {
   );
 }
 
-function Banner({ connection }: { connection: Connection }): JSX.Element {
-  const { state, message, until, remedy } = connection;
+function ConnectionBanner({ connection }: { connection: Connection }): JSX.Element {
+  const { state, message, retryAt, remedy } = connection;
   const title = {
-    starting: "The server starts…",
-    waiting: "The server ended and is started again",
-    failed: "There is no server",
-    ready: "The server does not answer",
+    starting: "Starting the server…",
+    waiting: "The server exited and is restarting",
+    failed: "The server is unavailable",
+    ready: "The server is not responding",
   }[state];
-  const ways = state === "failed" || state === "waiting" || connection.silent;
+  const hasActions = state === "failed" || state === "waiting" || connection.isSilent;
   return (
     <section
-      class={`banner ${connection.silent ? "waiting" : state}`}
+      class={`banner ${connection.isSilent ? "waiting" : state}`}
       role={state === "failed" ? "alert" : "status"}
       data-testid="banner"
     >
       <p>
-        <b>{title}</b> {state === "waiting" && <Clock till={until} />}
+        <b>{title}</b> {state === "waiting" && <Clock till={retryAt} />}
       </p>
       {message !== undefined && <p>{message}</p>}
-      {ways && (
+      {hasActions && (
         <div class="ways">
           {remedy === "missing" && (
             <Button
-              label="Name the program…"
+              label="Set server path…"
               kind="main"
-              onPress={() => post({ type: "command", name: "openServerPath" })}
+              onPress={() => postMessage({ type: "command", name: "openServerPath" })}
             />
           )}
-          <Button label="Start it again" onPress={() => post({ type: "command", name: "restart" })} />
-          <Button label="Show the log" kind="quiet" onPress={() => post({ type: "command", name: "showLog" })} />
+          <Button label="Restart server" onPress={() => postMessage({ type: "command", name: "restart" })} />
+          <Button label="Show log" kind="quiet" onPress={() => postMessage({ type: "command", name: "showLog" })} />
         </div>
       )}
     </section>
   );
 }
 
-function Begin({ loading, commands }: { loading: boolean; commands: boolean }): JSX.Element {
-  if (loading)
+function StartPage({ isLoading, commands }: { isLoading: boolean; commands: boolean }): JSX.Element {
+  if (isLoading)
     return (
       <div class="log begin" role="status">
-        Loading the session…
+        Loading session…
       </div>
     );
   return (
     <div class="log begin" data-testid="begin">
-      <h1>What shall be done?</h1>
+      <h1>What should the agent do?</h1>
       <ul>
         <li>
-          <kbd>@</kbd> points at files, symbols, the selection and problems
+          <kbd>@</kbd> attaches files, symbols, the selection, and problems
         </li>
         <li>
-          <kbd>Enter</kbd> sends, also while the agent works; <kbd>Escape</kbd> stops it
+          <kbd>Enter</kbd> sends, even while the agent works; <kbd>Escape</kbd> stops the agent
         </li>
         {commands && (
           <li>
-            <kbd>/</kbd> begins a command: a prompt that you have written down
+            <kbd>/</kbd> runs a command: a prompt saved in a file
           </li>
         )}
-        <li>Commands and edits ask you first, unless you choose another mode below</li>
+        <li>Commands and edits need your approval, unless you select another mode below</li>
       </ul>
       <div class="ways">
-        <Button label="Earlier sessions" kind="quiet" onPress={() => post({ type: "sessions", show: true })} />
-        <Button label="Get started" kind="quiet" onPress={() => post({ type: "command", name: "walkthrough" })} />
+        <Button label="Show sessions" kind="quiet" onPress={() => postMessage({ type: "sessions", show: true })} />
+        <Button
+          label="Get started"
+          kind="quiet"
+          onPress={() => postMessage({ type: "command", name: "walkthrough" })}
+        />
       </div>
     </div>
   );
 }
 
 interface ChatProps {
-  chat: State;
+  chat: ChatState;
   view: ViewState;
 }
 
-function Chat({ chat, view }: ChatProps): JSX.Element {
+function ChatConversation({ chat, view }: ChatProps): JSX.Element {
   return (
-    <Log
+    <Conversation
       key={chat.sessionId}
       session={chat.sessionId}
-      first={chat.firstSeq}
+      firstSeq={chat.firstSeq}
       items={chat.items}
       notices={chat.notices}
       hasEarlier={chat.hasEarlier}
       resumable={chat.running === undefined ? chat.resumable : undefined}
-      running={chat.running !== undefined}
-      offers={view.offers}
+      isRunning={chat.running !== undefined}
+      capabilities={view.capabilities}
       reviews={view.reviews}
-      checked={view.key}
-      waiting={view.waiting}
+      keyCheck={view.keyCheck}
+      pendingPrompts={view.pendingPrompts}
     />
   );
 }
 
-const ACTIVITIES: Record<Activity, string> = {
-  thinking: "Thinks",
-  answering: "Answers",
-  calling: "Writes a call",
-  tool: "Runs a tool",
+const ACTIVITY_LABELS: Record<TurnActivity, string> = {
+  thinking: "Thinking",
+  answering: "Answering",
+  calling: "Writing a tool call",
+  tool: "Running a tool",
 };
 
-/** What the turn does, and what of recovery is going on. */
-function Passing({ chat, view }: { chat: State | undefined; view: ViewState }): JSX.Element | null {
-  const { sending, stopping } = view;
+/** Shows the turn's activity and recovery notices. */
+function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
+  const { isSending, isStopping } = view;
   const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
   const running = chat?.running !== undefined;
-  if (!running && !sending && notices.length === 0) return null;
-  const waits = chat !== undefined && asked(chat) > 0;
-  const does = stopping
-    ? "Stops"
-    : waits
-      ? "Waits for you"
+  if (!running && !isSending && notices.length === 0) return null;
+  const isWaiting = chat !== undefined && countOpenInquiries(chat) > 0;
+  const label = isStopping
+    ? "Stopping"
+    : isWaiting
+      ? "Waiting for you"
       : running
-        ? ACTIVITIES[chat.activity ?? "thinking"]
-        : "Sends";
+        ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
+        : "Sending";
   return (
     <div class="passing" data-testid="passing">
       {notices.map((notice) => (
-        <NoticeLine key={notice.key} notice={notice} circuits={view.offers.circuits} />
+        <NoticeLine key={notice.key} notice={notice} circuits={view.capabilities.circuits} />
       ))}
-      {(running || sending) && (
-        <p class={`does ${waits ? "waits" : ""}`} data-testid="activity">
+      {(running || isSending) && (
+        <p class={`does ${isWaiting ? "waits" : ""}`} data-testid="activity">
           <span class="pulse" aria-hidden="true" />
-          {does}
+          {label}
           <Clock from={chat?.startedAt} />
         </p>
       )}
@@ -211,12 +217,12 @@ function Passing({ chat, view }: { chat: State | undefined; view: ViewState }): 
   );
 }
 
-/** Tells a screen reader what is whole: an answer, a question, an end; never a piece. */
-class Announcer extends Still<{ chat: State | undefined }> {
-  render({ chat }: { chat: State | undefined }): JSX.Element {
+/** Announces complete answers, questions, and turn ends to screen readers, but no deltas. */
+class Announcer extends PureComponent<{ chat: ChatState | undefined }> {
+  render({ chat }: { chat: ChatState | undefined }): JSX.Element {
     const last = chat?.items.findLast((item) => item.kind === "assistant" && !item.open);
     const end = chat?.items.at(-1);
-    const open = chat && openQuestion(chat);
+    const open = chat && describeOpenQuestion(chat);
     return (
       <>
         <div class="said" role="status" aria-live="polite">
@@ -231,11 +237,10 @@ class Announcer extends Still<{ chat: State | undefined }> {
   }
 }
 
-/** The first thing that waits for the person, in words. */
-function openQuestion({ approvals, items }: State): string | undefined {
+function describeOpenQuestion({ approvals, items }: ChatState): string | undefined {
   const [approval] = approvals;
   if (approval) return `${approval.shown ?? approval.title}. ${approval.why}`;
   const item = items.find((one) => (one.kind === "limit" || one.kind === "question") && one.resolved === undefined);
-  if (item?.kind === "limit") return item.asked.message;
-  return item?.kind === "question" ? item.asked.text : undefined;
+  if (item?.kind === "limit") return item.request.message;
+  return item?.kind === "question" ? item.request.text : undefined;
 }

@@ -1,96 +1,105 @@
-// The question about an effect, at its tool call. Letters decide while it has the focus; Enter alone never allows.
+// The approval card of a tool call. Letter keys decide while it has the focus. Enter alone never allows a call.
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ReviewSummary } from "../messages";
+import { formatBytes, revealHidden } from "../format";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
-import { bytes, reveal } from "../text";
-import { Button, Code, useFocus } from "./parts";
-import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questions";
-import { post } from "./store";
+import type { ReviewSummary } from "../webviewProtocol";
+import { Button, CodeBlock, useAutoFocus } from "./components";
+import {
+  ANSWER_EVENT,
+  APPEARED_EVENT,
+  onQuestionAdded,
+  onQuestionRemoved,
+  SETTLE_DELAY_MS,
+  STILL_OPEN_EVENT,
+} from "./questionFocus";
+import { postMessage } from "./store";
 
-const RISKS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
+const RISK_LABELS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
 
 type Action = (typeof approvalKeys)[number]["action"];
-type Way = "ask" | "deny" | "edit" | "rule";
+type CardMode = "ask" | "deny" | "edit" | "rule";
 
 interface Props {
   approval: ApprovalRequestedNotification;
-  /** What a person has done to the proposal in the diff editor. */
+  /** The user's changes to the proposal. */
   review: ReviewSummary | undefined;
 }
 
-/** Whether the question has settled: a while after it appeared, or came into sight. */
-function useArmed(place: { current: HTMLElement | null }): boolean {
-  const [armed, setArmed] = useState(false);
+/** Whether the card accepts keys: a short delay after it appears or scrolls into view prevents stray answers. */
+function useArmed(cardRef: { current: HTMLElement | null }): boolean {
+  const [isArmed, setIsArmed] = useState(false);
   useEffect(() => {
-    const question = place.current;
+    const question = cardRef.current;
     let timer: ReturnType<typeof setTimeout>;
-    const settle = () => {
-      setArmed(false);
+    const restartTimer = () => {
+      setIsArmed(false);
       clearTimeout(timer);
-      timer = setTimeout(() => setArmed(true), SETTLE_MS);
+      timer = setTimeout(() => setIsArmed(true), SETTLE_DELAY_MS);
     };
-    settle();
-    question?.addEventListener(APPEARED, settle);
+    restartTimer();
+    question?.addEventListener(APPEARED_EVENT, restartTimer);
     return () => {
       clearTimeout(timer);
-      question?.removeEventListener(APPEARED, settle);
+      question?.removeEventListener(APPEARED_EVENT, restartTimer);
     };
   }, []);
-  return armed;
+  return isArmed;
 }
 
-/** One instance for each question: give it the approval's id as its key. */
-export function Approval({ approval, review }: Props): JSX.Element {
-  const [way, setWay] = useState<Way>("ask");
-  const [sent, setSent] = useState(false);
-  const place = useRef<HTMLElement>(null);
-  const armed = useArmed(place);
+/** Use the approval's id as the key, so that each approval gets a new instance. */
+export function ApprovalCard({ approval, review }: Props): JSX.Element {
+  const [mode, setMode] = useState<CardMode>("ask");
+  const [isSent, setIsSent] = useState(false);
+  const cardRef = useRef<HTMLElement>(null);
+  const isArmed = useArmed(cardRef);
   useEffect(() => {
-    const question = place.current;
+    const question = cardRef.current;
     if (!question) return undefined;
-    questionAppeared(question);
-    // A refused answer leaves the question to be answered again.
-    const onStillOpen = () => setSent(false);
-    question.addEventListener(STILL_OPEN, onStillOpen);
+    onQuestionAdded(question);
+    // A rejected answer can be repeated.
+    const onStillOpen = () => setIsSent(false);
+    question.addEventListener(STILL_OPEN_EVENT, onStillOpen);
     return () => {
-      question.removeEventListener(STILL_OPEN, onStillOpen);
-      questionGoes(question);
+      question.removeEventListener(STILL_OPEN_EVENT, onStillOpen);
+      onQuestionRemoved(question);
     };
   }, []);
 
-  const answer = (decision: Decision, more: object = {}) => {
-    if (sent || !armed) return;
-    // A button that is disabled loses the focus, and the keys with it.
-    if (place.current?.contains(document.activeElement)) place.current.focus({ preventScroll: true });
-    setSent(true);
-    setWay("ask");
-    post({ type: "approve", approvalId: approval.approvalId, decision, ...more });
+  const sendAnswer = (decision: Decision, more: object = {}) => {
+    if (isSent || !isArmed) return;
+    // A disabled button loses the focus, and with it the keys.
+    if (cardRef.current?.contains(document.activeElement)) cardRef.current.focus({ preventScroll: true });
+    setIsSent(true);
+    setMode("ask");
+    postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...more });
   };
   const { rule } = approval;
   const actions: Partial<Record<Action, () => void>> = {
-    allow: () => answer("allow"),
-    deny: () => answer("deny"),
-    // Arguments that were cut for the wire cannot be sent whole.
-    ...(approval.more?.["input"] === undefined ? { edit: () => setWay("edit") } : {}),
+    allow: () => sendAnswer("allow"),
+    deny: () => sendAnswer("deny"),
+    // Truncated arguments cannot be sent in full.
+    ...(approval.more?.["input"] === undefined ? { edit: () => setMode("edit") } : {}),
     ...(rule === undefined
       ? {}
-      : { allowSession: () => answer("allowSession", { rule }), allowAlways: () => setWay("rule") }),
-    ...(approval.diff === undefined ? {} : { diff: () => post({ type: "review", approvalId: approval.approvalId }) }),
+      : { allowSession: () => sendAnswer("allowSession", { rule }), allowAlways: () => setMode("rule") }),
+    ...(approval.diff === undefined
+      ? {}
+      : { diff: () => postMessage({ type: "review", approvalId: approval.approvalId }) }),
   };
   useEffect(() => {
-    const question = place.current;
+    const question = cardRef.current;
     const onAnswer = (event: Event) => actions[(event as CustomEvent<Action>).detail]?.();
-    question?.addEventListener(ANSWER, onAnswer);
-    return () => question?.removeEventListener(ANSWER, onAnswer);
+    question?.addEventListener(ANSWER_EVENT, onAnswer);
+    return () => question?.removeEventListener(ANSWER_EVENT, onAnswer);
   });
   const onKeyDown = (event: KeyboardEvent) => {
     const inField = event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLInputElement;
-    if (event.key === "Escape" && way !== "ask") {
+    if (event.key === "Escape" && mode !== "ask") {
       event.stopPropagation();
-      setWay("ask");
-      place.current?.focus();
+      setMode("ask");
+      cardRef.current?.focus();
       return;
     }
     if (inField || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -98,102 +107,108 @@ export function Approval({ approval, review }: Props): JSX.Element {
     const run = action && actions[action];
     if (!run) return;
     event.preventDefault();
-    // A key that is held down answers one question.
+    // A held key answers only one approval.
     if (!event.repeat) run();
   };
 
   return (
     <section
-      ref={place}
+      ref={cardRef}
       class={`approval ${approval.risk}`}
       role="group"
       tabIndex={0}
-      aria-label={`The agent asks: ${reveal(approval.shown ?? approval.title)}. ${approval.why}. ${keysLine(actions)}`}
+      aria-label={`The agent asks: ${revealHidden(approval.shown ?? approval.title)}. ${approval.why}. ${describeKeys(actions)}`}
       data-testid="approval"
       data-question
       data-approval={approval.approvalId}
-      data-armed={armed}
+      data-armed={isArmed}
       onKeyDown={onKeyDown}
     >
       <p class="why">
-        <span class="risk">{RISKS[approval.risk] ?? approval.risk}</span> {approval.why}
+        <span class="risk">{RISK_LABELS[approval.risk] ?? approval.risk}</span> {approval.why}
       </p>
-      <Subject approval={approval} />
-      <p class="dim cwd">in {reveal(approval.cwd)}</p>
-      {review && <Reviewed approvalId={approval.approvalId} review={review} />}
-      {way === "ask" && (
-        <Ways approval={approval} sent={sent} actions={actions} review={review} denyWithReason={() => setWay("deny")} />
+      <CallSubject approval={approval} />
+      <p class="dim cwd">in {revealHidden(approval.cwd)}</p>
+      {review && <ReviewStatus approvalId={approval.approvalId} review={review} />}
+      {mode === "ask" && (
+        <ApprovalActions
+          approval={approval}
+          isSent={isSent}
+          actions={actions}
+          review={review}
+          denyWithReason={() => setMode("deny")}
+        />
       )}
-      {way === "deny" && (
-        <Field
-          label="What shall the agent do instead?"
+      {mode === "deny" && (
+        <InputField
+          label="What should the agent do instead?"
           action="Deny"
-          onDone={(feedback) => answer("deny", feedback === "" ? {} : { feedback })}
-          onCancel={() => setWay("ask")}
+          onDone={(feedback) => sendAnswer("deny", feedback === "" ? {} : { feedback })}
+          onCancel={() => setMode("ask")}
         />
       )}
-      {way === "edit" && (
-        <Field
-          label="The arguments, as JSON"
-          action="Allow as edited"
+      {mode === "edit" && (
+        <InputField
+          label="Arguments (JSON)"
+          action="Allow with edits"
           value={JSON.stringify(approval.input, undefined, 2)}
-          check={problemOfJson}
+          validate={validateJson}
           code
-          onDone={(input) => answer("allow", { input })}
-          onCancel={() => setWay("ask")}
+          onDone={(input) => sendAnswer("allow", { input })}
+          onCancel={() => setMode("ask")}
         />
       )}
-      {way === "rule" && (
-        <Field
-          label="Allow without asking in this workspace what fits this rule"
+      {mode === "rule" && (
+        <InputField
+          label="Rule to always allow in this workspace"
           action="Always allow"
           value={rule ?? ""}
-          check={(text) => (text.trim() === "" ? "The rule is empty." : undefined)}
+          validate={(text) => (text.trim() === "" ? "Enter a rule." : undefined)}
           code
-          onDone={(text) => answer("allowAlways", { rule: text.trim() })}
-          onCancel={() => setWay("ask")}
+          onDone={(text) => sendAnswer("allowAlways", { rule: text.trim() })}
+          onCancel={() => setMode("ask")}
         />
       )}
     </section>
   );
 }
 
-function keysLine(actions: Partial<Record<Action, () => void>>): string {
+function describeKeys(actions: Partial<Record<Action, () => void>>): string {
   const parts = approvalKeys.flatMap(({ key, action, label }) =>
     actions[action] ? [`${key.toUpperCase()}: ${label}`] : [],
   );
   return parts.join(", ");
 }
 
-/** What would be done, in full: the command line or address, its options, and every other argument. */
-function Subject({ approval }: { approval: ApprovalRequestedNotification }): JSX.Element {
+/** Shows the full command line or address, its options, and all other arguments. */
+function CallSubject({ approval }: { approval: ApprovalRequestedNotification }): JSX.Element {
   const { shown, options = [], diff, more, name } = approval;
   const { path } = approval.input as { path?: unknown };
-  const rest = otherArguments(approval);
+  const rest = listOtherArguments(approval);
   const cut = more?.["shown"] ?? (diff === undefined ? more?.["input"] : undefined);
   return (
     <div class="subject" data-testid="subject">
-      {shown !== undefined && <Code text={shown} language={name === "bash" ? "bash" : ""} wrap />}
+      {shown !== undefined && <CodeBlock text={shown} language={name === "bash" ? "bash" : ""} wrap />}
       {options.length > 0 && (
         <ul class="options" aria-label="Options">
           {options.map((option) => (
-            <li key={option}>{reveal(option)}</li>
+            <li key={option}>{revealHidden(option)}</li>
           ))}
         </ul>
       )}
       {diff !== undefined && typeof path === "string" && (
         <p class="whole">
-          <code>{reveal(path)}</code>
+          <code>{revealHidden(path)}</code>
         </p>
       )}
-      {rest !== undefined && <Code text={JSON.stringify(rest, undefined, 2)} language="json" wrap />}
+      {rest !== undefined && <CodeBlock text={JSON.stringify(rest, undefined, 2)} language="json" wrap />}
       {cut !== undefined && (
         <p class="problem">
-          This is only the beginning of {bytes(cut.bytes)}.{" "}
+          Only the beginning of {formatBytes(cut.bytes)} is shown.{" "}
           <Button
-            label="Read all of it in an editor"
+            label="Open in an editor"
             kind="quiet"
-            onPress={() => post({ type: "openText", title: "The whole call", text: "", ref: cut.ref })}
+            onPress={() => postMessage({ type: "openText", title: "Full call", text: "", ref: cut.ref })}
           />
         </p>
       )}
@@ -201,49 +216,48 @@ function Subject({ approval }: { approval: ApprovalRequestedNotification }): JSX
   );
 }
 
-/** The arguments that are not shown otherwise. */
-function otherArguments({ shown, diff, input, name }: ApprovalRequestedNotification): unknown {
+/** Returns the arguments that are not shown elsewhere. */
+function listOtherArguments({ shown, diff, input, name }: ApprovalRequestedNotification): unknown {
   if (diff !== undefined) return undefined;
   if (typeof input !== "object" || input === null || Array.isArray(input))
     return shown === undefined ? input : undefined;
   const rest: Record<string, unknown> = { ...input };
   if (shown !== undefined) delete rest["command" in rest ? "command" : "url"];
-  // The phrases in `options` say these.
-  if (name === "bash") for (const told of ["background", "timeout_s", "description"]) delete rest[told];
+  // `options` already describes these.
+  if (name === "bash") for (const argument of ["background", "timeout_s", "description"]) delete rest[argument];
   return Object.keys(rest).length === 0 ? undefined : rest;
 }
 
-/** How the review differs from the proposal: allowed is what it shows. */
-function Reviewed({ approvalId, review }: { approvalId: string; review: ReviewSummary }): JSX.Element {
+function ReviewStatus({ approvalId, review }: { approvalId: string; review: ReviewSummary }): JSX.Element {
   const changed = review.difference !== "";
   return (
     <p class="reviewed" role="status" data-testid="reviewed">
-      {changed ? `Your review is what runs: ${review.difference}.` : "Your review shows the agent's proposal."}{" "}
-      <Button label="Open the review" kind="quiet" onPress={() => post({ type: "review", approvalId })} />
+      {changed ? `Your reviewed version runs: ${review.difference}.` : "Your review matches the proposal."}{" "}
+      <Button label="Open review" kind="quiet" onPress={() => postMessage({ type: "review", approvalId })} />
       {changed && (
-        <Button label="Discard it…" kind="quiet" onPress={() => post({ type: "discardReview", approvalId })} />
+        <Button label="Discard…" kind="quiet" onPress={() => postMessage({ type: "discardReview", approvalId })} />
       )}
     </p>
   );
 }
 
-interface WaysProps extends Props {
-  sent: boolean;
+interface ApprovalActionsProps extends Props {
+  isSent: boolean;
   actions: Partial<Record<Action, () => void>>;
   denyWithReason: () => void;
 }
 
-/** Actions that ask something more first. */
-const ASKS_MORE = new Set<Action>(["allowAlways", "edit"]);
-const QUIET = new Set<Action>(["edit", "diff"]);
+/** Actions that need more input. */
+const NEEDS_INPUT = new Set<Action>(["allowAlways", "edit"]);
+const QUIET_ACTIONS = new Set<Action>(["edit", "diff"]);
 
-function Ways({ approval, review, sent, actions, denyWithReason }: WaysProps): JSX.Element {
+function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: ApprovalActionsProps): JSX.Element {
   const reviewed = review !== undefined && review.difference !== "";
   return (
     <>
       {approval.rule !== undefined && (
         <p class="dim whole" data-testid="rule">
-          For this session, or always: <code>{reveal(approval.rule)}</code>
+          Rule for this session, or always: <code>{revealHidden(approval.rule)}</code>
         </p>
       )}
       <div class="ways">
@@ -251,19 +265,27 @@ function Ways({ approval, review, sent, actions, denyWithReason }: WaysProps): J
           const run = actions[action];
           if (!run) return null;
           const text = action === "allow" && reviewed ? "Allow as reviewed" : label;
-          const kind = action === "allow" ? "main" : QUIET.has(action) ? "quiet" : "plain";
+          const kind = action === "allow" ? "main" : QUIET_ACTIONS.has(action) ? "quiet" : "plain";
           return (
-            <Button key={key} label={text} kind={kind} disabled={sent} notByEnter testId={`way-${key}`} onPress={run}>
+            <Button
+              key={key}
+              label={text}
+              kind={kind}
+              disabled={isSent}
+              ignoresEnter
+              testId={`way-${key}`}
+              onPress={run}
+            >
               {text}
-              {ASKS_MORE.has(action) ? "…" : ""} <kbd>{key.toUpperCase()}</kbd>
+              {NEEDS_INPUT.has(action) ? "…" : ""} <kbd>{key.toUpperCase()}</kbd>
             </Button>
           );
         })}
         <Button
           label="Deny with a reason…"
           kind="quiet"
-          disabled={sent}
-          notByEnter
+          disabled={isSent}
+          ignoresEnter
           testId="deny-reason"
           onPress={denyWithReason}
         />
@@ -272,35 +294,43 @@ function Ways({ approval, review, sent, actions, denyWithReason }: WaysProps): J
   );
 }
 
-interface FieldProps {
+interface InputFieldProps {
   label: string;
   action: string;
   value?: string;
   code?: boolean;
-  check?: (text: string) => string | undefined;
+  validate?: (text: string) => string | undefined;
   onDone: (text: string) => void;
   onCancel: () => void;
 }
 
-/** A text to enter. Control and Enter sends it, the mouse too. */
-function Field({ label, action, value = "", code = false, check, onDone, onCancel }: FieldProps): JSX.Element {
+/** A text field. Ctrl+Enter or the button submits it. */
+function InputField({
+  label,
+  action,
+  value = "",
+  code = false,
+  validate,
+  onDone,
+  onCancel,
+}: InputFieldProps): JSX.Element {
   const [text, setText] = useState(value);
-  const place = useFocus<HTMLTextAreaElement>();
-  const problem = check?.(text);
+  const inputRef = useAutoFocus<HTMLTextAreaElement>();
+  const problem = validate?.(text);
   useLayoutEffect(() => {
-    // As high as its text: no part of a rule is out of sight.
-    const box = place.current;
+    // Fit the height to the text, so that no part of a rule is hidden.
+    const box = inputRef.current;
     if (!box) return;
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(200, window.innerHeight / 2))}px`;
   }, [text]);
-  const hidden = code && reveal(text) !== text;
+  const hidden = code && revealHidden(text) !== text;
   return (
     <div class="field">
       <label>
         <span>{label}</span>
         <textarea
-          ref={place}
+          ref={inputRef}
           class={code ? "mono" : ""}
           rows={2}
           value={text}
@@ -315,7 +345,7 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
       </label>
       {hidden && (
         <p class="problem whole">
-          With what hides written out: <code>{reveal(text)}</code>
+          With hidden characters shown: <code>{revealHidden(text)}</code>
         </p>
       )}
       {problem !== undefined && (
@@ -324,7 +354,7 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
         </p>
       )}
       <div class="ways">
-        <Button label={action} kind="main" disabled={problem !== undefined} notByEnter onPress={() => onDone(text)}>
+        <Button label={action} kind="main" disabled={problem !== undefined} ignoresEnter onPress={() => onDone(text)}>
           {action} <kbd>Ctrl Enter</kbd>
         </Button>
         <Button label="Back" kind="quiet" onPress={onCancel}>
@@ -335,10 +365,10 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
   );
 }
 
-function problemOfJson(text: string): string | undefined {
+function validateJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? undefined : "It must be an object.";
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? undefined : "Enter a JSON object.";
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -1,136 +1,136 @@
-// The input: text, what is attached, the choices for the next prompt, send and stop.
+// The prompt input: text, attachments, suggestions, send, and stop.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Attachment, Suggestion, ViewState } from "../messages";
-import { Choices } from "./choices";
-import { showEnd } from "./log";
-import { Button } from "./parts";
-import { answerShown, reopen, showFirstQuestion } from "./questions";
-import { draft, hear, keepDraft, post } from "./store";
-import { Suggestions } from "./suggestions";
+import type { Attachment, Suggestion, ViewState } from "../webviewProtocol";
+import { Button } from "./components";
+import { scrollToEnd } from "./conversation";
+import { answerVisibleQuestion, reopenQuestion, showFirstQuestion } from "./questionFocus";
+import { SessionBar } from "./sessionBar";
+import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
+import { SuggestionList } from "./suggestions";
 
-const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
-/** Larger pictures are refused by every provider. */
-const PICTURE_BYTES = 5_000_000;
+const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
+/** Every provider rejects larger pictures. */
+const MAX_PICTURE_BYTES = 5_000_000;
 
 export function Composer({ view }: { view: ViewState }): JSX.Element {
   const session = view.chat?.sessionId ?? "";
-  const [text, setText] = useState(() => draft(session));
-  const [attach, setAttachShown] = useState<Attachment[]>([]);
+  const [text, setText] = useState(() => readDraft(session));
+  const [attachments, setShownAttachments] = useState<Attachment[]>([]);
   const [problem, setProblem] = useState<string | undefined>(undefined);
-  const [asked, setAsked] = useState<string | undefined>(undefined);
+  const [suggestQuery, setSuggestQuery] = useState<string | undefined>(undefined);
   const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
   const [chosen, setChosen] = useState(0);
-  const place = useRef<HTMLTextAreaElement>(null);
-  const latest = useRef(0);
-  const was = useRef(session);
-  /** What is attached in each session; the shown one's is drawn. */
-  const attached = useRef(new Map<string, Attachment[]>());
-  const setAttach = (change: Attachment[] | ((old: Attachment[]) => Attachment[])) => {
-    const old = attached.current.get(was.current) ?? [];
+  const inputRef = useRef<HTMLTextAreaElement>(null);
+  const latestRequest = useRef(0);
+  const shownSession = useRef(session);
+  /** Attachments of all sessions. Only those of the shown session are drawn. */
+  const attachedBySession = useRef(new Map<string, Attachment[]>());
+  const setAttachments = (change: Attachment[] | ((old: Attachment[]) => Attachment[])) => {
+    const old = attachedBySession.current.get(shownSession.current) ?? [];
     const next = typeof change === "function" ? change(old) : change;
-    attached.current.set(was.current, next);
-    setAttachShown(next);
-    post({ type: "attached", session: was.current, attach: next });
+    attachedBySession.current.set(shownSession.current, next);
+    setShownAttachments(next);
+    postMessage({ type: "attached", session: shownSession.current, attach: next });
   };
 
-  const write = (next: string) => {
+  const updateDraft = (next: string) => {
     setText(next);
-    keepDraft(session, next);
+    saveDraft(session, next);
   };
   useEffect(() => {
-    if (was.current === session) return;
-    // A session that was just made takes over what is being typed.
-    const goesOn = was.current === "" && text !== "" && draft(session) === "";
-    if (goesOn) keepDraft("", "");
-    else setText(draft(session));
-    const moved = was.current === "" ? attached.current.get("") : undefined;
-    was.current = session;
+    if (shownSession.current === session) return;
+    // A new session takes over the text that is being typed.
+    const keepsDraft = shownSession.current === "" && text !== "" && readDraft(session) === "";
+    if (keepsDraft) saveDraft("", "");
+    else setText(readDraft(session));
+    const movedAttachments = shownSession.current === "" ? attachedBySession.current.get("") : undefined;
+    shownSession.current = session;
     setProblem(undefined);
-    setAttachShown(attached.current.get(session) ?? []);
-    // So does what was attached to it meanwhile.
-    if (goesOn && moved) setAttach(moved);
+    setShownAttachments(attachedBySession.current.get(session) ?? []);
+    // It also takes over the attachments.
+    if (keepsDraft && movedAttachments) setAttachments(movedAttachments);
   }, [session]);
   useEffect(() => {
-    hear((message) => {
+    listenForCommands((message) => {
       if (message.type === "suggestions") {
-        if (message.id !== latest.current) return;
+        if (message.id !== latestRequest.current) return;
         setSuggestions(message.items);
         setChosen(0);
       } else if (message.type === "compose") {
         if (message.text !== undefined) {
-          const now = place.current?.value ?? "";
-          write(now === "" || message.replace ? message.text : `${message.text}\n\n${now}`);
+          const now = inputRef.current?.value ?? "";
+          updateDraft(now === "" || message.replace ? message.text : `${message.text}\n\n${now}`);
         }
-        if (message.attach) setAttach((old) => added(old, message.attach ?? []));
-        place.current?.focus();
+        if (message.attach) setAttachments((old) => mergeAttachments(old, message.attach ?? []));
+        inputRef.current?.focus();
       } else if (message.type === "attached") {
-        for (const [of, list] of Object.entries(message.bySession)) attached.current.set(of, list);
-        setAttachShown(attached.current.get(session) ?? []);
+        for (const [of, list] of Object.entries(message.bySession)) attachedBySession.current.set(of, list);
+        setShownAttachments(attachedBySession.current.get(session) ?? []);
       } else if (message.type === "showAsked") {
-        showFirstQuestion(place.current, (view.chat?.approvals.length ?? 0) > 0);
+        showFirstQuestion(inputRef.current, (view.chat?.approvals.length ?? 0) > 0);
       } else if (message.type === "stillOpen") {
-        reopen(message.approvalId);
+        reopenQuestion(message.approvalId);
       } else if (message.type === "answerShown") {
-        if (!answerShown(message.action, message.reviewed)) place.current?.focus();
+        if (!answerVisibleQuestion(message.action, message.reviewed)) inputRef.current?.focus();
       }
     });
   });
   useEffect(() => {
-    // As high as its text, up to a third of the view.
-    const box = place.current;
+    // Fit the height to the text, up to a third of the view.
+    const box = inputRef.current;
     if (!box) return;
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(80, window.innerHeight / 3))}px`;
   }, [text]);
 
-  /** What follows an `@` before the cursor, or a `/` at the text's beginning. */
-  const look = (value: string, cursor: number) => {
+  /** Looks for `@` before the cursor, or `/` at the start of the text. */
+  const updateSuggestions = (value: string, cursor: number) => {
     const before = value.slice(0, cursor);
-    const name = view.offers.commands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
+    const name = view.capabilities.commands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
     const query = name ?? /(?:^|\s)@([^\s@]*)$/.exec(before)?.[1];
-    setAsked(query);
+    setSuggestQuery(query);
     if (query === undefined) return;
-    latest.current += 1;
-    post({ type: "suggest", id: latest.current, sign: name === undefined ? "@" : "/", query });
+    latestRequest.current += 1;
+    postMessage({ type: "suggest", id: latestRequest.current, sign: name === undefined ? "@" : "/", query });
   };
-  const take = (one: Suggestion) => {
-    const box = place.current;
+  const acceptSuggestion = (one: Suggestion) => {
+    const box = inputRef.current;
     if (!box) return;
     const cursor = box.selectionStart;
     const head = text.slice(0, cursor).replace(one.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${one.label} `);
-    write(head + text.slice(cursor));
-    if (one.kind !== "command") setAttach((old) => added(old, [one]));
-    setAsked(undefined);
+    updateDraft(head + text.slice(cursor));
+    if (one.kind !== "command") setAttachments((old) => mergeAttachments(old, [one]));
+    setSuggestQuery(undefined);
     requestAnimationFrame(() => {
       box.focus();
       box.setSelectionRange(head.length, head.length);
     });
   };
-  const running = view.chat?.running !== undefined;
-  const busy = running || view.sending;
+  const isRunning = view.chat?.running !== undefined;
+  const isBusy = isRunning || view.isSending;
   const isLocked = view.locked !== undefined && view.locked.sessionId === view.chat?.sessionId;
-  const ready = view.connection.state === "ready" && !isLocked;
-  const empty = text.trim() === "" && attach.length === 0;
-  /** While a turn runs, or prompts wait, a prompt may wait too. */
-  const mayWait = view.offers.queue && (running || view.chat?.queue !== undefined);
-  const send = (later = false) => {
-    // What stands in the box counts, also what came since it was drawn last.
-    const now = (place.current?.value ?? text).trim();
-    if ((now === "" && attach.length === 0) || !ready || (view.sending && !running)) return;
-    post({ type: "send", text: now, attach, later: later && mayWait });
-    showEnd();
-    write("");
-    setAttach([]);
+  const isReady = view.connection.state === "ready" && !isLocked;
+  const isEmpty = text.trim() === "" && attachments.length === 0;
+  /** A prompt can be queued while a turn runs or other prompts wait. */
+  const canQueue = view.capabilities.queue && (isRunning || view.chat?.queue !== undefined);
+  const submitPrompt = (later = false) => {
+    // Read the element, which may contain input from after the last render.
+    const now = (inputRef.current?.value ?? text).trim();
+    if ((now === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
+    postMessage({ type: "send", text: now, attach: attachments, later: later && canQueue });
+    scrollToEnd();
+    updateDraft("");
+    setAttachments([]);
     setProblem(undefined);
-    setAsked(undefined);
+    setSuggestQuery(undefined);
   };
-  const open = asked !== undefined && suggestions.length > 0;
+  const isListOpen = suggestQuery !== undefined && suggestions.length > 0;
   const onKeyDown = (event: KeyboardEvent) => {
-    // While an input method composes, all keys are its own; 229 is how some engines say so.
+    // While an input method composes, it owns all keys. Some engines report keyCode 229 instead.
     if (event.isComposing || event.keyCode === 229) return;
-    if (open) {
+    if (isListOpen) {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (step !== 0) {
         event.preventDefault();
@@ -140,28 +140,28 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       const one = suggestions[chosen];
       if ((event.key === "Enter" || event.key === "Tab") && one) {
         event.preventDefault();
-        take(one);
+        acceptSuggestion(one);
         return;
       }
       if (event.key === "Escape") {
         event.preventDefault();
         event.stopPropagation();
-        setAsked(undefined);
+        setSuggestQuery(undefined);
         return;
       }
     }
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      send(event.altKey);
+      submitPrompt(event.altKey);
     }
   };
-  /** Attaches the pictures among them; of what cannot be attached it says why. */
-  const takeFiles = (files: readonly File[]) => {
+  /** Attaches pictures and reports files that are not supported. */
+  const attachPictures = (files: readonly File[]) => {
     const problems: string[] = [];
     for (const file of files) {
-      const wrong = refusal(file, view.offers.images);
+      const wrong = validatePicture(file, view.capabilities.images);
       if (wrong !== undefined) problems.push(wrong);
-      else void picture(file).then((one) => setAttach((old) => added(old, [one])));
+      else void readPicture(file).then((one) => setAttachments((old) => mergeAttachments(old, [one])));
     }
     setProblem(problems.length > 0 ? problems.join("\n") : undefined);
   };
@@ -169,19 +169,19 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const files = [...(event.clipboardData?.files ?? [])];
     if (files.length === 0) return;
     event.preventDefault();
-    takeFiles(files);
+    attachPictures(files);
   };
   const onDrop = (event: DragEvent) => {
     const data = event.dataTransfer;
-    const uris = droppedUris(data);
+    const uris = readDroppedUris(data);
     const files = [...(data?.files ?? [])];
     if (uris.length === 0 && files.length === 0) return;
     event.preventDefault();
-    if (uris.length > 0) post({ type: "dropped", uris });
-    else takeFiles(files);
+    if (uris.length > 0) postMessage({ type: "dropped", uris });
+    else attachPictures(files);
   };
-  const { near } = view;
-  const nearShown = near && !attach.some((one) => one.label === near.label);
+  const { activeContext } = view;
+  const showsActiveContext = activeContext && !attachments.some((one) => one.label === activeContext.label);
 
   return (
     <form
@@ -190,7 +190,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       onDrop={onDrop}
       onSubmit={(event) => {
         event.preventDefault();
-        send();
+        submitPrompt();
       }}
     >
       {problem !== undefined && (
@@ -198,130 +198,140 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           {problem} <Button label="×" kind="quiet" title="Dismiss" onPress={() => setProblem(undefined)} />
         </p>
       )}
-      {(attach.length > 0 || nearShown) && (
+      {(attachments.length > 0 || showsActiveContext) && (
         <ul class="chips" aria-label="Attached to the prompt">
-          {attach.map((one) => (
+          {attachments.map((one) => (
             <li key={one.label}>
               <span class="chip" title={one.detail ?? ""}>
                 {one.label}
                 <button
                   type="button"
-                  aria-label={`Take ${one.label} off`}
-                  onClick={() => setAttach(attach.filter((other) => other !== one))}
+                  aria-label={`Remove ${one.label}`}
+                  onClick={() => setAttachments(attachments.filter((other) => other !== one))}
                 >
                   ×
                 </button>
               </span>
             </li>
           ))}
-          {nearShown && (
+          {showsActiveContext && (
             <li>
               <button
                 type="button"
                 class="chip offer"
-                title="Attach it"
+                title="Attach to the prompt"
                 data-testid="near"
                 onClick={() => {
-                  setAttach(added(attach, [{ kind: near.block.type === "selection" ? "selection" : "file", ...near }]));
-                  place.current?.focus();
+                  setAttachments(
+                    mergeAttachments(attachments, [
+                      { kind: activeContext.block.type === "selection" ? "selection" : "file", ...activeContext },
+                    ]),
+                  );
+                  inputRef.current?.focus();
                 }}
               >
-                + {near.label}
+                + {activeContext.label}
               </button>
             </li>
           )}
         </ul>
       )}
-      {open && <Suggestions items={suggestions} chosen={chosen} take={take} />}
+      {isListOpen && <SuggestionList items={suggestions} chosenIndex={chosen} onAccept={acceptSuggestion} />}
       <div class="box">
         <textarea
-          ref={place}
+          ref={inputRef}
           rows={1}
           value={text}
           data-testid="input"
-          aria-label={running ? "Say something to the working agent" : "Ask the agent"}
-          placeholder={isLocked ? READ_ONLY : running ? "Say something meanwhile…" : "Ask, or @ to point at files"}
+          aria-label={isRunning ? "Message the running agent" : "Ask the agent"}
+          placeholder={
+            isLocked
+              ? READ_ONLY_MESSAGE
+              : isRunning
+                ? "Steer the running turn…"
+                : "Ask the agent, or type @ to attach files"
+          }
           role="combobox"
-          aria-expanded={open}
+          aria-expanded={isListOpen}
           aria-controls="suggestions"
-          aria-activedescendant={open ? `suggestion-${chosen}` : undefined}
+          aria-activedescendant={isListOpen ? `suggestion-${chosen}` : undefined}
           aria-autocomplete="list"
           onInput={(event) => {
-            write(event.currentTarget.value);
-            look(event.currentTarget.value, event.currentTarget.selectionStart);
+            updateDraft(event.currentTarget.value);
+            updateSuggestions(event.currentTarget.value, event.currentTarget.selectionStart);
           }}
           onKeyDown={onKeyDown}
           onPaste={onPaste}
-          onBlur={() => setTimeout(() => setAsked(undefined), 150)}
+          onBlur={() => setTimeout(() => setSuggestQuery(undefined), 150)}
         />
-        {busy && (
+        {isBusy && (
           <button
             type="button"
             class="round stop"
             data-testid="stop"
-            title={view.stopping ? "Stop at once" : "Stop (Escape)"}
-            aria-label={view.stopping ? "Stop at once" : "Stop the agent"}
-            onClick={() => post({ type: "cancel" })}
+            title={view.isStopping ? "Stop immediately" : "Stop (Escape)"}
+            aria-label={view.isStopping ? "Stop immediately" : "Stop the agent"}
+            onClick={() => postMessage({ type: "cancel" })}
           >
             <span class="square" aria-hidden="true" />
           </button>
         )}
-        {mayWait && !empty && (
+        {canQueue && !isEmpty && (
           <button
             type="button"
             class="round later"
             data-testid="send-later"
-            disabled={!ready}
-            title="Send when the turn has ended (Alt+Enter)"
-            aria-label="Queue: send when the turn has ended"
-            onClick={() => send(true)}
+            disabled={!isReady}
+            title="Send when the turn ends (Alt+Enter)"
+            aria-label="Queue: send when the turn ends"
+            onClick={() => submitPrompt(true)}
           >
             <span class="lines" aria-hidden="true" />
           </button>
         )}
-        {(!busy || (running && view.offers.steer && !empty)) && (
+        {(!isBusy || (isRunning && view.capabilities.steer && !isEmpty)) && (
           <button
             type="submit"
             class="round send"
             data-testid="send"
-            disabled={empty || !ready}
-            title={isLocked ? READ_ONLY : running ? "Send to the working agent (Enter)" : "Send (Enter)"}
-            aria-label={running ? "Send to the working agent" : "Send"}
+            disabled={isEmpty || !isReady}
+            title={isLocked ? READ_ONLY_MESSAGE : isRunning ? "Send to the running turn (Enter)" : "Send (Enter)"}
+            aria-label={isRunning ? "Send to the running turn" : "Send"}
           >
             <span class="arrow" aria-hidden="true" />
           </button>
         )}
       </div>
-      <Choices view={view} />
+      <SessionBar view={view} />
     </form>
   );
 }
 
-/** Says it before a prompt is typed: the server would refuse the prompt. */
-const READ_ONLY = "Read-only: open in another window";
+/** Shown before the user types, because the server would reject the prompt. */
+const READ_ONLY_MESSAGE = "Read-only: open in another window";
 
-/** Why a file cannot be attached. */
-function refusal({ name, type, size }: File, images: boolean): string | undefined {
+/** Returns why a file cannot be attached. */
+function validatePicture({ name, type, size }: File, images: boolean): string | undefined {
   const what = name || "The file";
-  if (!PICTURES.test(type)) {
-    return `${what} is not attached: only PNG, JPEG, GIF and WebP pictures are. Point at a file of the workspace with @.`;
+  if (!PICTURE_TYPES.test(type)) {
+    return `${what} was not attached. Only PNG, JPEG, GIF, and WebP pictures are supported. Type @ to attach a workspace file.`;
   }
-  if (!images) return `${what} is not attached: this server takes no pictures.`;
-  if (size <= PICTURE_BYTES) return undefined;
-  return `${what} is not attached: it has ${(size / 1_000_000).toFixed(1)} MB, and a picture may have 5 MB.`;
+  if (!images) return `${what} was not attached. This server does not accept pictures.`;
+  if (size <= MAX_PICTURE_BYTES) return undefined;
+  return `${what} was not attached. It is ${(size / 1_000_000).toFixed(1)} MB, and the limit is 5 MB.`;
 }
 
-/** Files of the editor's own lists, which have addresses. */
-function droppedUris(data: DataTransfer | null): string[] {
+/** Returns the URIs of files that were dragged from VS Code. */
+function readDroppedUris(data: DataTransfer | null): string[] {
   const list = data?.getData("application/vnd.code.uri-list") || data?.getData("text/uri-list") || "";
   return list.split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
 }
 
-function added(old: Attachment[], more: readonly Attachment[]): Attachment[] {
+function mergeAttachments(old: Attachment[], more: readonly Attachment[]): Attachment[] {
   return [...old, ...more.filter((one) => !old.some((other) => other.label === one.label))];
 }
 
-async function picture(file: File): Promise<Attachment> {
+async function readPicture(file: File): Promise<Attachment> {
   const url = await new Promise<string>((done, failed) => {
     const reader = new FileReader();
     reader.onload = () => done(String(reader.result));

@@ -1,23 +1,23 @@
-// Which files of instructions the agent was given, as one dim line that opens.
+// The instruction files of the agent, in one line that expands.
 
 import type { JSX } from "preact";
+import { formatBytes } from "../format";
 import type { InstructionFile, InstructionKind } from "../protocol";
-import { type InstructionsItem, keyOf } from "../state";
-import { bytes } from "../text";
-import { useKept } from "./kept";
-import { post } from "./store";
+import { getItemKey, type InstructionsItem } from "../state";
+import { usePersistentState } from "./persistentState";
+import { postMessage } from "./store";
 
-const KINDS: Record<InstructionKind, string> = {
-  prompt: "the agent's prompt",
-  soul: "who it is",
-  agents: "how to work here",
-  tools: "how to use the tools",
-  skill: "a skill",
+const KIND_LABELS: Record<InstructionKind, string> = {
+  prompt: "system prompt",
+  soul: "agent identity",
+  agents: "project instructions",
+  tools: "tool instructions",
+  skill: "skill",
 };
 
-export function Instructions({ item }: { item: InstructionsItem }): JSX.Element {
+export function InstructionsEntry({ item }: { item: InstructionsItem }): JSX.Element {
   const { files, leftOut = 0 } = item;
-  const [open, setOpen] = useKept(keyOf(item), false);
+  const [open, setOpen] = usePersistentState(getItemKey(item), false);
   return (
     <details
       class="instructions"
@@ -25,7 +25,7 @@ export function Instructions({ item }: { item: InstructionsItem }): JSX.Element 
       open={open}
       onToggle={(event) => setOpen(event.currentTarget.open)}
     >
-      <summary>Reads {files.length + leftOut === 0 ? "no instructions any more" : summary(files, leftOut)}</summary>
+      <summary>Instructions: {files.length + leftOut === 0 ? "none" : summarizeFiles(files, leftOut)}</summary>
       <ul>
         {files.map((file) => (
           <li key={file.path}>
@@ -33,16 +33,14 @@ export function Instructions({ item }: { item: InstructionsItem }): JSX.Element 
               type="button"
               class="file"
               title={file.path}
-              onClick={() => post({ type: "openPath", path: file.path })}
+              onClick={() => postMessage({ type: "openPath", path: file.path })}
             >
-              {file.name ?? nameOf(file.path)}
+              {file.name ?? getFileName(file.path)}
             </button>{" "}
-            {KINDS[file.kind] ?? file.kind}, {bytes(file.bytes)}
-            {!file.trusted && (
-              <span title="Its text is used, and the agent is told where it is from"> · not trusted</span>
-            )}
+            {KIND_LABELS[file.kind] ?? file.kind}, {formatBytes(file.bytes)}
+            {!file.trusted && <span title="The agent uses this text and knows its source"> · not trusted</span>}
             {file.problem !== undefined && <span class="problem"> · {file.problem}</span>}
-            {file.kind !== "skill" && <span class="path"> in {folderOf(file.path)}</span>}
+            {file.kind !== "skill" && <span class="path"> in {getFolderTail(file.path)}</span>}
           </li>
         ))}
         {leftOut > 0 && <li>and {leftOut} more</li>}
@@ -51,11 +49,11 @@ export function Instructions({ item }: { item: InstructionsItem }): JSX.Element 
   );
 }
 
-/** "AGENTS.md, TOOLS.md, 2 skills" */
-function summary(files: readonly InstructionFile[], leftOut: number): string {
+/** Returns text such as "AGENTS.md, TOOLS.md, 2 skills". */
+function summarizeFiles(files: readonly InstructionFile[], leftOut: number): string {
   const names = new Map<string, number>();
   for (const file of files) {
-    const name = file.kind === "skill" ? "skill" : nameOf(file.path);
+    const name = file.kind === "skill" ? "skill" : getFileName(file.path);
     names.set(name, (names.get(name) ?? 0) + 1);
   }
   const parts = [...names].map(([name, count]) => {
@@ -66,12 +64,12 @@ function summary(files: readonly InstructionFile[], leftOut: number): string {
   return parts.join(", ");
 }
 
-/** The end of the folder's path; the whole is the title. */
-function folderOf(path: string): string {
+/** Returns the last parts of the folder. The tooltip shows the full path. */
+function getFolderTail(path: string): string {
   const parts = path.split(/[/\\]/).slice(0, -1);
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : parts.join("/");
 }
 
-function nameOf(path: string): string {
+function getFileName(path: string): string {
   return path.split(/[/\\]/).pop() ?? path;
 }

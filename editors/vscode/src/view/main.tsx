@@ -1,14 +1,14 @@
-// Where the page begins.
+// The entry point of the webview.
 
 import { render } from "preact";
 import { App } from "./app";
 import { revealAllTexts } from "./reveal";
-import { firstDraw, longestDraw, start } from "./store";
+import { firstDrawMs, startRendering, takeLongestDraw } from "./store";
 
 revealAllTexts();
 const root = document.getElementById("root");
-if (root) start((view) => render(<App view={view} />, root));
+if (root) startRendering((view) => render(<App view={view} />, root));
 
-// Tests read here how long the longest drawing and the first one took.
-Object.assign(window, { agentlsLongestDraw: longestDraw });
-Object.defineProperty(window, "agentlsFirstDraw", { get: () => firstDraw });
+// Tests read these drawing times.
+Object.assign(window, { agentlsLongestDraw: takeLongestDraw });
+Object.defineProperty(window, "agentlsFirstDraw", { get: () => firstDrawMs });

@@ -1,7 +1,6 @@
-// Markdown of the model as elements. `marked` reads it, DOMPurify keeps a short list of elements and attributes, and
-// highlight.js colors code. HTML in the Markdown is shown as text: the model and the repository can neither fake a
-// control of ours nor hide anything. Our own buttons are made as elements after the cleaning. A message that grows is
-// cut into its blocks, and only the last blocks are read and drawn again.
+// Renders the model's Markdown. `marked` parses it, DOMPurify keeps an allowlist of elements and attributes, and
+// highlight.js colors code. HTML is shown as text, so neither the model nor the repository can fake controls or hide
+// text. Our buttons are added after sanitizing. While a message grows, only its last blocks are parsed and drawn again.
 
 import DOMPurify from "dompurify";
 import hljs from "highlight.js/lib/core";
@@ -30,7 +29,7 @@ import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { Marked, type Token, type Tokens } from "marked";
-import { lastLines, reveal, revealInProse } from "../text";
+import { revealHidden, revealInProse, takeLastLines } from "../format";
 
 const LANGUAGES = {
   bash,
@@ -60,24 +59,24 @@ const LANGUAGES = {
 };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-/** Longer code is not colored: it would take more than a frame. */
-const COLORED = 30_000;
-/** The page contains only this many lines of code. */
-const MOST_LINES = 2000;
+/** Coloring longer code would take more than a frame. */
+const MAX_COLORED_CHARS = 30_000;
+/** Maximum number of code lines in the page. */
+const MAX_CODE_LINES = 2000;
 
 const marked = new Marked({
   gfm: true,
   renderer: {
     html({ text, block }: Tokens.HTML | Tokens.Tag): string {
-      return block ? `<p>${escaped(text)}</p>` : escaped(text);
+      return block ? `<p>${escapeHtml(text)}</p>` : escapeHtml(text);
     },
-    // Only what is visible in the page: its language and its buttons are added to the cleaned elements.
+    // Returns only the text. The language and the buttons are added after sanitizing.
     code({ text }: Tokens.Code): string {
-      return `<pre><code>${escaped(text)}</code></pre>`;
+      return `<pre><code>${escapeHtml(text)}</code></pre>`;
     },
-    // Nothing is fetched: a picture is a link to it.
+    // Nothing is fetched: an image becomes a link.
     image({ href, text }: Tokens.Image): string {
-      return `<a href="${escaped(href)}">${escaped(text === "" ? href : text)}</a>`;
+      return `<a href="${escapeHtml(href)}">${escapeHtml(text === "" ? href : text)}</a>`;
     },
     checkbox({ checked }: Tokens.Checkbox): string {
       return checked ? "☑ " : "☐ ";
@@ -85,44 +84,43 @@ const marked = new Marked({
   },
 });
 
-/** The HTML of Markdown, before it is cleaned; for tests. */
-export function html(block: string): string {
+/** Returns unsanitized HTML. Exported for tests. */
+export function renderHtml(block: string): string {
   return marked.parse(block, { async: false });
 }
 
-/** The elements of one block. */
-export function elements(block: string): DocumentFragment {
-  const fragment = DOMPurify.sanitize(html(block), {
+export function renderBlock(block: string): DocumentFragment {
+  const fragment = DOMPurify.sanitize(renderHtml(block), {
     RETURN_DOM_FRAGMENT: true,
-    ALLOWED_TAGS: TAGS,
+    ALLOWED_TAGS,
     ALLOWED_ATTR: ["href", "align", "start"],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|file:|#|[^:]*$)/i,
   });
   const codes = [...fragment.querySelectorAll("pre")];
-  const languages = codes.length === 0 ? [] : infoStrings(marked.lexer(block));
+  const languages = codes.length === 0 ? [] : listInfoStrings(marked.lexer(block));
   const known = languages.length === codes.length;
   codes.forEach((pre, at) => {
-    pre.replaceWith(codeBlock(pre.textContent, known ? (languages[at] ?? "") : ""));
+    pre.replaceWith(buildCodeBlock(pre.textContent, known ? (languages[at] ?? "") : ""));
   });
   revealTexts(fragment);
   for (const link of fragment.querySelectorAll("a")) {
-    // A link says where it leads, whatever its text says; one that leads nowhere is text.
+    // The tooltip shows the real target. A link without a target becomes text.
     const href = link.getAttribute("href");
     if (href === null) link.replaceWith(...link.childNodes);
-    else link.title = reveal(href);
+    else link.title = revealHidden(href);
   }
   return fragment;
 }
 
-const TAGS = [
+const ALLOWED_TAGS = [
   ...["a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"],
   ...["strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
 ];
 
-/** What follows the fences of the code blocks, in the order of the text. */
-function infoStrings(tokens: readonly Token[]): string[] {
+/** Returns the info strings of code blocks in order. */
+function listInfoStrings(tokens: readonly Token[]): string[] {
   const found: string[] = [];
   marked.walkTokens([...tokens], (token) => {
     if (token.type === "code") found.push((token as Tokens.Code).lang?.trim() ?? "");
@@ -130,33 +128,33 @@ function infoStrings(tokens: readonly Token[]): string[] {
   return found;
 }
 
-/** Code with its language, its colors, and our buttons. These copy the text that is visible, and nothing else. */
-function codeBlock(text: string, info: string): HTMLElement {
-  const { text: shown, left } = lastLines(text, MOST_LINES);
-  const bar = element("div", "bar");
-  if (info !== "") bar.append(element("span", "lang", reveal(info)));
+/** Builds a code block with its language, colors, and buttons. The buttons copy only visible text. */
+function buildCodeBlock(text: string, info: string): HTMLElement {
+  const { text: shown, omitted } = takeLastLines(text, MAX_CODE_LINES);
+  const bar = createElement("div", "bar");
+  if (info !== "") bar.append(createElement("span", "lang", revealHidden(info)));
   for (const [name, label] of [
     ["copy", "Copy"],
     ["insert", "Insert"],
   ] as const) {
-    const button = element("button", "quiet", label);
+    const button = createElement("button", "quiet", label);
     button.type = "button";
     button.dataset["do"] = name;
     bar.append(button);
   }
-  const pre = element("pre", "");
+  const pre = createElement("pre", "");
   pre.tabIndex = 0;
-  const code = element("code", "");
-  code.append(colored(shown, info.split(/[\s,{]/, 1)[0] ?? ""));
+  const code = createElement("code", "");
+  code.append(highlightCode(shown, info.split(/[\s,{]/, 1)[0] ?? ""));
   pre.append(code);
-  const box = element("div", "code");
+  const box = createElement("div", "code");
   box.append(bar);
-  if (left > 0) box.append(element("p", "left", `${left} lines above are not shown`));
+  if (omitted > 0) box.append(createElement("p", "left", `${omitted} lines above are hidden`));
   box.append(pre);
   return box;
 }
 
-function element<K extends keyof HTMLElementTagNameMap>(
+function createElement<K extends keyof HTMLElementTagNameMap>(
   name: K,
   className: string,
   text = "",
@@ -167,21 +165,21 @@ function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Writes out what hides in the texts: everything in code, in prose what no script or emoji needs. */
+/** Reveals hidden characters: all of them in code, and in prose those that no script or emoji needs. */
 function revealTexts(fragment: DocumentFragment): void {
   const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
     const text = node.nodeValue ?? "";
-    const shown = node.parentElement?.closest("code") ? reveal(text) : revealInProse(text);
+    const shown = node.parentElement?.closest("code") ? revealHidden(text) : revealInProse(text);
     if (shown !== text) node.nodeValue = shown;
   }
 }
 
-/** Code with its colors, and with everything that hides written out. */
-export function colored(code: string, language: string): DocumentFragment {
-  const shown = reveal(code);
+/** Colors code and reveals hidden characters. */
+export function highlightCode(code: string, language: string): DocumentFragment {
+  const shown = revealHidden(code);
   const known = language !== "" && hljs.getLanguage(language) !== undefined;
-  if (!known || shown.length > COLORED) {
+  if (!known || shown.length > MAX_COLORED_CHARS) {
     const fragment = document.createDocumentFragment();
     fragment.append(shown);
     return fragment;
@@ -195,29 +193,29 @@ export function colored(code: string, language: string): DocumentFragment {
   });
 }
 
-export interface Blocks {
+export interface MarkdownBlocks {
   text: string;
   list: string[];
 }
 
 /**
- * The top-level blocks of a text. With those of a shorter beginning of it, all but the last two are taken over: what
- * is added changes only the last, or joins the one before it (a list after an empty line).
+ * Splits a text into top-level blocks. If the text grew, reuses all but the last two. New text affects only the last
+ * block, or joins the one before it, such as a list after an empty line.
  */
-export function blocks(text: string, before: Blocks | undefined, whole: boolean): Blocks {
+export function splitBlocks(text: string, before: MarkdownBlocks | undefined, whole: boolean): MarkdownBlocks {
   const grows = before !== undefined && !whole && text.startsWith(before.text);
   const kept = grows ? before.list.slice(0, -2) : [];
   const from = kept.reduce((sum, block) => sum + block.length, 0);
   const rest: Token[] = marked.lexer(text.slice(from));
   const list = [...kept];
   for (const token of rest) {
-    // Empty lines belong to what is above them.
+    // Empty lines belong to the block above them.
     if (token.type === "space" && list.length > kept.length) list[list.length - 1] += token.raw;
     else list.push(token.raw);
   }
   return { text, list };
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

@@ -1,20 +1,20 @@
-// A line of what passes: a retry, a wait, a circuit.
+// One line for a transient notice: a retry, a wait, or a circuit breaker.
 
 import type { JSX } from "preact";
 import type { Notice } from "../state";
-import { Button, Clock } from "./parts";
-import { post } from "./store";
+import { Button, Clock } from "./components";
+import { postMessage } from "./store";
 
 export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boolean }): JSX.Element {
   return (
     <p class={`notice ${notice.kind}`} role="status" data-testid="notice" title={notice.next ?? ""}>
-      {notice.text} {notice.till !== undefined && <Clock till={notice.till} />}
+      {notice.text} {notice.endsAt !== undefined && <Clock till={notice.endsAt} />}
       {notice.next && <span class="dim"> If that fails: {notice.next}</span>}
       {notice.circuit !== undefined && circuits && (
         <Button
-          label="Ask again at once…"
+          label="Reset circuit breaker…"
           kind="quiet"
-          onPress={() => post({ type: "command", name: "resetCircuit" })}
+          onPress={() => postMessage({ type: "command", name: "resetCircuit" })}
         />
       )}
     </p>

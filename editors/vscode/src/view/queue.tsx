@@ -1,46 +1,48 @@
-// The prompts that wait for the turn's end: each may be edited, taken out, or sent at once.
+// The prompt queue: edit, remove, or send each prompt.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { QueueEdit } from "../messages";
 import type { QueuedPrompt, QueueState } from "../protocol";
-import { Button, useFocus } from "./parts";
-import { draft, keepDraft, post } from "./store";
+import type { QueueEdit } from "../webviewProtocol";
+import { Button, useAutoFocus } from "./components";
+import { postMessage, readDraft, saveDraft } from "./store";
 
 interface Props {
   queue: QueueState | undefined;
-  editing: QueueEdit | undefined;
+  queueEdit: QueueEdit | undefined;
 }
 
-export function Queue({ queue, editing }: Props): JSX.Element {
+export function PromptQueue({ queue, queueEdit }: Props): JSX.Element {
   const { paused, prompts } = queue ?? { paused: false, prompts: [] };
-  const sent = editing !== undefined && !prompts.some(({ promptId }) => promptId === editing.promptId);
-  const many = prompts.length === 1 ? "1 prompt" : `${prompts.length} prompts`;
+  const isSent = queueEdit !== undefined && !prompts.some(({ promptId }) => promptId === queueEdit.promptId);
+  const promptCount = prompts.length === 1 ? "1 prompt" : `${prompts.length} prompts`;
   return (
     <section
       class={`queue ${paused ? "held" : ""}`}
-      aria-label={`Queue: ${many}${paused ? ", held" : ""}`}
+      aria-label={`Queue: ${promptCount}${paused ? ", paused" : ""}`}
       data-testid="queue"
       data-paused={paused}
     >
       <p class="dim" role="status">
-        {paused ? `Held: ${many}. Nothing is sent until you send one, or a turn completes.` : `Queued: ${many}`}
+        {paused
+          ? `Paused: ${promptCount}. The queue continues when you send one or a turn completes.`
+          : `Queued: ${promptCount}`}
       </p>
       <ol>
         {prompts.map((prompt) =>
-          editing?.promptId === prompt.promptId ? (
-            <Edit key={prompt.promptId} editing={editing} />
+          queueEdit?.promptId === prompt.promptId ? (
+            <QueuedPromptEditor key={prompt.promptId} queueEdit={queueEdit} />
           ) : (
-            <Row key={prompt.promptId} prompt={prompt} />
+            <QueuedPromptRow key={prompt.promptId} prompt={prompt} />
           ),
         )}
-        {sent && <Edit key={editing.promptId} editing={editing} sent />}
+        {isSent && <QueuedPromptEditor key={queueEdit.promptId} queueEdit={queueEdit} isSent />}
       </ol>
     </section>
   );
 }
 
-function Row({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
+function QueuedPromptRow({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   const { promptId } = prompt;
   const text = prompt.text === "" ? "(no text)" : prompt.text;
   return (
@@ -54,69 +56,74 @@ function Row({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
           class="icon send-now"
           title="Send now"
           aria-label={`Send now: ${text}`}
-          onClick={() => post({ type: "queue", action: "sendNow", promptId })}
+          onClick={() => postMessage({ type: "queue", action: "sendNow", promptId })}
         />
         <button
           type="button"
           class="icon rename"
           title="Edit"
           aria-label={`Edit: ${text}`}
-          onClick={() => post({ type: "queue", action: "edit", promptId })}
+          onClick={() => postMessage({ type: "queue", action: "edit", promptId })}
         />
         <button
           type="button"
           class="icon delete"
-          title="Take out of the queue"
-          aria-label={`Take out: ${text}`}
-          onClick={() => post({ type: "queue", action: "remove", promptId })}
+          title="Remove from the queue"
+          aria-label={`Remove: ${text}`}
+          onClick={() => postMessage({ type: "queue", action: "remove", promptId })}
         />
       </span>
     </li>
   );
 }
 
-/** `sent`: it does not wait any more; what was typed is not lost with it. */
-function Edit({ editing, sent = false }: { editing: QueueEdit; sent?: boolean }): JSX.Element {
-  const { promptId } = editing;
+/** With `sent`, the prompt was already sent, but the edited text can still be moved to the input. */
+function QueuedPromptEditor({ queueEdit, isSent = false }: { queueEdit: QueueEdit; isSent?: boolean }): JSX.Element {
+  const { promptId } = queueEdit;
   const key = `edit ${promptId}`;
-  const [text, setText] = useState(() => draft(key) || editing.text);
-  const place = useFocus<HTMLTextAreaElement>();
-  const write = (next: string) => {
+  const [text, setText] = useState(() => readDraft(key) || queueEdit.text);
+  const inputRef = useAutoFocus<HTMLTextAreaElement>();
+  const updateDraft = (next: string) => {
     setText(next);
-    keepDraft(key, next);
+    saveDraft(key, next);
   };
-  const stop = () => {
-    keepDraft(key, "");
-    post({ type: "stopEditing" });
+  const cancelEdit = () => {
+    saveDraft(key, "");
+    postMessage({ type: "stopEditing" });
   };
-  const save = () => {
+  const saveEdit = () => {
     if (text.trim() === "") return;
-    keepDraft(key, "");
-    post({ type: "queue", action: "save", promptId, text });
+    saveDraft(key, "");
+    postMessage({ type: "queue", action: "save", promptId, text });
   };
   return (
     <li class="field" data-testid="queue-edit">
       <textarea
-        ref={place}
+        ref={inputRef}
         rows={Math.min(10, Math.max(2, text.split("\n").length))}
         value={text}
-        aria-label="The queued prompt"
-        onInput={(event) => write(event.currentTarget.value)}
+        aria-label="Queued prompt"
+        onInput={(event) => updateDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.isComposing) return;
           if (event.key === "Escape") {
             event.stopPropagation();
-            stop();
+            cancelEdit();
           } else if (event.key === "Enter" && !event.shiftKey) {
             event.preventDefault();
-            save();
+            saveEdit();
           }
         }}
       />
       <div class="ways">
-        <Button label={sent ? "To the input" : "Save"} kind="main" disabled={text.trim() === ""} onPress={save} />
-        <Button label="Back" kind="quiet" onPress={stop} />
-        {sent && <span class="dim">It was sent meanwhile.</span>}
+        <Button
+          label={isSent ? "Move to input" : "Save"}
+          kind="main"
+          disabled={text.trim() === ""}
+          onPress={saveEdit}
+        />
+        <Button label="Back" kind="quiet" onPress={cancelEdit} />
+        {isSent && <span class="dim">It was already sent.</span>}
       </div>
     </li>
   );

@@ -1,24 +1,24 @@
-// No text that the page draws can hide anything: each element's texts, and the attributes that a person reads or hears,
-// are revealed as the element is described. What is typed (values) stays as it is.
+// Reveals hidden characters in everything that the webview draws: element texts and the attributes that users read or
+// hear. Input values stay unchanged.
 
 import { options, type VNode } from "preact";
-import { revealInProse } from "../text";
+import { revealInProse } from "../format";
 
-const READ = ["title", "aria-label", "placeholder"];
+const READABLE_ATTRIBUTES = ["title", "aria-label", "placeholder"];
 
-function revealed(children: unknown): unknown {
+function revealChildren(children: unknown): unknown {
   if (typeof children === "string") return revealInProse(children);
-  return Array.isArray(children) ? children.map(revealed) : children;
+  return Array.isArray(children) ? children.map(revealChildren) : children;
 }
 
-/** Reveals all texts from now on. */
+/** Hooks into Preact, so that all later elements are revealed. */
 export function revealAllTexts(): void {
   const next = options.vnode;
   options.vnode = (vnode: VNode) => {
     if (typeof vnode.type === "string") {
       const props = vnode.props as Record<string, unknown>;
-      if ("children" in props) props["children"] = revealed(props["children"]);
-      for (const name of READ) {
+      if ("children" in props) props["children"] = revealChildren(props["children"]);
+      for (const name of READABLE_ATTRIBUTES) {
         const text = props[name];
         if (typeof text === "string") props[name] = revealInProse(text);
       }

@@ -1,42 +1,42 @@
-// The list of sessions: search, open, rename, delete. Arrow keys go through it.
+// The session list: search, open, rename, and delete, with arrow key navigation.
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { SessionList } from "../messages";
+import { formatAge } from "../format";
 import type { SessionInfo } from "../protocol";
-import { ago } from "../text";
-import { Button, useFocus } from "./parts";
-import { post } from "./store";
+import type { SessionList } from "../webviewProtocol";
+import { Button, useAutoFocus } from "./components";
+import { postMessage } from "./store";
 
-export function Sessions({ list, current }: { list: SessionList; current: string | undefined }): JSX.Element {
-  const search = useFocus<HTMLInputElement>();
-  const rows = useRef<HTMLUListElement>(null);
+export function SessionListView({ list, current }: { list: SessionList; current: string | undefined }): JSX.Element {
+  const searchRef = useAutoFocus<HTMLInputElement>();
+  const rowsRef = useRef<HTMLUListElement>(null);
   const [query, setQuery] = useState(list.query);
   const [renaming, setRenaming] = useState<string | undefined>(undefined);
   useEffect(() => {
     if (query === list.query) return undefined;
-    const timer = setTimeout(() => post({ type: "sessions", show: true, query }), 150);
+    const timer = setTimeout(() => postMessage({ type: "sessions", show: true, query }), 150);
     return () => clearTimeout(timer);
   }, [query]);
-  const move = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (event.key === "Escape" && renaming === undefined) {
       event.stopPropagation();
-      post({ type: "sessions", show: false });
+      postMessage({ type: "sessions", show: false });
       return;
     }
     if (step === 0) return;
     event.preventDefault();
-    const all = [...(rows.current?.querySelectorAll<HTMLElement>(".row-open") ?? [])];
+    const all = [...(rowsRef.current?.querySelectorAll<HTMLElement>(".row-open") ?? [])];
     const at = all.indexOf(document.activeElement as HTMLElement);
-    if (at + step < 0) search.current?.focus();
+    if (at + step < 0) searchRef.current?.focus();
     else all[Math.min(at + step, all.length - 1)]?.focus();
   };
   return (
-    <section class="sessions" aria-label="Sessions" data-testid="sessions" onKeyDown={move}>
+    <section class="sessions" aria-label="Sessions" data-testid="sessions" onKeyDown={onKeyDown}>
       <div class="bar">
         <input
-          ref={search}
+          ref={searchRef}
           type="search"
           value={query}
           placeholder="Search titles, prompts and answers"
@@ -44,7 +44,7 @@ export function Sessions({ list, current }: { list: SessionList; current: string
           data-testid="search"
           onInput={(event) => setQuery(event.currentTarget.value)}
         />
-        <Button label="Back" kind="quiet" onPress={() => post({ type: "sessions", show: false })} />
+        <Button label="Back" kind="quiet" onPress={() => postMessage({ type: "sessions", show: false })} />
       </div>
       {list.error !== undefined && (
         <p class="problem" role="alert">
@@ -52,59 +52,59 @@ export function Sessions({ list, current }: { list: SessionList; current: string
         </p>
       )}
       <p class="said" role="status">
-        {list.loading ? "Searching" : `${list.sessions.length} sessions`}
+        {list.isLoading ? "Searching" : `${list.sessions.length} sessions`}
       </p>
-      <ul ref={rows}>
+      <ul ref={rowsRef}>
         {list.sessions.map((session) => (
-          <Row
+          <SessionRow
             key={session.sessionId}
             session={session}
-            current={session.sessionId === current}
-            renaming={session.sessionId === renaming}
-            rename={(on) => setRenaming(on ? session.sessionId : undefined)}
+            isCurrent={session.sessionId === current}
+            isRenaming={session.sessionId === renaming}
+            setRenaming={(on) => setRenaming(on ? session.sessionId : undefined)}
           />
         ))}
       </ul>
-      {!list.loading && list.sessions.length === 0 && (
-        <p class="empty">{list.query === "" ? "There are no sessions yet." : "Nothing was found."}</p>
+      {!list.isLoading && list.sessions.length === 0 && (
+        <p class="empty">{list.query === "" ? "No sessions yet." : "No matching sessions."}</p>
       )}
-      {list.more && <Button label="Show more" kind="quiet" onPress={() => post({ type: "moreSessions" })} />}
+      {list.hasMore && <Button label="Show more" kind="quiet" onPress={() => postMessage({ type: "moreSessions" })} />}
     </section>
   );
 }
 
-interface RowProps {
+interface SessionRowProps {
   session: SessionInfo;
-  current: boolean;
-  renaming: boolean;
-  rename: (on: boolean) => void;
+  isCurrent: boolean;
+  isRenaming: boolean;
+  setRenaming: (on: boolean) => void;
 }
 
-function Row({ session, current, renaming, rename }: RowProps): JSX.Element {
+function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowProps): JSX.Element {
   const title = session.title ?? "Untitled";
-  if (renaming) return <Rename session={session} title={title} done={() => rename(false)} />;
+  if (isRenaming) return <SessionTitleInput session={session} title={title} onDone={() => setRenaming(false)} />;
   const folder = session.cwd
     .split(/[/\\]/)
     .filter((part) => part !== "")
     .pop();
   return (
-    <li class={current ? "current" : ""}>
+    <li class={isCurrent ? "current" : ""}>
       <button
         type="button"
         class="row-open"
         data-testid="session"
-        aria-current={current}
-        onClick={() => post({ type: "openSession", sessionId: session.sessionId })}
+        aria-current={isCurrent}
+        onClick={() => postMessage({ type: "openSession", sessionId: session.sessionId })}
         onKeyDown={(event) => {
-          if (event.key === "F2") rename(true);
-          if (event.key === "Delete") post({ type: "deleteSession", sessionId: session.sessionId, title });
+          if (event.key === "F2") setRenaming(true);
+          if (event.key === "Delete") postMessage({ type: "deleteSession", sessionId: session.sessionId, title });
         }}
       >
         <span class="title">{title}</span>
         {session.snippet !== undefined && <span class="snippet">{session.snippet}</span>}
         <span class="dim">
-          {session.running ? "works · " : ""}
-          {ago(session.updatedAt, Date.now())}
+          {session.running ? "running · " : ""}
+          {formatAge(session.updatedAt, Date.now())}
           {folder === undefined ? "" : ` · ${folder}`}
         </span>
       </button>
@@ -114,26 +114,34 @@ function Row({ session, current, renaming, rename }: RowProps): JSX.Element {
           class="icon rename"
           title="Rename (F2)"
           aria-label={`Rename ${title}`}
-          onClick={() => rename(true)}
+          onClick={() => setRenaming(true)}
         />
         <button
           type="button"
           class="icon delete"
           title="Delete"
           aria-label={`Delete ${title}`}
-          onClick={() => post({ type: "deleteSession", sessionId: session.sessionId, title })}
+          onClick={() => postMessage({ type: "deleteSession", sessionId: session.sessionId, title })}
         />
       </span>
     </li>
   );
 }
 
-function Rename({ session, title, done }: { session: SessionInfo; title: string; done: () => void }): JSX.Element {
-  const place = useFocus<HTMLInputElement>();
+function SessionTitleInput({
+  session,
+  title,
+  onDone,
+}: {
+  session: SessionInfo;
+  title: string;
+  onDone: () => void;
+}): JSX.Element {
+  const inputRef = useAutoFocus<HTMLInputElement>();
   return (
     <li>
       <input
-        ref={place}
+        ref={inputRef}
         type="text"
         maxLength={200}
         defaultValue={title}
@@ -143,14 +151,15 @@ function Rename({ session, title, done }: { session: SessionInfo; title: string;
           if (event.isComposing) return;
           if (event.key === "Escape") {
             event.stopPropagation();
-            done();
+            onDone();
           }
           if (event.key !== "Enter") return;
           const next = event.currentTarget.value.trim();
-          if (next !== "" && next !== title) post({ type: "renameSession", sessionId: session.sessionId, title: next });
-          done();
+          if (next !== "" && next !== title)
+            postMessage({ type: "renameSession", sessionId: session.sessionId, title: next });
+          onDone();
         }}
-        onBlur={done}
+        onBlur={onDone}
       />
     </li>
   );

@@ -1,121 +1,120 @@
-// The page's copy of the view's state, drawn at most once a frame, and its line to the extension host.
+// Owns the webview's copy of the view state, which is drawn at most once per frame, and the messages to the host.
 
-import type { FromView, ToView, ViewState } from "../messages";
-import { patch } from "../patch";
+import { applyOps } from "../viewPatch";
+import type { HostMessage, ViewMessage, ViewState } from "../webviewProtocol";
 
-interface VsCode {
-  postMessage(message: FromView): void;
-  getState(): Kept | undefined;
-  setState(state: Kept): void;
+interface VsCodeApi {
+  postMessage(message: ViewMessage): void;
+  getState(): PersistedState | undefined;
+  setState(state: PersistedState): void;
 }
 
-declare function acquireVsCodeApi(): VsCode;
+declare function acquireVsCodeApi(): VsCodeApi;
 
-/** What the page keeps when it is hidden or loaded again: what was typed and not sent. */
-export interface Kept {
+/** What survives hiding or reloading the webview. */
+export interface PersistedState {
   drafts: Record<string, string>;
-  /** Where sessions are read, of those whose end is not followed. */
-  places?: Record<string, Place>;
+  /** Reading positions of sessions that do not follow their end. */
+  places?: Record<string, ReadingPosition>;
 }
 
-/** An entry of the conversation whose top is `offset` below the view's top. */
-export interface Place {
+/** A conversation entry whose top is `offset` below the top of the view. */
+export interface ReadingPosition {
   key: string;
   offset: number;
 }
 
-type Said = Exclude<ToView, { type: "snapshot" | "before" | "patch" }>;
+type HostCommand = Exclude<HostMessage, { type: "snapshot" | "before" | "patch" }>;
 
 const vscode = acquireVsCodeApi();
 
-const MOST_PLACES = 20;
+const MAX_POSITIONS = 20;
 
 let view: ViewState | undefined;
 let draw: (view: ViewState) => void = () => {};
-let scheduled = false;
-let answer = false;
-let heard: ((message: Said) => void) | undefined;
-const early: Said[] = [];
-/** The longest time that drawing took since it was last asked for, in ms: for measuring. */
-let longest = 0;
-/** How long the first drawing took, in ms: for measuring. */
-export let firstDraw: number | undefined;
+let isScheduled = false;
+let mustAcknowledge = false;
+let commandListener: ((message: HostCommand) => void) | undefined;
+const queuedMessages: HostCommand[] = [];
+/** Longest drawing time since the last call of `takeLongestDraw`, in ms, for measurements. */
+let longestDrawMs = 0;
+/** Duration of the first drawing in ms, for measurements. */
+export let firstDrawMs: number | undefined;
 
-export function post(message: FromView): void {
+export function postMessage(message: ViewMessage): void {
   vscode.postMessage(message);
 }
 
-/** Draws the state now and whenever it changes. */
-export function start(render: (view: ViewState) => void): void {
+/** Renders the state now and after each change. */
+export function startRendering(render: (view: ViewState) => void): void {
   draw = render;
-  window.addEventListener("message", (event: MessageEvent<ToView>) => {
+  window.addEventListener("message", (event: MessageEvent<HostMessage>) => {
     const message = event.data;
     if (message.type === "snapshot") view = message.view;
     else if (message.type === "before") {
       if (view?.chat) view = { ...view, chat: { ...view.chat, items: [...message.items, ...view.chat.items] } };
     } else if (message.type === "patch") {
-      if (view) view = patch(view, message.ops);
-      answer = true;
+      if (view) view = applyOps(view, message.ops);
+      mustAcknowledge = true;
     } else {
-      early.push(message);
+      queuedMessages.push(message);
     }
-    schedule();
+    scheduleDraw();
   });
-  post({ type: "ready" });
+  postMessage({ type: "ready" });
 }
 
-/** Who hears what is no state. What came before is told at once. */
-export function hear(listener: (message: Said) => void): void {
-  heard = listener;
-  for (const message of early.splice(0)) listener(message);
+/** Registers the listener for messages that carry no state, and delivers queued ones. */
+export function listenForCommands(listener: (message: HostCommand) => void): void {
+  commandListener = listener;
+  for (const message of queuedMessages.splice(0)) listener(message);
 }
 
-function schedule(): void {
-  if (scheduled) return;
-  scheduled = true;
+function scheduleDraw(): void {
+  if (isScheduled) return;
+  isScheduled = true;
   requestAnimationFrame(() => {
-    scheduled = false;
+    isScheduled = false;
     const begun = performance.now();
     if (view) draw(view);
-    // What is drawn first listens only after this frame; until then messages wait.
-    if (heard) for (const message of early.splice(0)) heard(message);
-    const took = performance.now() - begun;
-    longest = Math.max(longest, took);
-    if (view) firstDraw ??= took;
-    if (answer) post({ type: "drawn" });
-    answer = false;
+    // Components of the first frame register their listener after it, so messages wait until then.
+    if (commandListener) for (const message of queuedMessages.splice(0)) commandListener(message);
+    const drawMs = performance.now() - begun;
+    longestDrawMs = Math.max(longestDrawMs, drawMs);
+    if (view) firstDrawMs ??= drawMs;
+    if (mustAcknowledge) postMessage({ type: "drawn" });
+    mustAcknowledge = false;
   });
 }
 
-/** What was typed into the input of a session and not sent. */
-export function draft(session: string): string {
+export function readDraft(session: string): string {
   return vscode.getState()?.drafts[session] ?? "";
 }
 
-export function keepDraft(session: string, text: string): void {
+export function saveDraft(session: string, text: string): void {
   const drafts = { ...vscode.getState()?.drafts };
   if (text === "") delete drafts[session];
   else drafts[session] = text;
   vscode.setState({ ...vscode.getState(), drafts });
 }
 
-/** Where a session is read; nothing where its end is followed. */
-export function place(session: string): Place | undefined {
+/** Returns nothing if the session follows its end. */
+export function readPosition(session: string): ReadingPosition | undefined {
   return vscode.getState()?.places?.[session];
 }
 
-export function keepPlace(session: string, at: Place | undefined): void {
+export function savePosition(session: string, at: ReadingPosition | undefined): void {
   const state = vscode.getState();
   if (at === undefined && state?.places?.[session] === undefined) return;
   const { [session]: _old, ...others } = state?.places ?? {};
   const places =
-    at === undefined ? others : Object.fromEntries([...Object.entries(others), [session, at]].slice(-MOST_PLACES));
+    at === undefined ? others : Object.fromEntries([...Object.entries(others), [session, at]].slice(-MAX_POSITIONS));
   vscode.setState({ drafts: {}, ...state, places });
 }
 
-/** Takes the longest drawing so far, and begins anew. */
-export function longestDraw(): number {
-  const taken = longest;
-  longest = 0;
+/** Returns the longest drawing time and resets it. */
+export function takeLongestDraw(): number {
+  const taken = longestDrawMs;
+  longestDrawMs = 0;
   return taken;
 }

@@ -1,38 +1,32 @@
-// What fits what is being typed: after an `@` what can be attached, after a `/` the commands.
+// The suggestion list: attachments after `@`, commands after `/`.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Suggestion } from "../messages";
+import type { Suggestion } from "../webviewProtocol";
 
 interface Props {
   items: readonly Suggestion[];
-  chosen: number;
-  take: (one: Suggestion) => void;
+  chosenIndex: number;
+  onAccept: (one: Suggestion) => void;
 }
 
-export function Suggestions({ items, chosen, take }: Props): JSX.Element {
+export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Element {
   const current = useRef<HTMLDivElement>(null);
-  useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosen]);
+  useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosenIndex]);
   return (
-    <div
-      class="suggestions"
-      id="suggestions"
-      role="listbox"
-      aria-label="What can be attached"
-      data-testid="suggestions"
-    >
+    <div class="suggestions" id="suggestions" role="listbox" aria-label="Suggestions" data-testid="suggestions">
       {items.map((one, at) => (
         <div
           key={`${one.kind} ${one.label} ${one.detail}`}
-          ref={at === chosen ? current : null}
+          ref={at === chosenIndex ? current : null}
           id={`suggestion-${at}`}
           role="option"
           tabIndex={-1}
-          aria-selected={at === chosen}
-          class={at === chosen ? "chosen" : ""}
+          aria-selected={at === chosenIndex}
+          class={at === chosenIndex ? "chosen" : ""}
           onMouseDown={(event) => {
             event.preventDefault();
-            take(one);
+            onAccept(one);
           }}
         >
           <span class={`kind ${one.kind}`} aria-hidden="true" />

@@ -1,26 +1,26 @@
-// A tool call: what it is, what it was given, what it gives while it runs and at its end, and the question about it.
+// A tool call: title, input, live and final output, and its approval.
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Offers, ViewState } from "../messages";
-import { keyOf, type ToolItem } from "../state";
-import { bytes, lastLines, lineCount, seconds } from "../text";
-import { Approval } from "./approval";
-import { Entry } from "./items";
-import { keepChoice, keptChoice, useKept } from "./kept";
-import type { Inner } from "./nest";
+import { countLines, formatBytes, formatDuration, takeLastLines } from "../format";
+import { getItemKey, type ToolItem } from "../state";
+import type { Capabilities, ViewState } from "../webviewProtocol";
+import { ApprovalCard } from "./approval";
+import { Button, Clock, CodeBlock, countDiffLines, DiffPreview, PureComponent } from "./components";
+import { Entry } from "./entry";
 import { NoticeLine } from "./notices";
-import { Button, Clock, Code, counts, Diff, Still } from "./parts";
-import { post } from "./store";
+import { readPersistent, usePersistentState, writePersistent } from "./persistentState";
+import { postMessage } from "./store";
+import type { SubagentTree } from "./subagents";
 
-/** Lines of output that are shown at first, and at most. */
-const FEW = 12;
-const MOST = 2000;
+/** Number of output lines shown at first, and at most. */
+const COLLAPSED_LINES = 12;
+const MAX_LINES = 2000;
 
-const WORDS: Record<ToolItem["status"], string> = {
-  writing: "is being written",
-  pending: "waits",
-  awaitingApproval: "asks you",
-  running: "runs",
+const STATUS_LABELS: Record<ToolItem["status"], string> = {
+  writing: "writing",
+  pending: "pending",
+  awaitingApproval: "needs approval",
+  running: "running",
   completed: "done",
   failed: "failed",
   denied: "denied",
@@ -29,22 +29,22 @@ const WORDS: Record<ToolItem["status"], string> = {
 
 interface Props {
   tool: ToolItem;
-  /** What stands under it and others; only where something stands under it. */
-  inner?: Inner | undefined;
-  offers: Offers;
-  /** How reviews differ from their proposals, by the ids of the approvals. */
+  /** Set only if this call has sub-agents. */
+  subagents?: SubagentTree | undefined;
+  capabilities: Capabilities;
+  /** Review differences by approval id. */
   reviews: ViewState["reviews"];
 }
 
-export class Tool extends Still<Props> {
-  override state = { open: keptChoice<boolean>(`tool ${this.props.tool.id}`) };
+export class ToolCall extends PureComponent<Props> {
+  override state = { open: readPersistent<boolean>(`tool ${this.props.tool.id}`) };
 
-  render({ tool, inner, offers, reviews }: Props): JSX.Element {
-    const wants = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
-    const chosen = this.state.open ?? (wants || (tool.diff !== undefined && tool.status === "completed"));
-    // A sub-agent that asks is never out of sight.
-    const open = chosen || (inner?.asks(tool) ?? false);
-    const calls = inner?.calls(tool) ?? 0;
+  render({ tool, subagents, capabilities, reviews }: Props): JSX.Element {
+    const opensByDefault = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
+    const chosen = this.state.open ?? (opensByDefault || (tool.diff !== undefined && tool.status === "completed"));
+    // A sub-agent's open question is always visible.
+    const open = chosen || (subagents?.hasOpenQuestion(tool) ?? false);
+    const calls = subagents?.countCalls(tool) ?? 0;
     const id = `tool-${tool.id}`;
     return (
       <section
@@ -52,31 +52,35 @@ export class Tool extends Still<Props> {
         data-testid="tool"
         data-status={tool.status}
       >
-        <button type="button" class="head" aria-expanded={open} aria-controls={id} onClick={() => this.#open(!open)}>
+        <button type="button" class="head" aria-expanded={open} aria-controls={id} onClick={() => this.#setOpen(!open)}>
           <span class={`mark ${tool.status}`} aria-hidden="true" />
           <span class="title">
-            {named(tool) || <span class="name">{tool.name} </span>}
-            {title(tool)}
+            {hasDescriptiveTitle(tool) || <span class="name">{tool.name} </span>}
+            {formatTitle(tool)}
           </span>
           {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
-          <Change tool={tool} />
+          <DiffCounts tool={tool} />
           <span class="after">
             {tool.status === "failed" && tool.exitCode !== undefined && (
               <span class="exit" data-testid="exit">
                 exit {tool.exitCode}
               </span>
             )}
-            {tool.status === "running" ? <Clock from={tool.runningSince} /> : <Took tool={tool} />}
-            <span class="said">{WORDS[tool.status]}</span>
+            {tool.status === "running" ? <Clock from={tool.runningSince} /> : <ToolDuration tool={tool} />}
+            <span class="said">{STATUS_LABELS[tool.status]}</span>
           </span>
         </button>
         <div id={id} class="body" hidden={!open}>
           {open && (
-            <Body tool={tool}>{inner && <Nested tool={tool} inner={inner} offers={offers} reviews={reviews} />}</Body>
+            <ToolBody tool={tool}>
+              {subagents && (
+                <SubagentEntries tool={tool} subagents={subagents} capabilities={capabilities} reviews={reviews} />
+              )}
+            </ToolBody>
           )}
         </div>
         {tool.approval && (
-          <Approval
+          <ApprovalCard
             key={tool.approval.approvalId}
             approval={tool.approval}
             review={reviews[tool.approval.approvalId]}
@@ -86,26 +90,26 @@ export class Tool extends Still<Props> {
     );
   }
 
-  #open(open: boolean): void {
-    keepChoice(`tool ${this.props.tool.id}`, open);
+  #setOpen(open: boolean): void {
+    writePersistent(`tool ${this.props.tool.id}`, open);
     this.setState({ open });
   }
 }
 
-/** Whether the title says what is done ("Edit src/a.ts"), so that the tool's name adds nothing. */
-function named(tool: ToolItem): boolean {
+/** Whether the title describes the action ("Edit src/a.ts"), so that the tool name is redundant. */
+function hasDescriptiveTitle(tool: ToolItem): boolean {
   return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+:? /.test(tool.title);
 }
 
-/** The title without the name that stands before it. */
-function title(tool: ToolItem): string {
-  if (tool.status === "writing") return tool.written ? `… ${bytes(tool.written)}` : "…";
+/** Returns the title unless it only repeats the name. */
+function formatTitle(tool: ToolItem): string {
+  if (tool.status === "writing") return tool.written ? `… ${formatBytes(tool.written)}` : "…";
   return tool.title === tool.name ? "" : tool.title;
 }
 
-function Change({ tool }: { tool: ToolItem }): JSX.Element | null {
+function DiffCounts({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (tool.diff === undefined) return null;
-  const { added, removed } = counts(tool.diff);
+  const { added, removed } = countDiffLines(tool.diff);
   return (
     <span class="change" role="img" aria-label={`${added} lines added, ${removed} removed`}>
       <span class="add">+{added}</span> <span class="del">−{removed}</span>
@@ -113,56 +117,56 @@ function Change({ tool }: { tool: ToolItem }): JSX.Element | null {
   );
 }
 
-function Took({ tool }: { tool: ToolItem }): JSX.Element | null {
+function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (tool.durationMs === undefined || tool.durationMs < 1000) return null;
-  return <span class="clock">{seconds(tool.durationMs)}</span>;
+  return <span class="clock">{formatDuration(tool.durationMs)}</span>;
 }
 
-/** What a sub-agent does, under the call that delegated to it. */
-function Nested({ tool, inner, offers, reviews }: Props & { inner: Inner }): JSX.Element {
+/** Shows a sub-agent's work under the call that delegated to it. */
+function SubagentEntries({ tool, subagents, capabilities, reviews }: Props & { subagents: SubagentTree }): JSX.Element {
   return (
-    <div class="inner" role="group" aria-label={`What ${tool.title} does`} data-testid="inner">
-      {inner.items(tool).map((item) => (
+    <div class="inner" role="group" aria-label={`Sub-agent work for ${tool.title}`} data-testid="inner">
+      {subagents.getItems(tool).map((item) => (
         <Entry
-          key={keyOf(item)}
+          key={getItemKey(item)}
           item={item}
-          offers={offers}
+          capabilities={capabilities}
           reviews={reviews}
-          resumable={false}
-          inner={inner.has(item) ? inner : undefined}
+          isResumable={false}
+          subagents={subagents.hasEntries(item) ? subagents : undefined}
         />
       ))}
-      {inner.notices(tool).map((notice) => (
-        <NoticeLine key={notice.key} notice={notice} circuits={offers.circuits} />
+      {subagents.getNotices(tool).map((notice) => (
+        <NoticeLine key={notice.key} notice={notice} circuits={capabilities.circuits} />
       ))}
     </div>
   );
 }
 
-function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren }): JSX.Element {
+function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChildren }): JSX.Element {
   const { decision } = tool;
   return (
     <>
       {tool.diff === undefined ? (
-        tool.approval === undefined && <Input tool={tool} />
+        tool.approval === undefined && <ToolInput tool={tool} />
       ) : (
-        <Diff text={tool.diff} toolCallId={tool.id} />
+        <DiffPreview text={tool.diff} toolCallId={tool.id} />
       )}
       {tool.diff !== undefined && tool.status === "completed" && (
         <div class="row">
           <Button
-            label="Review in the diff editor"
+            label="Open in the diff editor"
             kind="quiet"
-            onPress={() => post({ type: "openDiff", toolCallId: tool.id })}
+            onPress={() => postMessage({ type: "openDiff", toolCallId: tool.id })}
           />
         </div>
       )}
       {children}
       {tool.live !== undefined && (
-        <Output id={tool.id} name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} live />
+        <ToolOutput id={tool.id} name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} isLive />
       )}
       {tool.output !== undefined && (tool.diff === undefined || tool.status !== "completed") && (
-        <Output
+        <ToolOutput
           id={tool.id}
           name={tool.title}
           text={tool.output}
@@ -174,53 +178,53 @@ function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren 
       {decision?.feedback !== undefined && <p class="dim">You said: {decision.feedback}</p>}
       {decision?.rule !== undefined && (
         <p class="dim">
-          Allowed from now on: <code>{decision.rule}</code>
+          Added rule: <code>{decision.rule}</code>
         </p>
       )}
     </>
   );
 }
 
-/** What it was given: a command as one, all else as JSON. */
-function Input({ tool }: { tool: ToolItem }): JSX.Element | null {
+/** Shows a command as code, and other input as JSON. */
+function ToolInput({ tool }: { tool: ToolItem }): JSX.Element | null {
   const input = tool.input as Record<string, unknown> | undefined;
   if (input === undefined || Object.keys(input).length === 0) return null;
   const { command, path, pattern, prompt } = input;
-  if (typeof command === "string") return <Code text={command} language="bash" wrap />;
+  if (typeof command === "string") return <CodeBlock text={command} language="bash" wrap />;
   const [only, ...others] = Object.values(input);
-  if (tool.name === "delegate" && typeof prompt === "string") return <Code text={tasksOf(input)} language="" wrap />;
+  if (tool.name === "delegate" && typeof prompt === "string")
+    return <CodeBlock text={describeTasks(input)} language="" wrap />;
   const plain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
   if (plain && tool.title.includes(String(only))) return null;
-  return <Code text={JSON.stringify(input, undefined, 2)} language="json" />;
+  return <CodeBlock text={JSON.stringify(input, undefined, 2)} language="json" />;
 }
 
-/** What sub-agents shall do, in words. */
-function tasksOf(input: Record<string, unknown>): string {
+function describeTasks(input: Record<string, unknown>): string {
   const { prompt, agent, tasks, join } = input as { prompt: string; agent?: string; tasks?: unknown; join?: string };
-  const by = (name: string | undefined) => (name === undefined ? "" : `${name}: `);
+  const formatAgent = (name: string | undefined) => (name === undefined ? "" : `${name}: `);
   const list = (Array.isArray(tasks) ? tasks : []) as { prompt?: string; agent?: string }[];
   const lines = [
-    `${by(agent)}${prompt}`,
-    ...list.map((task, at) => `${at + 1}. ${by(task.agent)}${task.prompt ?? ""}`),
+    `${formatAgent(agent)}${prompt}`,
+    ...list.map((task, at) => `${at + 1}. ${formatAgent(task.agent)}${task.prompt ?? ""}`),
   ];
   if (join !== undefined) lines.push(`(${join})`);
   return lines.filter((line) => line !== "").join("\n");
 }
 
-interface OutputProps {
+interface ToolOutputProps {
   id: string;
   name: string;
   text: string;
   tail?: string | undefined;
-  /** Characters that are gone at its beginning. */
+  /** Number of dropped characters at the start. */
   dropped?: number;
-  /** Bytes of the whole. */
+  /** Size of the full output in bytes. */
   total?: number | undefined;
   reference?: string | undefined;
-  live?: boolean;
+  isLive?: boolean;
 }
 
-function Output({
+function ToolOutput({
   id,
   name,
   text,
@@ -228,34 +232,36 @@ function Output({
   dropped = 0,
   total,
   reference,
-  live = false,
-}: OutputProps): JSX.Element | null {
-  const [all, setAll] = useKept(`output ${id}`, false);
+  isLive: live = false,
+}: ToolOutputProps): JSX.Element | null {
+  const [all, setAll] = usePersistentState(`output ${id}`, false);
   if (text === "" && tail === undefined) return live ? null : <p class="dim">No output.</p>;
-  // Of a running command the end counts, and of a result that was cut its beginning and its end.
+  // For a running command, show the end of the output. For a truncated result, show its end too.
   const end = tail ?? text;
-  const { text: shown, left } = lastLines(end, all ? MOST : FEW);
-  const whole = lineCount(end);
+  const { text: shown, omitted } = takeLastLines(end, all ? MAX_LINES : COLLAPSED_LINES);
+  const whole = countLines(end);
   return (
     <div class="output" data-testid="output">
-      {left > 0 && (
+      {omitted > 0 && (
         <button type="button" class="quiet left" onClick={() => setAll(true)} disabled={all}>
-          {all ? `${left} lines above are not shown` : `Show ${Math.min(whole, MOST)} lines`}
+          {all ? `${omitted} lines above are hidden` : `Show ${Math.min(whole, MAX_LINES)} lines`}
         </button>
       )}
       <pre tabIndex={0} role="region" aria-label={`Output of ${name}`}>
         {shown}
       </pre>
-      {(all || total !== undefined || left > 0 || dropped > 0) && !live && (
+      {(all || total !== undefined || omitted > 0 || dropped > 0) && !live && (
         <button
           type="button"
           class="quiet"
-          onClick={() => post({ type: "openText", title: `${name} (output)`, text, ref: reference })}
+          onClick={() => postMessage({ type: "openText", title: `${name} (output)`, text, ref: reference })}
         >
-          Open in an editor{total === undefined ? "" : ` (${bytes(total)})`}
+          Open in an editor{total === undefined ? "" : ` (${formatBytes(total)})`}
         </button>
       )}
-      {live && dropped > 0 && <p class="dim">{bytes(dropped)} came before; all of it can be read at the end.</p>}
+      {live && dropped > 0 && (
+        <p class="dim">{formatBytes(dropped)} of earlier output; the full output is available when the command ends.</p>
+      )}
     </div>
   );
 }

@@ -1,0 +1,151 @@
+// Shows the chat's state outside its view: status bar, context keys, and the followed file. Also answers the server's
+// questions about diagnostics and settings.
+
+import {
+  commands,
+  type Disposable,
+  languages,
+  Range,
+  StatusBarAlignment,
+  type StatusBarItem,
+  ThemeColor,
+  Uri,
+  ViewColumn,
+  window,
+  workspace,
+} from "vscode";
+import type { Chat } from "./chat";
+import type { ChatViewProvider } from "./chatViewProvider";
+import { formatCost } from "./format";
+import { toRange, toSeverity } from "./mentions";
+import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
+import { type AgentEvent, countOpenInquiries } from "./state";
+
+export class EditorUi implements Disposable {
+  readonly #statusItem: StatusBarItem = window.createStatusBarItem("agentls.status", StatusBarAlignment.Right, 90);
+  readonly #contextKeys = new Map<string, unknown>();
+
+  constructor(
+    readonly chat: Chat,
+    readonly chatView: ChatViewProvider,
+  ) {
+    this.#statusItem.name = "agentls";
+    this.#statusItem.command = "agentls.open";
+    this.#statusItem.show();
+    this.refreshUi();
+  }
+
+  dispose(): void {
+    this.#statusItem.dispose();
+  }
+
+  refreshUi(): void {
+    const { view, serverStatus: status } = this.chat;
+    const { chat, capabilities } = view;
+    const pendingCount = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : countOpenInquiries(chat));
+    this.#setContextKey("agentls.hasSession", chat !== undefined);
+    this.#setContextKey("agentls.running", chat?.running !== undefined);
+    this.#setContextKey("agentls.resumable", chat?.resumable !== undefined);
+    this.#setContextKey("agentls.asked", (chat?.approvals.length ?? 0) > 0);
+    this.#setContextKey("agentls.can.compact", capabilities.compact);
+    this.#setContextKey("agentls.can.circuits", capabilities.circuits);
+    this.#setContextKey("agentls.can.credentials", capabilities.credentials);
+    this.#setContextKey("agentls.can.revert", capabilities.revert);
+    this.#setContextKey("agentls.can.fork", capabilities.fork);
+    this.#setContextKey("agentls.can.export", capabilities.exports);
+    this.#setContextKey("agentls.can.agents", capabilities.agents);
+    this.#setContextKey("agentls.hasQueue", chat?.queue !== undefined);
+    this.chatView.setTitle(chat?.title ?? "Chat");
+    this.chatView.setBadge(
+      pendingCount,
+      pendingCount === 1 ? "The agent needs your answer" : `The agent needs ${pendingCount} answers`,
+    );
+    const { text, tooltip, isWarning } = this.#describeStatus(pendingCount);
+    // Each assignment is sent to the workbench, so skip assignments that change nothing.
+    if (this.#statusItem.text !== text) {
+      this.#statusItem.text = text;
+      this.#statusItem.accessibilityInformation = { label: `agentls: ${tooltip}` };
+    }
+    if (this.#statusItem.tooltip !== tooltip) this.#statusItem.tooltip = tooltip;
+    if (isWarning !== (this.#statusItem.backgroundColor !== undefined)) {
+      this.#statusItem.backgroundColor = isWarning ? new ThemeColor("statusBarItem.warningBackground") : undefined;
+    }
+  }
+
+  #describeStatus(pendingCount: number): { text: string; tooltip: string; isWarning: boolean } {
+    const { view, serverStatus: status } = this.chat;
+    const { connection, chat, warnings } = view;
+    if (connection.state === "failed" || connection.state === "waiting" || connection.isSilent) {
+      return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", isWarning: true };
+    }
+    if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starting", isWarning: false };
+    if (pendingCount > 0) {
+      return {
+        text: `$(question) agentls: ${pendingCount}`,
+        tooltip: `needs your answer (${pendingCount})`,
+        isWarning: true,
+      };
+    }
+    const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
+    const cost = chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "";
+    const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
+    if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
+    const line = status?.line ?? warnings[0];
+    if (running > 0) {
+      return { text: "$(loading~spin) agentls", tooltip: `working (${running})${cost}`, isWarning: false };
+    }
+    return { text: "$(comment-discussion) agentls", tooltip: `${line ?? "ready"}${cost}`, isWarning: false };
+  }
+
+  #setContextKey(name: string, value: unknown): void {
+    if (this.#contextKeys.get(name) === value) return;
+    this.#contextKeys.set(name, value);
+    void commands.executeCommand("setContext", name, value);
+  }
+}
+
+export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<void> {
+  if (event.method !== "agent/toolCall" || !workspace.getConfiguration("agentls").get("follow", false)) return;
+  const call = event.params as ToolCallNotification;
+  const [where] = call.locations ?? [];
+  if (!where || call.sessionId !== chat.activeSession?.sessionId || (call.locations?.length ?? 0) > 1) return;
+  if (call.status !== "running" && call.status !== "completed") return;
+  try {
+    const document = await workspace.openTextDocument(Uri.parse(where.uri));
+    const line = Math.min((where.line ?? 1) - 1, document.lineCount - 1);
+    await window.showTextDocument(document, {
+      preserveFocus: true,
+      preview: true,
+      viewColumn: ViewColumn.One,
+      ...(where.line === undefined ? {} : { selection: new Range(line, 0, line, 0) }),
+    });
+  } catch {
+    // The file is a folder, is binary, or was deleted.
+  }
+}
+
+/** Answers `agent/getDiagnostics`. */
+export function collectDiagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult {
+  const all =
+    uri === undefined
+      ? languages.getDiagnostics()
+      : [[Uri.parse(uri), languages.getDiagnostics(Uri.parse(uri))] as const];
+  return {
+    diagnostics: all
+      .filter(([of]) => of.scheme === "file")
+      .flatMap(([of, found]) =>
+        found.map((one) => ({
+          uri: of.toString(),
+          range: toRange(one.range),
+          severity: toSeverity(one.severity),
+          message: one.message,
+          ...(one.source === undefined ? {} : { source: one.source }),
+        })),
+      ),
+  };
+}
+
+/** Returns the settings that override the server's configuration files. */
+export function readServerOptions(): Record<string, unknown> {
+  return workspace.getConfiguration("agentls").get<Record<string, unknown>>("options", {});
+}

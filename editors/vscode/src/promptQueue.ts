@@ -1,0 +1,78 @@
+// Edits the prompt queue of a session. The queue itself is part of the session state.
+
+import { buildPrompt, type Chat, omitUndefined } from "./chat";
+import type { MessageBlock, PromptBlock, QueueParams, QueueResult, Range } from "./protocol";
+import { parseMessageContent } from "./state/messages";
+import type { Attachment } from "./webviewProtocol";
+
+/** Adds a prompt to the queue, or sends it if nothing runs and the queue is empty. */
+export async function enqueuePrompt(chat: Chat, text: string, attach: readonly Attachment[]): Promise<void> {
+  const { activeSession: shown } = chat;
+  if (
+    !chat.view.capabilities.queue ||
+    shown === undefined ||
+    (shown.running === undefined && shown.queue === undefined)
+  ) {
+    return chat.sendPrompt(text, attach);
+  }
+  chat.updateView({ error: undefined });
+  const added = await requestQueue(chat, { action: "add", prompt: buildPrompt(text, attach) });
+  if (added === undefined) chat.listener.restoreDraft(text, attach);
+}
+
+export async function editQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
+  const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
+    (one) => one.promptId === promptId,
+  )?.content;
+  if (content !== undefined) chat.updateView({ queueEdit: { promptId, text: parseMessageContent(content).text } });
+}
+
+/** Replaces the text of a queued prompt and keeps its attachments. `uriOf` resolves a path as users write it. */
+export async function saveQueuedPrompt(
+  chat: Chat,
+  promptId: string,
+  text: string,
+  uriOf: (path: string) => string,
+): Promise<void> {
+  const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
+    (one) => one.promptId === promptId,
+  )?.content;
+  const attachments = (content ?? []).flatMap((block) => toPromptBlocks(block, uriOf));
+  chat.updateView({ queueEdit: undefined });
+  const prompt = attachments.length === 0 ? text : [{ type: "text" as const, text }, ...attachments];
+  // The prompt was sent in the meantime, so restore the text.
+  const saved = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
+  if (saved === undefined) chat.listener.restoreDraft(text);
+}
+
+export async function removeQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
+  await requestQueue(chat, { action: "remove", promptId });
+}
+
+/** Sends a queued prompt, by default the next one, to the running turn or as a new turn. */
+export async function sendQueuedPrompt(chat: Chat, promptId?: string): Promise<void> {
+  await requestQueue(chat, { action: "sendNow", ...omitUndefined({ promptId }) });
+}
+
+async function requestQueue(chat: Chat, what: Omit<QueueParams, "sessionId">): Promise<QueueResult | undefined> {
+  const sessionId = chat.activeSession?.sessionId;
+  return sessionId === undefined ? undefined : chat.request("agent/queue", { sessionId, ...what });
+}
+
+/** Converts part of a message back to part of a prompt. The caller handles text. */
+export function toPromptBlocks(block: MessageBlock, uriOf: (path: string) => string): PromptBlock[] {
+  if (block.type === "image") {
+    return block.data === undefined ? [] : [{ type: "image", mediaType: block.mediaType, data: block.data }];
+  }
+  if (block.type !== "reference") return [];
+  const uri = uriOf(block.path);
+  const range = toLineRange(block.startLine, block.endLine);
+  if (block.kind === "file" || range === undefined) return [{ type: "reference", uri, ...omitUndefined({ range }) }];
+  if (block.kind === "selection") return [{ type: "selection", uri, range, text: block.text }];
+  return [{ type: "diagnostic", uri, range, message: block.text }];
+}
+
+function toLineRange(first: number | undefined, last: number | undefined): Range | undefined {
+  if (first === undefined) return undefined;
+  return { start: { line: first - 1, character: 0 }, end: { line: last ?? first, character: 0 } };
+}

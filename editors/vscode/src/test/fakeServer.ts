@@ -1,0 +1,84 @@
+// A chat with a fake server that records requests and returns canned results.
+
+import assert from "node:assert/strict";
+import { Chat, type ServerApi } from "../chat";
+import type { ServerCapability } from "../protocol";
+
+export const CAPABILITY: ServerCapability = {
+  protocolVersion: { major: 1, minor: 0 },
+  methods: ["agent/steer", "agent/resumeTurn"],
+  notifications: [],
+  features: [],
+};
+export const STATE = {
+  cwd: "/w",
+  mode: "ask",
+  usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
+};
+
+export interface RecordedRequest {
+  method: string;
+  params: Record<string, unknown>;
+  signal: AbortSignal | undefined;
+  resolve: (result: unknown) => void;
+  reject: (error: unknown) => void;
+}
+
+export class FakeServer {
+  readonly requests: RecordedRequest[] = [];
+  readonly notifications: { method: string; params: unknown }[] = [];
+  readonly restoredDrafts: string[] = [];
+  readonly storage = new Map<string, string>();
+  stopCount = 0;
+  answers: Record<string, unknown> = {
+    "agent/newSession": { sessionId: "s1", mode: "ask", seq: 0 },
+    "agent/listModels": { models: [], providers: [] },
+    "agent/loadSession": { events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE },
+    "agent/approvalRespond": {},
+    "agent/setMode": {},
+  };
+
+  readonly api: ServerApi = {
+    sendRequest: (method, params, signal) =>
+      new Promise((resolve, reject) => {
+        this.requests.push({ method, params: params as Record<string, unknown>, signal, resolve, reject });
+        if (method in this.answers) resolve(this.answers[method]);
+      }),
+    request: (method, params, signal) => this.api.sendRequest(method, params, signal) as never,
+    sendNotification: (method, params) => void this.notifications.push({ method, params }),
+  };
+
+  readonly chat = new Chat(
+    {
+      get: (key) => this.storage.get(key),
+      set: (key, value) => void (value === undefined ? this.storage.delete(key) : this.storage.set(key, value)),
+    },
+    {
+      onViewChanged() {},
+      onEvent() {},
+      restoreDraft: (text, attach = []) =>
+        void this.restoredDrafts.push([text, ...attach.map(({ label }) => label)].join(" + ")),
+      getDefaultMode: () => undefined,
+      getSessionFolder: () => undefined,
+      onTurnStopped: () => void this.stopCount++,
+    },
+  );
+
+  async connectChat(...more: string[]): Promise<this> {
+    await this.chat.onConnected(this.api, { ...CAPABILITY, methods: [...CAPABILITY.methods, ...more] });
+    return this;
+  }
+
+  emitEvent(method: string, params: object): void {
+    this.chat.onNotification({
+      method: `agent/${method}`,
+      params: { sessionId: "s1", at: 1, turnId: "t1", ...params },
+    });
+  }
+
+  lastRequest(method: string): RecordedRequest {
+    const found = this.requests.findLast((one) => one.method === method);
+    assert.ok(found, `${method} was asked`);
+    return found;
+  }
+}

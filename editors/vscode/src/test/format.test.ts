@@ -1,0 +1,67 @@
+// Hidden characters are revealed, except those that scripts, emoji, or prose need.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { escapeLabel, escapeNotification, formatCost, revealHidden, revealInProse, wrapText } from "../format";
+import { renderHtml } from "../view/markdown";
+
+test("hidden characters are revealed", () => {
+  const hidden = [
+    ...[0x00ad, 0x061c, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2060],
+    ...[0x2064, 0x2066, 0x2069, 0x206f, 0x3164, 0xfe00, 0xfe0f, 0xfeff, 0xffa0, 0x115f, 0x034f, 0x2800, 0x0085],
+    ...[0xe0001, 0xe0041, 0xe007f, 0xe0100, 0xe01ef, 0x1d173, 0x1bca0, 0xd800, 0xe000, 0x00a0, 0x2003],
+  ];
+  for (const code of hidden) {
+    const name = code.toString(16).toUpperCase().padStart(4, "0");
+    assert.equal(revealHidden(`a${String.fromCodePoint(code)}b`), `a<U+${name}>b`);
+  }
+  assert.equal(revealHidden("\u001b[2J\u0000\u007f\r"), "␛[2J␀<U+007F>␍");
+  assert.equal(revealHidden("a\r\n\tb ü 漢 🙂"), "a\n\tb ü 漢 🙂");
+});
+
+test("prose keeps the joiners and spaces that it needs", () => {
+  for (const text of ["⚠️ 👩‍🚀 1️⃣", "می‌خواهم", "क्‍ष", "10\u202f000\u00a0€"]) assert.equal(revealInProse(text), text);
+  assert.equal(revealInProse("a\ufe0fb\u200dc\u200b"), "a<U+FE0F>b<U+200D>c<U+200B>");
+  assert.equal(revealInProse("\u{e0041}🙂\u202e"), "<U+E0041>🙂<U+202E>");
+});
+
+test("links in notifications and icons in lists are escaped", () => {
+  assert.equal(escapeNotification("[Allow](command:agentls.approve)"), "[Allow] (command:agentls.approve)");
+  assert.equal(escapeLabel("bash(echo $(check))\nx"), "bash(echo \\$(check))␊x");
+});
+
+test("wrapping loses no characters", () => {
+  const text = "bash(git 🙂 log)".repeat(20);
+  const pieces = wrapText(text, 64);
+  assert.equal(pieces.join(""), text);
+  assert.ok(pieces.every((piece) => [...piece].length <= 64));
+});
+
+test("HTML in Markdown is shown as text", () => {
+  for (const source of [
+    '<button data-do="insert">Allow</button>',
+    "a <span hidden>b</span> c",
+    '<section class="approval high">\n\n<b>x</b>\n\n</section>',
+    "<!-- hidden -->",
+    "<details open><summary>x</summary></details>",
+    '- <input type="password">',
+    "| <svg onload=x> |\n|---|\n| <iframe srcdoc='x'> |",
+    "<style>*{display:none}</style>",
+    "a <img src=x onerror=y> b",
+    "# <dialog open>",
+    '[<button>x</button>](https://a.b "<button>")',
+    "```<button>\n<button>\n```",
+  ]) {
+    assert.doesNotMatch(
+      renderHtml(source),
+      /<(button|span|section|b|details|summary|input|svg|iframe|style|img|dialog|!--)/,
+      source,
+    );
+  }
+});
+
+test("the cost distinguishes an unknown price from a free model", () => {
+  assert.equal(formatCost(undefined), "price unknown");
+  assert.equal(formatCost(0), "free");
+  assert.equal(formatCost(0.5), "$0.50");
+});

@@ -1,0 +1,212 @@
+// Limits that were reached, and questions from the agent.
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { formatDollars } from "../format";
+import type { QuestionField } from "../protocol";
+import type { LimitItem, QuestionItem } from "../state";
+import { Button } from "./components";
+import { onQuestionAdded, onQuestionRemoved } from "./questionFocus";
+import { postMessage } from "./store";
+
+export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
+  const { request, resolved } = item;
+  if (resolved === undefined) return <OpenLimit request={request} />;
+  const isCost = request.limit.endsWith("cost");
+  const by = isCost && resolved.raisedBy !== undefined ? formatDollars(resolved.raisedBy) : resolved.raisedBy;
+  const outcome = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
+  return (
+    <p class="note">
+      {request.message}: {outcome}
+    </p>
+  );
+}
+
+/** Focuses an open question when it appears, and passes the focus on when it disappears. */
+function useQuestionFocus(): { current: HTMLElement | null } {
+  const questionRef = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const question = questionRef.current;
+    if (!question) return undefined;
+    onQuestionAdded(question);
+    return () => onQuestionRemoved(question);
+  }, []);
+  return questionRef;
+}
+
+function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element {
+  const questionRef = useQuestionFocus();
+  const isPriceUnknown = request.limit === "unknown_price";
+  const isCost = request.limit.endsWith("cost");
+  // Doubling the limit is the most common choice.
+  const [raiseBy, setRaiseBy] = useState(String(request.max > 0 ? request.max : 1));
+  const amount = Number.parseFloat(raiseBy);
+  return (
+    <section
+      ref={questionRef}
+      class="approval medium"
+      role="group"
+      aria-label={`A limit: ${request.message}`}
+      data-testid="limit"
+      data-question
+      tabIndex={0}
+    >
+      <p class="why">{request.message}</p>
+      <div class="ways">
+        {!isPriceUnknown && (
+          <label class="inline">
+            Raise by{isCost ? " $" : " "}
+            <input
+              type="number"
+              min="0"
+              step="any"
+              value={raiseBy}
+              onInput={(event) => setRaiseBy(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        <Button
+          label={isPriceUnknown ? "Continue anyway" : "Raise and continue"}
+          kind="main"
+          ignoresEnter
+          disabled={!isPriceUnknown && !(amount > 0)}
+          onPress={() =>
+            postMessage({
+              type: "limit",
+              limitId: request.limitId,
+              raiseBy: isPriceUnknown ? undefined : amount,
+              stop: false,
+            })
+          }
+        />
+        <Button label="Stop" onPress={() => postMessage({ type: "limit", limitId: request.limitId, stop: true })} />
+      </div>
+    </section>
+  );
+}
+
+export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
+  const { request, resolved } = item;
+  if (resolved === undefined) return <OpenQuestion id={item.id} request={request} />;
+  const said = Object.values(resolved.answers ?? {})
+    .flat()
+    .join(", ");
+  return (
+    <p class="note">
+      {request.text} {said === "" ? "(not answered)" : `→ ${said}`}
+    </p>
+  );
+}
+
+function OpenQuestion({ id, request }: { id: string; request: QuestionItem["request"] }): JSX.Element {
+  const [answers, setAnswers] = useState<Record<string, string[]>>({});
+  const questionRef = useQuestionFocus();
+  const missing = request.fields.some(
+    (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
+  );
+  const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
+  const sendAnswer = () => {
+    if (!missing) postMessage({ type: "question", questionId: request.questionId, answers });
+  };
+  // Digit keys select choices of the first field that has any.
+  const numbered = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing || event.altKey) return;
+    const inText = event.target instanceof HTMLInputElement && event.target.type === "text";
+    if (event.key === "Enter" && (inText || event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      sendAnswer();
+      return;
+    }
+    const choice = /^[1-9]$/.test(event.key) ? numbered?.choices?.[Number(event.key) - 1] : undefined;
+    if (inText || event.ctrlKey || event.metaKey || !numbered || !choice) return;
+    event.preventDefault();
+    const values = answers[numbered.name] ?? [];
+    setValues(numbered.name, toggleChoice(numbered, values, choice.value, !values.includes(choice.value)));
+  };
+  return (
+    <section
+      ref={questionRef}
+      class="approval low"
+      role="group"
+      aria-label={`The agent asks: ${request.text}`}
+      data-testid="question"
+      data-question
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+    >
+      <p class="why">{request.text}</p>
+      {request.detail !== undefined && <p class="dim">{request.detail}</p>}
+      {request.fields.map((field) => (
+        <AnswerField
+          key={field.name}
+          id={`${id} ${field.name}`}
+          field={field}
+          values={answers[field.name] ?? []}
+          isNumbered={field === numbered}
+          setValues={setValues}
+        />
+      ))}
+      <div class="ways">
+        <Button label="Answer" kind="main" disabled={missing} onPress={sendAnswer}>
+          Answer <kbd>Ctrl Enter</kbd>
+        </Button>
+        <Button
+          label="Dismiss"
+          kind="quiet"
+          onPress={() => postMessage({ type: "question", questionId: request.questionId })}
+        />
+      </div>
+    </section>
+  );
+}
+interface AnswerFieldProps {
+  id: string;
+  field: QuestionField;
+  values: string[];
+  /** Its choices have digit keys. */
+  isNumbered: boolean;
+  setValues: (name: string, values: string[]) => void;
+}
+
+/** Returns the field's values after a choice is selected or cleared. */
+function toggleChoice(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
+  if (!field.several) return on ? [value] : [];
+  const others = values.filter((one) => one !== value);
+  return on ? [...others, value] : others;
+}
+
+function AnswerField({ id, field, values, isNumbered: numbered, setValues }: AnswerFieldProps): JSX.Element {
+  const choices = field.choices ?? [];
+  const known = new Set(choices.map((choice) => choice.value));
+  const own = values.find((value) => !known.has(value)) ?? "";
+  return (
+    <fieldset>
+      {field.label && <legend>{field.label}</legend>}
+      {choices.map(({ value, label }, at) => (
+        <label class="choice" key={value}>
+          <input
+            type={field.several ? "checkbox" : "radio"}
+            name={id}
+            checked={values.includes(value)}
+            onChange={(event) => setValues(field.name, toggleChoice(field, values, value, event.currentTarget.checked))}
+          />
+          {numbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
+        </label>
+      ))}
+      {(choices.length === 0 || field.free) && (
+        <input
+          type="text"
+          aria-label={field.label || "Answer"}
+          placeholder={choices.length === 0 ? "" : "Other"}
+          value={own}
+          onInput={(event) => {
+            const text = event.currentTarget.value;
+            const taken = field.several ? values.filter((one) => known.has(one)) : [];
+            setValues(field.name, text === "" ? taken : [...taken, text]);
+          }}
+        />
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,159 @@
+// First run, code actions, untrusted folders, and themes.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { CASSETTE_CONFIG, server, TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
+
+const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
+
+function testInWorkbench(name, options, body) {
+  test(name, { timeout: 6 * TIMEOUT_MS }, () => withWorkbench(name, options, body));
+}
+
+testInWorkbench("without a model, a card shows the setup options", {}, async (s, page) => {
+  await s.showChat();
+  await s.sendPrompt("hello");
+  await s.at("first-contact").waitFor();
+  assert.ok((await s.at("first-contact").locator("li").count()) >= 3);
+  await s.takeScreenshot("first-contact");
+  await s.view.getByRole("button", { name: "Open configuration" }).click();
+  await page.locator(".monaco-editor .view-line", { hasText: "[provider.anthropic]" }).first().waitFor();
+  await s.runCommand("Agent: Get Started");
+  await page.locator(".getting-started-step", { hasText: "Connect a model" }).first().waitFor();
+  await s.takeScreenshot("walkthrough");
+});
+
+const bin = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-path-"));
+fs.symlinkSync(server, path.join(bin, "agentls"));
+after(() => fs.rmSync(bin, { recursive: true }));
+testInWorkbench(
+  "the program is found in the PATH",
+  { program: "", config: CASSETTE_CONFIG, path: bin, env: { SHELL: "/bin/bash" } },
+  async (s) => {
+    await s.showChat();
+    await s.sendPrompt("hello");
+    await s.waitForTurnEnd(1, "completed");
+  },
+);
+
+if (process.env.VSIX_WITH_PROGRAM !== undefined) {
+  testInWorkbench(
+    "the bundled program is found",
+    { program: "", config: CASSETTE_CONFIG, vsix: process.env.VSIX_WITH_PROGRAM },
+    async (s) => {
+      await s.showChat();
+      await s.sendPrompt("hello");
+      await s.waitForTurnEnd(1, "completed");
+    },
+  );
+}
+
+testInWorkbench(
+  "code actions, follow mode, and themes work",
+  {
+    config: CASSETTE_CONFIG,
+    files: {
+      "src/total.ts":
+        "type Item = { price: number };\n\nexport function total(items: Item[]) {\n  return items.reduce(add).price;\n}\n\nfunction add(a: Item, b: Item): Item {\n  return { price: a.price + b.price };\n}\n",
+      "wrong.ts": WRONG,
+    },
+    exchanges: [
+      {
+        when: { prompt: "what is wrong", step: 0 },
+        events: [{ tool: { name: "diagnostics", input: { path: "wrong.ts" } } }],
+      },
+      { when: { prompt: "what is wrong", step: 1 }, events: [{ text: "A text is no number." }] },
+    ],
+    settings: { "workbench.colorTheme": "Default Light Modern", "agentls.follow": true },
+  },
+  async (s, page) => {
+    await s.showChat();
+    await s.openFile("wrong.ts");
+    await page.locator(".squiggly-error").first().waitFor();
+    await s.sendPrompt("what is wrong here?");
+    await s.waitForTurnEnd(1, "completed");
+    await s.view.locator('[data-testid="tool"] .head', { hasText: "Diagnostics of wrong.ts" }).click();
+    await s.at("output").filter({ hasText: "is not assignable to type 'number'" }).waitFor();
+    await s.takeScreenshot("diagnostics");
+    await page.locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "count: number" }).click();
+    await page.keyboard.press("Home");
+    for (let at = 0; at < 15; at++) await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Control+Period");
+    const fix = page.locator(".action-widget .monaco-list-row", { hasText: "Fix with agent" });
+    await fix.waitFor();
+    await s.takeScreenshot("code-action");
+    await fix.click();
+    await s.at("user").filter({ hasText: "Fix this problem." }).waitFor();
+    await s.waitForTurnEnd(2, "completed");
+    await s.at("user").getByRole("button", { name: "wrong.ts:1" }).waitFor();
+
+    await page
+      .locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "return count" })
+      .click({ clickCount: 3 });
+    await page.keyboard.press("Control+Alt+q");
+    await s.view.getByRole("button", { name: "Remove wrong.ts:4" }).waitFor();
+    await s.at("input").fill("explain this");
+    await s.at("input").press("Enter");
+    await s.waitForTurnEnd(3, "completed");
+    await s.takeScreenshot("light");
+
+    await s.sendPrompt("add a guard");
+    const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
+    await card.waitFor();
+    // Follow mode must show the file that was read.
+    await page.locator('.monaco-editor[data-uri$="total.ts"]').first().waitFor();
+    await s.takeScreenshot("light-approval");
+    // Use the key from the editor, without focusing the card.
+    await page.locator('.monaco-editor[data-uri$="total.ts"] .view-line').first().click();
+    await page.keyboard.press("Control+Alt+y");
+    await s.waitForTurnEnd(4, "completed");
+    assert.match(s.readFile("src/total.ts"), /\/\/ cents/);
+    await s.runCommand("Preferences: Color Theme");
+    await page.locator(".quick-input-widget input.input").fill("Dark High Contrast");
+    await page.keyboard.press("Enter");
+    await page.locator(".monaco-workbench.hc-black").waitFor();
+    await s.takeScreenshot("high-contrast");
+    await s.sendPrompt("delete it");
+    await s.card.waitFor();
+    await s.takeScreenshot("high-contrast-approval");
+    await s.runCommand("Preferences: Color Theme");
+    await page.locator(".quick-input-widget input.input").fill("Light High Contrast");
+    await page.keyboard.press("Enter");
+    await page.locator(".monaco-workbench.hc-light").waitFor();
+    await s.takeScreenshot("high-contrast-light");
+    await s.card.press("n");
+    await s.waitForTurnEnd(5, "completed");
+  },
+);
+
+testInWorkbench(
+  "an untrusted folder cannot loosen approvals",
+  { config: CASSETTE_CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
+  async (s, page) => {
+    // VS Code starts in Restricted Mode.
+    await page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor();
+    await s.showChat();
+    await s.sendPrompt("delete it");
+    await s.at("approval").waitFor();
+    await s.takeScreenshot("untrusted");
+    await s.at("stop").click();
+    await s.waitForTurnEnd(1, "cancelled");
+    await s.runCommand("Workspaces: Manage Workspace Trust");
+    await page.getByRole("button", { name: "Trust", exact: true }).first().click();
+    // The button disappears with the focus, so close the page with the mouse.
+    await page.getByText("You trust this folder").waitFor();
+    await page.getByRole("button", { name: "Close Modal Editor" }).click();
+    // VS Code's trust alone activates nothing: the folder's settings are listed first.
+    const notice = page.locator(".notification-toast", { hasText: "wants to activate 1 setting" }).first();
+    await notice.getByRole("button", { name: "Review…" }).click();
+    await page.locator(".quick-input-list .monaco-list-row", { hasText: "Yes, activate" }).click();
+    await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
+    await s.runCommand("Agent: New Session");
+    await s.at("begin").waitFor();
+    await s.sendPrompt("hello");
+    await s.at("mode").filter({ hasText: "Full" }).waitFor();
+  },
+);
