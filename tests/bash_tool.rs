@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 
-/// Keeps content as files of a directory.
+/// Keeps content as files in a directory.
 struct Files(PathBuf);
 
 struct Written {
@@ -60,7 +60,7 @@ impl ContentWriter for Written {
     }
 }
 
-/// A session with a directory of its own, and a client that reads as it likes.
+/// A session with its own directory, and a client that decides when to read progress.
 struct Session {
     cx: ToolContext,
     news: mpsc::Receiver<ToolProgress>,
@@ -95,7 +95,7 @@ impl Session {
         Self { cx, news, kept, cwd }
     }
 
-    /// Calls `bash` while somebody reads the news, and gives those too.
+    /// Calls `bash` while reading its progress, and returns the live output, too.
     async fn bash(&mut self, input: Value) -> (Result<ToolOutput, ToolError>, String) {
         let mut live = String::new();
         let mut call = Box::pin(call(Bash, &self.cx, input));
@@ -116,7 +116,7 @@ impl Session {
         self.bash(json!({ "command": command })).await.0.unwrap().text
     }
 
-    /// Reads news until `ready` was told.
+    /// Reads progress until the command prints `ready`.
     async fn ready(&mut self) {
         let mut live = String::new();
         while !live.contains("ready\n") {
@@ -141,7 +141,7 @@ fn alive(pid_file: &Path) -> bool {
     Path::new("/proc").join(pid.trim()).exists()
 }
 
-/// Polls, since `/proc` tells no events.
+/// Polls, since `/proc` has no events.
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let start = clock::now();
     while !condition() {
@@ -151,7 +151,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_command_gives_its_output_and_its_exit_code() {
+async fn command_returns_its_output_and_exit_code() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.display().to_string();
     for (command, want) in [
@@ -177,7 +177,7 @@ async fn a_command_gives_its_output_and_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
+async fn read_only_git_runs_no_program_of_the_repository() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.clone();
     session.cx.workspace.shared().set_trusted(&cwd, true);
@@ -205,7 +205,7 @@ async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
         assert!(!result.unwrap().text.contains("exit code"), "{look}");
         assert!(!sprung.exists(), "{look}");
     }
-    // The person's own settings stay, what a command says wins, and hooks run.
+    // The user's own settings stay, settings of the command line win, and hooks run.
     for (command, runs) in [
         (format!("git -c core.fsmonitor={shown} status"), true),
         ("unset GIT_CONFIG_COUNT; git status".to_owned(), true),
@@ -221,27 +221,27 @@ async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
     }
 }
 
-/// Another time of change, so that git looks into the file again.
+/// Changes the modification time, so that git reads the file again.
 fn touch(path: &std::path::Path) {
     let text = std::fs::read(path).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
 #[tokio::test]
-async fn a_repository_is_made_and_used_by_one_command_in_a_folder_that_nobody_trusts() {
+async fn untrusted_folder_allows_using_a_repository_the_command_created() {
     let mut session = Session::new();
     let command = "git init -q && git config user.name t && git config user.email t@example.invalid && echo one >a \
                    && git add a && git commit -qm one && git log --format=%s";
     let output = session.bash(json!({ "command": command })).await.0.unwrap();
     assert_eq!(output.text, "one");
-    // Another one below it was looked at by nobody.
+    // Nobody has inspected a second repository below it.
     let command = "git init -q below && git -C below status";
     let output = session.bash(json!({ "command": command })).await.0.unwrap();
     assert!(output.text.contains("exit code: "), "{}", output.text);
 }
 
 #[tokio::test]
-async fn a_directory_that_is_gone_is_reported() {
+async fn missing_working_directory_is_reported() {
     let mut session = Session::new();
     std::fs::remove_dir(session.cwd.path()).unwrap();
     let (result, _) = session.bash(json!({ "command": "true" })).await;
@@ -250,7 +250,7 @@ async fn a_directory_that_is_gone_is_reported() {
 }
 
 #[tokio::test]
-async fn output_is_told_live_in_order_and_whole() {
+async fn output_streams_live_complete_and_in_order() {
     let mut session = Session::new();
     let cx = session.cx.clone();
     let go = cx.cwd.join("go");
@@ -273,7 +273,7 @@ async fn output_is_told_live_in_order_and_whole() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_makes_the_command_wait() {
+async fn slow_client_applies_backpressure_to_the_command() {
     let session = Session::new();
     let counted = session.cx.cwd.join("counted");
     let command =
@@ -281,7 +281,7 @@ async fn a_client_that_does_not_read_makes_the_command_wait() {
     let mut running = Box::pin(call(Bash, &session.cx, json!({ "command": command })));
     let size = || std::fs::metadata(&counted).map_or(0, |file| file.len());
     let mut last = (0, clock::now());
-    // Until it has not got on for a while.
+    // Wait until it makes no progress for a while.
     while last.1.elapsed() < Duration::from_millis(300) {
         let _ = tokio::time::timeout(Duration::from_millis(10), &mut running).await;
         if size() > last.0 {
@@ -300,9 +300,9 @@ async fn a_client_that_does_not_read_makes_the_command_wait() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_for_the_model_and_kept_whole() {
+async fn long_output_is_cut_for_the_model_and_kept_in_full() {
     let mut session = Session::new();
-    // Less than what is kept at once, and more; and what is just short enough.
+    // Less and more than the part that is kept in memory; below, output that just fits.
     for (count, call) in [(8_000, "short"), (200_000, "long")] {
         session.cx.call = call.into();
         let (result, live) = session
@@ -341,7 +341,7 @@ async fn long_output_is_cut_for_the_model_and_kept_whole() {
 }
 
 #[tokio::test]
-async fn output_that_cannot_be_kept_is_said_so() {
+async fn failure_to_keep_output_is_reported() {
     let mut session = Session::new();
     std::fs::write(session.kept.path().join("call_test-output.txt"), "taken").unwrap();
     for count in [8_000, 200_000] {
@@ -357,7 +357,7 @@ async fn output_that_cannot_be_kept_is_said_so() {
     }
 }
 
-/// In a program of its own, so that no other test's memory counts.
+/// Runs in its own process, so that the memory of other tests does not count.
 #[tokio::test]
 async fn huge_output_does_not_grow_memory() {
     const ROLE: &str = "huge_output_in_bounded_memory";
@@ -370,7 +370,7 @@ async fn huge_output_does_not_grow_memory() {
 
 #[tokio::test]
 async fn huge_output_in_bounded_memory() {
-    // It measures its process, so it needs one of its own.
+    // It measures its whole process, so only `huge_output_does_not_grow_memory` runs it.
     if !std::env::vars_os().any(|(name, _)| name == "AGENTLS_TEST_ROLE") {
         return;
     }
@@ -405,7 +405,7 @@ async fn huge_output_in_bounded_memory() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_stopped() {
+async fn command_is_stopped_at_its_time_limit() {
     let mut session = Session::new();
     let command = "trap 'echo cleaned up; exit 9' INT; echo started; while :; do sleep 0.02; done";
     let (result, live) = session
@@ -430,7 +430,7 @@ async fn a_command_that_takes_too_long_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_slow_client_does_not_hold_up_the_time_limit() {
+async fn slow_client_does_not_delay_the_time_limit() {
     let session = Session::new();
     let start = clock::now();
     let input = json!({ "command": "yes", "timeout_s": 0.3 });
@@ -439,7 +439,7 @@ async fn a_slow_client_does_not_hold_up_the_time_limit() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// Runs `command` until it says `ready`, then cancels, and hurries too where asked.
+/// Runs `command` until it prints `ready`, then cancels. With `hurry` it sends the second cancel after that delay.
 async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>) -> (ToolOutput, Duration) {
     let cx = session.cx.clone();
     let client = async {
@@ -463,7 +463,7 @@ async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>
 }
 
 #[tokio::test]
-async fn a_cancel_interrupts_and_keeps_what_came() {
+async fn cancel_interrupts_and_keeps_the_output() {
     let mut session = Session::new();
     let command = "trap 'echo cleaned up; exit 5' INT; echo ready; while :; do sleep 0.02; done";
     let (output, took) = cancelled(&mut session, command, None).await;
@@ -475,7 +475,7 @@ async fn a_cancel_interrupts_and_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
+async fn flooding_command_that_ignores_signals_is_killed_in_time() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; (trap '' INT TERM; exec yes) & while :; do sleep 1000; done";
     let (output, took) = cancelled(&mut session, command, None).await;
@@ -491,13 +491,13 @@ async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
 }
 
 #[tokio::test]
-async fn finish_lets_a_command_come_to_its_end() {
+async fn on_cancel_finish_lets_a_command_complete() {
     let mut session = Session::new();
     session
         .cx
         .workspace
         .set_on_cancel(OnCancel::Finish(Duration::from_secs(5)));
-    // More than a pipe holds, which nobody reads live any more.
+    // More than a pipe holds, although nobody reads live output after the cancel.
     let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
     let (output, _) = cancelled(&mut session, command, None).await;
     assert!(output.text.ends_with("xfinished\ncancelled while it ran"));
@@ -505,7 +505,7 @@ async fn finish_lets_a_command_come_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_second_cancel_kills_at_once() {
+async fn second_cancel_kills_immediately() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; while :; do sleep 1000; done";
     let (output, took) = cancelled(&mut session, command, Some(Duration::from_millis(50))).await;
@@ -514,7 +514,7 @@ async fn a_second_cancel_kills_at_once() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_terminates_and_then_kills() {
+async fn server_shutdown_terminates_and_then_kills() {
     for (traps, want, most) in [
         ("trap 'exit 6' TERM", "exit code: 6", 900),
         ("trap '' TERM", "killed by signal 9", 1_700),
@@ -528,7 +528,7 @@ async fn the_end_of_the_server_terminates_and_then_kills() {
 }
 
 #[tokio::test]
-async fn a_cancel_before_the_start_starts_nothing() {
+async fn cancel_before_the_start_starts_nothing() {
     let session = Session::new();
     session.cx.cancel.cancel();
     for background in [false, true] {
@@ -540,8 +540,8 @@ async fn a_cancel_before_the_start_starts_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_command_is_left_when_it_gives_its_result() {
-    // They do not hold the output open, so its end says nothing about theirs.
+async fn no_process_of_a_command_outlives_its_result() {
+    // The children do not hold the output open, so its end does not prove theirs.
     let command =
         "for n in $(seq 40); do setsid sh -c 'echo $$ >pid$0; exec sleep 1000' $n >/dev/null 2>&1 & done
         until [ $(cat pid* | wc -l) = 40 ]; do sleep 0.01; done; echo done";
@@ -565,7 +565,7 @@ async fn dropping_the_call_kills_the_command() {
 }
 
 #[tokio::test]
-async fn secrets_reach_no_command() {
+async fn stripped_variables_reach_no_command() {
     // Cargo sets this for every test.
     const NAME: &str = "CARGO_MANIFEST_DIR";
     let mut session = Session::new();
@@ -587,7 +587,7 @@ async fn secrets_reach_no_command() {
     assert!(!session.text(&command).await.starts_with("[]"));
 }
 
-/// Starts a background command; its id.
+/// Starts a background command and returns its id.
 async fn background(cx: &ToolContext, command: &str) -> String {
     let output = call(Bash, cx, json!({ "command": command, "background": true })).await;
     let text = output.unwrap().text;
@@ -602,7 +602,7 @@ async fn read(cx: &ToolContext, id: &str, wait_s: f64) -> String {
     output.unwrap().text
 }
 
-/// The first answer in which it has written something.
+/// Reads until the command has written something, and returns that answer.
 async fn read_some(cx: &ToolContext, id: &str) -> String {
     loop {
         let text = read(cx, id, 0.02).await;
@@ -613,7 +613,7 @@ async fn read_some(cx: &ToolContext, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_background_process_is_read_and_killed() {
+async fn background_process_can_be_read_and_killed() {
     let session = Session::new();
     let cx = &session.cx;
     assert!(cx.workspace.background().is_empty());
@@ -630,7 +630,7 @@ async fn a_background_process_is_read_and_killed() {
     File::create(cx.cwd.join("go")).unwrap();
     assert_eq!(read_some(cx, &id).await, "two\nbg1 is running");
     let killed = call(BashKill, cx, json!({ "id": id })).await.unwrap();
-    // Before it, bash may tell of its own child's end.
+    // bash may first report that its own child was terminated.
     assert!(killed.text.ends_with("bye\nbg1 has ended"), "{}", killed.text);
     assert!(!alive(&cx.cwd.join("pid")) && cx.workspace.background().list_jobs().is_empty());
 
@@ -642,7 +642,7 @@ async fn a_background_process_is_read_and_killed() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_background_process_obeys_a_cancel_and_loses_nothing() {
+async fn cancelled_wait_for_a_background_process_loses_no_output() {
     let mut session = Session::new();
     let id = background(&session.cx, "echo one; exec sleep 1000").await;
     let cancel = session.cx.cancel.clone();
@@ -657,7 +657,7 @@ async fn waiting_for_a_background_process_obeys_a_cancel_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
+async fn flooding_background_process_is_bounded_and_not_blocked() {
     let session = Session::new();
     let lines = 1_000_000;
     let id = background(&session.cx, &format!("seq {lines}")).await;
@@ -670,7 +670,7 @@ async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
 }
 
 #[tokio::test]
-async fn background_processes_are_bounded_and_those_that_ended_make_room() {
+async fn background_processes_are_limited_and_ended_ones_make_room() {
     let session = Session::new();
     let cx = &session.cx;
     for _ in 0..MAX_BACKGROUND {
@@ -692,7 +692,7 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
     call(BashKill, cx, json!({ "id": ids[3] })).await.unwrap();
     let last = background(cx, "true").await;
     read(cx, &last, 20.0).await;
-    // The one that ended, still on the list, goes for this one.
+    // The ended process, which is still listed, makes room for this one.
     let next = background(cx, "exec sleep 1000").await;
     let list = cx.workspace.background().list_jobs();
     assert_eq!(list.len(), MAX_BACKGROUND);
@@ -700,7 +700,7 @@ async fn background_processes_are_bounded_and_those_that_ended_make_room() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_its_background_processes() {
+async fn closing_a_session_ends_its_background_processes() {
     let session = Session::new();
     let cx = &session.cx;
     background(

@@ -1,4 +1,4 @@
-//! The documentation keeps its word: links lead somewhere, examples load, commands parse.
+//! Checks the documentation: links resolve, example configurations load, JSON and commands parse.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -11,11 +11,11 @@ use agentls::config::{ConfigPaths, ConfigSource, Env, Trust};
 use agentls::server::tool_names;
 use clap::Parser;
 
-/// A Markdown file, without its code blocks, and these.
+/// A Markdown file, split into prose and code blocks.
 struct Page {
-    /// From the top of the repository.
+    /// Relative to the top of the repository.
     path: PathBuf,
-    /// Lines of prose, with their numbers.
+    /// Lines of prose with their line numbers.
     prose: Vec<(usize, String)>,
     blocks: Vec<Block>,
 }
@@ -23,7 +23,7 @@ struct Page {
 /// A fenced code block.
 struct Block {
     language: String,
-    /// The line of its first line.
+    /// The line number of its first line of text.
     line: usize,
     text: String,
 }
@@ -101,7 +101,7 @@ fn read_page(path: &Path) -> Page {
     page
 }
 
-/// `line` with the text of inline code replaced by blanks: it contains no links.
+/// Returns `line` with inline code replaced by blanks, since code contains no links.
 fn without_code(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -120,7 +120,7 @@ fn without_code(line: &str) -> String {
     text + rest
 }
 
-/// Targets of links and pictures.
+/// Returns the targets of links and pictures.
 fn targets(line: &str) -> Vec<String> {
     let line = without_code(line);
     let mut found: Vec<String> = Vec::new();
@@ -136,7 +136,7 @@ fn targets(line: &str) -> Vec<String> {
     found
 }
 
-/// The anchors of a page's headings, as GitHub and mdBook make them.
+/// Returns the anchors of a page's headings, as GitHub and mdBook generate them.
 fn anchors(page: &Page) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -166,7 +166,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
     anchors
 }
 
-/// `path` without `.` and `..`; none if it leads out of the repository.
+/// Resolves `.` and `..` in `path`; `None` if it leads out of the repository.
 fn normalize(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -186,7 +186,7 @@ fn none_wrong(wrong: Vec<String>) {
 }
 
 #[test]
-fn links_resolve() {
+fn documentation_links_resolve() {
     let pages = pages();
     let by_path: BTreeMap<&Path, BTreeSet<String>> = pages
         .iter()
@@ -240,7 +240,7 @@ fn summary_lists_every_page() {
     assert_eq!(listed, pages);
 }
 
-/// The names in `${NAME}`.
+/// Returns a value for each `${NAME}` in an example.
 fn variables(text: &str) -> Vec<(String, String)> {
     text.split("${")
         .skip(1)
@@ -249,7 +249,7 @@ fn variables(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn configurations_load() {
+fn example_configurations_load() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for page in pages() {
@@ -282,11 +282,11 @@ fn configurations_load() {
 }
 
 #[test]
-fn json_parses() {
+fn example_json_parses() {
     let mut wrong = Vec::new();
     for page in pages() {
         for block in page.blocks.iter().filter(|block| block.language == "json") {
-            // A block may also show several messages, one on each line.
+            // A block may show several messages, one per line.
             let values = serde_json::Deserializer::from_str(&block.text).into_iter::<serde_json::Value>();
             if let Some(error) = values.filter_map(Result::err).next() {
                 wrong.push(format!("{}:{}: {error}", page.path.display(), block.line));
@@ -296,7 +296,7 @@ fn json_parses() {
     none_wrong(wrong);
 }
 
-/// The words of the first command of a line of shell: quotes are removed, a pipe, redirection or comment ends it.
+/// Splits the first command of a shell line into words. A pipe, redirection or comment ends it; quotes are removed.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -325,7 +325,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn commands_parse() {
+fn example_commands_parse() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for page in pages() {
@@ -334,7 +334,7 @@ fn commands_parse() {
             for line in text.lines().filter(|line| line.starts_with("agentls ")) {
                 count += 1;
                 let parsed = words(line).and_then(|words| match Arguments::try_parse_from(words) {
-                    // Help and the version are errors to clap.
+                    // clap returns help and the version as errors with exit code 0.
                     Err(error) if error.exit_code() != 0 => Err(error.to_string()),
                     _ => Ok(()),
                 });

@@ -1,5 +1,7 @@
-//! What commands change of files is taken back where the old content can be known: git has it, it only got another name,
-//! it was kept before the server was started. And who else writes meanwhile (R-SESS-3).
+//! Reverting files that commands changed (R-SESS-3).
+//!
+//! A revert needs the old content: from git, from a file that was only renamed, or kept by an earlier server. Changes
+//! that others make during a command must stay.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -32,14 +34,14 @@ fn git(world: &World, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
-/// Makes a file look as if it was written long ago: what git's index does not trust is what is as young as itself.
+/// Backdates a file: git's index does not trust a file that is as young as the index itself.
 fn age(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     file.set_modified(long_ago).unwrap();
 }
 
-/// A repository of which all files are committed.
+/// Creates a repository and commits the files.
 fn commit(world: &World, files: &[(&str, &[u8])]) {
     for (name, bytes) in files {
         age(&world.write(name, bytes));
@@ -60,7 +62,7 @@ fn link(world: &World, name: &str) -> String {
 }
 
 #[test]
-fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started() {
+fn revert_restores_from_git_without_running_repository_programs() {
     let world = World::new();
     symlink("a.txt", world.path("work/link")).unwrap();
     let files: [(&str, &[u8]); 9] = [
@@ -82,7 +84,7 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
     )
     .unwrap();
     world.write("dirty.txt", "a person's\n");
-    // Whatever could start something.
+    // Every setting and hook by which git could start a program.
     let trap = world.write(
         "trap.sh",
         format!("#!/bin/sh\ntouch {}\n", world.path("pwned").display()),
@@ -181,13 +183,13 @@ fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started()
 }
 
 #[test]
-fn git_is_asked_for_what_its_index_had_before_the_command() {
+fn revert_uses_the_git_index_from_before_the_command() {
     let world = World::new();
     commit(
         &world,
         &[("a.txt", b"a\n"), ("b.txt", b"b\n"), ("sub/c.txt", b"c\n")],
     );
-    // A second work tree within, with an index of its own.
+    // A second worktree inside, with its own index.
     git(&world, &["worktree", "add", "-q", "inner"]);
     age(&world.path("work/inner/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
@@ -221,7 +223,7 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
     ] {
         assert_eq!(world.read(name).as_deref(), Some(text), "{name}");
     }
-    // Attributes that change with the files are not known as they were.
+    // If the attributes change with the file, the old content is unknown.
     age(&world.path("work/a.txt"));
     std::thread::sleep(Duration::from_millis(30));
     git(&world, &["add", "-A", "--", "a.txt"]);
@@ -231,7 +233,7 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
         &session,
         &[bash("echo '* ident' > .gitattributes; echo z > a.txt")],
     );
-    // The session itself has kept this one.
+    // This session still knows the file from its own changes.
     let done = revert(&client, &session, &id, json!({}));
     assert_eq!(done["conflicts"], json!([]));
     let other = free(&client);
@@ -248,7 +250,7 @@ fn git_is_asked_for_what_its_index_had_before_the_command() {
 }
 
 #[test]
-fn without_git_what_is_not_known_is_told() {
+fn without_git_unknown_content_is_a_conflict() {
     let world = World::new();
     commit(&world, &[("a.txt", b"a\n")]);
     let programs = world.path("programs");
@@ -271,7 +273,7 @@ fn without_git_what_is_not_known_is_told() {
 }
 
 #[test]
-fn what_got_another_name_is_not_lost() {
+fn renamed_files_are_restored() {
     let world = World::new();
     world.write("precious.txt", "precious\n");
     world.write("dir/a", "a\n");
@@ -300,7 +302,7 @@ fn what_got_another_name_is_not_lost() {
 }
 
 #[test]
-fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
+fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     let world = World::new();
     world.write(".gitignore", ".env\nlocal.toml\nout/\n");
     world.write(".env", "SECRET=1\n");
@@ -318,7 +320,7 @@ fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
         &[read("local.toml"), read(".gitignore"), bash(command)],
     );
     let diff = client.next(&session, "agent/turnDiff");
-    // What is looked at only now, since nothing excludes it any more, may not be taken for new.
+    // Files that are visible only since `.gitignore` is gone must not count as new.
     assert_eq!(
         told(&diff.params, "files", "kind"),
         [
@@ -338,9 +340,9 @@ fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
     assert_eq!(world.read("out/built").unwrap(), "2\n");
 }
 
-/// Files become folders and links, and the other way round; as often as one likes.
+/// Files become folders and links and the other way around; revert and redo repeat.
 #[test]
-fn files_folders_and_links_change_places() {
+fn revert_and_redo_swap_files_folders_and_links() {
     let world = World::new();
     commit(
         &world,
@@ -351,7 +353,7 @@ fn files_folders_and_links_change_places() {
             ("tree/t", b"t\n"),
         ],
     );
-    // What a link says is looked at beforehand, git or no git.
+    // Link targets are recorded before every command, with or without git.
     symlink("file", world.path("work/link")).unwrap();
     let client = world.start();
     let session = free(&client);
@@ -389,7 +391,7 @@ fn files_folders_and_links_change_places() {
         );
         assert_eq!(error.data["refusal"], "nothingToRedo");
     }
-    // What a person puts into such a folder stays, and with it the folder.
+    // A person's file in such a folder stays, and so does the folder.
     world.write("file/in/mine", "a person's\n");
     let would = revert(&client, &session, &id, json!({"dryRun": true}));
     let done = revert(&client, &session, &id, json!({}));
@@ -400,9 +402,9 @@ fn files_folders_and_links_change_places() {
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
 }
 
-/// What a command leaves is not kept where it is long: the next command's change of it goes on from there all the same.
+/// A long file is not kept after a command; the next command's change still continues the same chain.
 #[test]
-fn a_long_file_that_commands_change_twice_is_taken_back() {
+fn long_file_changed_by_two_commands_is_restored() {
     let world = World::new();
     let client = world.start();
     let session = free(&client);
@@ -423,7 +425,7 @@ fn a_long_file_that_commands_change_twice_is_taken_back() {
 }
 
 #[test]
-fn what_was_kept_before_the_server_was_started_is_known_after() {
+fn content_kept_by_an_earlier_server_is_restored() {
     let world = World::new();
     world.write("a.txt", "one\n");
     world.write("b.txt", "one\n");
@@ -452,7 +454,7 @@ fn what_was_kept_before_the_server_was_started_is_known_after() {
 }
 
 #[test]
-fn what_others_write_meanwhile_is_not_the_commands() {
+fn changes_by_others_during_a_command_are_not_attributed_to_it() {
     let world = World::new();
     for name in ["agent.txt", "person.txt", "both.txt", "other.txt"] {
         world.write(name, "old\n");
@@ -478,7 +480,7 @@ fn what_others_write_meanwhile_is_not_the_commands() {
     }
     let running = client.prompt(&session, "go");
     world.until(|| started.exists());
-    // A person saves two files, and another session edits one.
+    // Meanwhile a person saves two files and another session edits a third.
     for name in ["person.txt", "both.txt"] {
         let change = json!({"textDocument": {"uri": world.uri(name), "version": 1}, "contentChanges": [{"text": "person\n"}]});
         client.notify("textDocument/didChange", change);
@@ -501,9 +503,9 @@ fn what_others_write_meanwhile_is_not_the_commands() {
     assert_eq!(world.read("other.txt").unwrap(), "other\n");
 }
 
-/// What a person changed between two edits of the agent's would be lost with the first of them.
+/// Reverting across a person's change between two edits of the agent would lose that change.
 #[test]
-fn what_a_person_changed_between_two_edits_is_not_lost() {
+fn revert_keeps_a_persons_change_between_two_edits() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
     world.write("b.txt", "one\ntwo\n");
@@ -551,7 +553,7 @@ fn what_a_person_changed_between_two_edits_is_not_lost() {
 }
 
 #[test]
-fn a_background_process_is_looked_at_while_a_command_runs() {
+fn background_changes_count_only_while_a_command_runs() {
     let world = World::new();
     let client = world.start();
     let session = free(&client);
@@ -577,7 +579,7 @@ fn a_background_process_is_looked_at_while_a_command_runs() {
     );
     let diff = client.next(&session, "agent/turnDiff");
     assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
-    // What it does after the turn is nobody's: it could as well be the person's.
+    // Changes after the turn are not attributed: the person could have made them.
     std::fs::write(&second, "").unwrap();
     world.until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
     let done = revert(&client, &session, &id, json!({}));
@@ -586,7 +588,7 @@ fn a_background_process_is_looked_at_while_a_command_runs() {
 }
 
 #[test]
-fn two_reverts_at_once_do_what_one_does() {
+fn concurrent_reverts_do_what_one_does() {
     let world = World::new();
     for name in ["f0", "f1", "f2"] {
         world.write(name, "old\n");
@@ -610,7 +612,7 @@ fn two_reverts_at_once_do_what_one_does() {
         302 + usize::from(world.read("f1").unwrap() == "old\n")
     );
     assert_eq!(world.read("f0").unwrap(), "old\n");
-    // Whoever came first, no change of the other's is lost unseen.
+    // Whichever came first, no change of the other session is lost silently.
     match world.read("f1").unwrap().as_str() {
         "old\n" => assert_eq!(foreign["conflicts"], json!([])),
         "new\n" => assert_eq!(told(&one, "conflicts", "why"), [("f1", SINCE)]),
@@ -618,7 +620,7 @@ fn two_reverts_at_once_do_what_one_does() {
     }
 }
 
-/// A folder with little room, where that can be had; else nothing is tried.
+/// A small tmpfs, if the test may mount one; otherwise the test is skipped.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -646,7 +648,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_leaves_the_rest_and_loses_nothing() {
+fn full_disk_reverts_the_rest_and_loses_nothing() {
     let world = World::new();
     let Some(_disk) = SmallDisk::mount(world.path("work/small"), "256k") else {
         return;
@@ -687,14 +689,14 @@ fn a_full_disk_leaves_the_rest_and_loses_nothing() {
     for name in ["small/a", "small/b", "small/c"] {
         assert_eq!(world.read(name).unwrap(), line.repeat(1_500));
     }
-    // The redo takes back what both have done.
+    // The redo undoes both reverts.
     let done = revert(&client, &session, &id, json!({"redo": true}));
     assert_eq!(done["files"].as_array().unwrap().len(), 4);
     assert_eq!(world.read("elsewhere"), None);
 }
 
 #[test]
-fn ten_thousand_files_that_git_has_are_taken_back() {
+fn ten_thousand_files_are_restored_from_git() {
     let world = World::new();
     let folder = world.path("work/many");
     std::fs::create_dir(&folder).unwrap();
