@@ -1,4 +1,4 @@
-//! A full window (R-CTX): what is sent becomes smaller, in plain sight, and nothing that is kept is lost.
+//! A full context window (R-CTX): the request shrinks, the client sees it, and the stored history loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn long(name: &str) -> String {
     format!("{name}: {}", "lorem ipsum ".repeat(165))
 }
 
-/// An answer that leaves estimates alone.
+/// An answer without a token count, so that it does not correct the estimate.
 fn ok() -> Reply {
     Reply::text("ok").tokens(0, 0)
 }
@@ -35,7 +35,7 @@ fn asks_for_notes(seen: &Seen) -> bool {
     raw.contains("You write the memory of a coding agent")
 }
 
-/// What a conversation's request says, one message a line, cut.
+/// Returns one line per message of a request: its role and the start of its text.
 fn said(seen: &Seen) -> Vec<String> {
     let messages = seen.body["messages"].as_array().unwrap().iter();
     messages
@@ -53,7 +53,7 @@ fn said(seen: &Seen) -> Vec<String> {
         .collect()
 }
 
-/// A session with so many rounds of talk. The mock answers what is not scripted with a word.
+/// Opens a session and holds `rounds` rounds of talk. The mock answers unscripted requests with "ok".
 fn talked(world: &World, client: &Client, rounds: usize, params: Value) -> String {
     world.mock().default_reply(ok());
     let session = client.session_with(params);
@@ -63,14 +63,14 @@ fn talked(world: &World, client: &Client, rounds: usize, params: Value) -> Strin
     session
 }
 
-/// Three more rounds.
+/// Holds three more rounds of talk.
 fn talked_on(client: &Client, session: &str) {
     for round in 0..3 {
         client.ask(session, long(&format!("more{round}")));
     }
 }
 
-/// A model's window.
+/// A configuration with extra tables, for example the window of a model.
 fn windows(tables: &str, agent: &str) -> Config {
     Config {
         agent: agent.to_owned(),
@@ -88,7 +88,7 @@ fn end_of(ended: &Value) -> String {
     )
 }
 
-/// The transitions from the `from`th on, then the end.
+/// Returns the reasons of all transitions from index `from` on, then the end of the turn.
 fn course(client: &Client, session: &str, from: usize, ended: &Value) -> Vec<String> {
     let mut course = client.reasons(session).split_off(from);
     course.push(end_of(ended));
@@ -109,7 +109,7 @@ fn compact(client: &Client, session: &str) -> Id {
 }
 
 #[test]
-fn each_way_out_of_a_full_window_has_its_reason() {
+fn each_recovery_from_a_full_window_has_its_reason() {
     let done = "completed / completed / no error";
     let full = "prompt_too_long / failed / context_limit";
     let read = || Reply::tool("read_file", json!({"path": "a.txt"})).tokens(0, 0);
@@ -187,7 +187,7 @@ fn each_way_out_of_a_full_window_has_its_reason() {
         let ended = json!(client.ask(&session, "and now?"));
         assert_eq!(course(&client, &session, from, &ended), wanted, "{name}: {ended}");
         assert_eq!(world.requests() - before, count, "{name}");
-        // The person's words and the first message are in every request.
+        // Every request keeps the first message and the current prompt.
         for at in before..world.requests() {
             let seen = world.seen(at);
             if !asks_for_notes(&seen) {
@@ -204,7 +204,7 @@ fn each_way_out_of_a_full_window_has_its_reason() {
 }
 
 #[test]
-fn stubs_say_how_to_get_results_back_and_stay() {
+fn stubs_of_old_results_say_how_to_get_them_back() {
     let world = World::new();
     world.write("a.txt", "0123456789\n".repeat(1_000));
     world.mock().allow_rewrites();
@@ -230,7 +230,7 @@ fn stubs_say_how_to_get_results_back_and_stay() {
     assert!(stubbed(&last()));
     client.ask(&session, "more");
     assert!(stubbed(&last()));
-    // And after the server's end; what is kept has all of it (R-CTX-4).
+    // The stubs survive a restart; the stored history keeps the full results (R-CTX-4).
     drop(client);
     let client = world.start();
     let loaded = json!(client.load(&session).events).to_string();
@@ -240,8 +240,8 @@ fn stubs_say_how_to_get_results_back_and_stay() {
 }
 
 #[test]
-fn above_the_threshold_it_is_summarised_before_the_call() {
-    // Of 30,000 tokens 16,356 are the threshold.
+fn conversation_above_the_threshold_is_summarized_before_the_call() {
+    // The threshold of a window of 30,000 tokens is 16,356.
     let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
@@ -277,12 +277,12 @@ fn above_the_threshold_it_is_summarised_before_the_call() {
     let asked = world.seen(world.requests() - 2);
     assert!(asks_for_notes(&asked));
     assert!(asked.last_text().contains("Person: q1: lorem") && !asked.last_text().contains("Person: q0"));
-    // The summary is not the conversation's: its usage is charged, its answer is nobody's message.
+    // The summary is not part of the conversation: its usage counts, but its answer is not a message.
     assert_eq!(client.shown(&session), "ok".repeat(rounds));
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
     assert_eq!(metrics["session"]["compactions"], 1, "{metrics}");
     assert_eq!(metrics["totals"]["compactions"], 1, "{metrics}");
-    // R-CTX-4, and the same is sent after a restart.
+    // The stored history is complete (R-CTX-4), and a restarted server sends the same request.
     drop(client);
     let client = world.start();
     let loaded = client.load(&session);
@@ -298,13 +298,13 @@ fn above_the_threshold_it_is_summarised_before_the_call() {
 }
 
 #[test]
-fn what_the_provider_counted_corrects_the_next_turns_estimate() {
-    // Of 30,000 tokens 16,356 are the threshold; the conversation is estimated at half of that.
+fn provider_token_count_corrects_the_next_estimate() {
+    // The threshold of a window of 30,000 tokens is 16,356; the conversation is estimated at half of that.
     let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
     let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
-    // A provider that counts nothing leaves the estimate to be shown.
+    // If the provider counts nothing, the usage shows the estimate.
     let usage = client.all(&session, "agent/usage").pop().unwrap();
     let used = usage.params["contextUsed"].as_u64().unwrap();
     assert!((4_500..16_356).contains(&used), "{usage:?}");
@@ -319,7 +319,7 @@ fn what_the_provider_counted_corrects_the_next_turns_estimate() {
 }
 
 #[test]
-fn how_full_the_window_may_be_is_a_setting() {
+fn compaction_threshold_follows_the_settings() {
     let window = "[model.small]\ncontext_window = 40000";
     for (agent, compacts) in [
         ("", false),
@@ -339,7 +339,7 @@ fn how_full_the_window_may_be_is_a_setting() {
 }
 
 #[test]
-fn a_floor_above_the_window_ends_the_turn_at_once() {
+fn prompt_larger_than_the_window_fails_without_a_call() {
     let world = World::with(windows("[model.small]\ncontext_window = 20000", ""));
     let client = world.start();
     let session = talked(&world, &client, 6, json!({"model": "mock/small"}));
@@ -360,7 +360,7 @@ fn a_floor_above_the_window_ends_the_turn_at_once() {
 }
 
 #[test]
-fn without_automatic_compaction_a_full_window_blocks() {
+fn full_window_blocks_without_auto_compact() {
     let world = World::with(windows(
         "[model.small]\ncontext_window = 20000",
         "auto_compact = false",
@@ -395,7 +395,7 @@ fn without_automatic_compaction_a_full_window_blocks() {
         "{ended}"
     );
     assert!(compactions(&client, &session).is_empty());
-    // By hand it can be made smaller still.
+    // `agent/compact` still works.
     world.mock().push(notes());
     assert_eq!(
         end_of(&client.answer(&compact(&client, &session)).unwrap()),
@@ -404,12 +404,12 @@ fn without_automatic_compaction_a_full_window_blocks() {
     assert_eq!(client.ask(&session, "now?").text, "ok");
 }
 
-/// A picture of one dot.
+/// A picture of one pixel.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 #[test]
-fn a_refused_picture_is_taken_out_once_and_stays_out() {
+fn refused_picture_is_removed_once_and_stays_removed() {
     let world = World::new();
     world.mock().allow_rewrites();
     world.mock().default_reply(ok());
@@ -431,7 +431,7 @@ fn a_refused_picture_is_taken_out_once_and_stays_out() {
     client.ask(&session, "and?");
     assert!(!holds(2));
     drop(client);
-    // Later pictures are tried again; refused twice in a turn, the turn ends.
+    // Later pictures are tried again; a second refusal in one turn ends the turn.
     let client = world.start();
     client.load(&session);
     world.mock().push(image_refused());
@@ -451,7 +451,7 @@ fn a_refused_picture_is_taken_out_once_and_stays_out() {
 }
 
 #[test]
-fn an_overflow_teaches_the_window_to_all_sessions() {
+fn overflow_error_teaches_the_window_size_to_all_sessions() {
     let openai = |message: &str| json!({"error": {"message": message, "type": "invalid_request_error"}});
     let cases: Vec<(&str, u16, Value, u64)> = vec![
         (
@@ -525,11 +525,11 @@ fn an_overflow_teaches_the_window_to_all_sessions() {
 }
 
 #[test]
-fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
+fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
-    // Empty; not shorter; an error: each is a failure.
+    // An empty summary, one that is not shorter, and an error each count as a failure.
     let failures = [
         Reply::new().tokens(0, 0),
         Reply::text("blah ".repeat(4_000)).tokens(0, 0),
@@ -564,7 +564,7 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
         ["prompt_too_long", "prompt_too_long / failed / context_limit"]
     );
     assert_eq!(world.requests(), before + 1, "no summary is asked for");
-    // It rests after a restart too, and a good summary by hand wakes it.
+    // It stays disabled after a restart; a successful manual compaction enables it again.
     drop(client);
     let client = world.start();
     client.load(&session);
@@ -582,7 +582,7 @@ fn a_summary_that_is_none_is_replaced_by_a_digest_and_after_three_it_rests() {
 }
 
 #[test]
-fn a_summary_that_overflows_is_asked_for_with_less_three_times_at_most() {
+fn overflowing_summary_request_shrinks_at_most_three_times() {
     let world = World::new();
     let client = world.start();
     for (refusals, digest) in [(3, false), (4, true)] {
@@ -608,7 +608,7 @@ fn a_summary_that_overflows_is_asked_for_with_less_three_times_at_most() {
         );
         let told = &compactions(&client, &session)[0].params;
         assert_eq!(told.get("digest").is_some(), digest, "{told}");
-        // What the model could not read is told by rules.
+        // A digest covers the part that the model could not read.
         assert!(
             told["summary"].as_str().unwrap().contains("the person said: q1"),
             "{told}"
@@ -631,7 +631,7 @@ fn another_model_may_write_the_summary() {
 }
 
 #[test]
-fn a_person_can_have_it_made_smaller() {
+fn manual_compaction_summarizes_on_request() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
@@ -654,7 +654,7 @@ fn a_person_can_have_it_made_smaller() {
     assert_eq!(client.ask(&session, "next").text, "ok");
     let sent = said(&world.seen(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
-    // A short conversation stays as it is, and it says so.
+    // A short conversation stays unchanged, and the transition says why.
     let short = talked(&world, &client, 1, json!({}));
     let ended = client.answer(&compact(&client, &short)).unwrap();
     assert_eq!(end_of(&ended), "completed / completed / no error");
@@ -667,14 +667,14 @@ fn a_person_can_have_it_made_smaller() {
         (&Value::Null, &Value::Null)
     );
     assert!(compactions(&client, &short).is_empty());
-    // An empty one too.
+    // So does an empty one.
     let empty = client.session();
     let ended = client.answer(&compact(&client, &empty)).unwrap();
     assert_eq!(end_of(&ended), "completed / completed / no error");
 }
 
 #[test]
-fn by_hand_an_error_is_told_and_changes_nothing() {
+fn manual_compaction_error_is_reported_and_changes_nothing() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
@@ -694,7 +694,7 @@ fn by_hand_an_error_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn by_hand_too_a_digest_stands_in_for_a_summary_that_says_nothing() {
+fn manual_compaction_falls_back_to_a_digest() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
@@ -715,7 +715,7 @@ fn by_hand_too_a_digest_stands_in_for_a_summary_that_says_nothing() {
 }
 
 #[test]
-fn one_thing_at_a_time() {
+fn prompt_and_compaction_exclude_each_other() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
@@ -733,7 +733,7 @@ fn one_thing_at_a_time() {
     world.at(&gate);
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "x"}));
     assert_eq!(error.data["refusal"], "turnRunning", "{error:?}");
-    // What is said meanwhile is given back.
+    // A steer during a compaction is returned.
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "and this"}));
     gate.release();
     client.answer(&id).unwrap();
@@ -745,7 +745,7 @@ fn one_thing_at_a_time() {
 }
 
 #[test]
-fn a_cancel_ends_a_compaction_at_once() {
+fn cancel_ends_a_compaction_immediately() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
@@ -768,11 +768,11 @@ fn a_cancel_ends_a_compaction_at_once() {
         assert!(took < Duration::from_millis(100), "{took:?}");
         assert!(world.closed(&world.seen(at)).dropped);
         assert!(compactions(&client, &session).is_empty());
-        // There is nothing to go on with.
+        // A cancelled compaction cannot be resumed.
         let error = client.refused("agent/resumeTurn", json!({"sessionId": session}));
         assert_eq!(error.data["refusal"], "nothingToResume", "{error:?}");
     }
-    // In the middle of a turn too, before its call.
+    // The same within a turn, before its call.
     world.mock().push(too_long());
     let gate = Gate::new();
     world.mock().push(notes().gate(&gate));
@@ -789,16 +789,16 @@ fn a_cancel_ends_a_compaction_at_once() {
 }
 
 #[test]
-fn a_kill_in_a_compaction_costs_nothing_but_the_compaction() {
+fn kill_during_a_compaction_loses_only_the_compaction() {
     let world = World::new();
     let client = world.start();
     let session = talked(&world, &client, 6, json!({}));
-    // A turn that was cancelled before can still be gone on with.
+    // An earlier cancelled turn must stay resumable.
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let id = client.prompt(&session, "wait");
     world.at(&gate);
-    // What was said stays in the history, once it is there.
+    // Text that has arrived stays in the history, so wait for it.
     client.next_where(&session, "agent/textDelta", |note| note.text("text") == "hm");
     client.cancel(&session);
     client.done(&id);

@@ -1,5 +1,5 @@
-//! API keys that the editor hands over by `agent/getCredential` (R-SEC): asked for when nobody else has one, used, shown
-//! nowhere. That a key reaches no file of the store, the log or the trace is looked at after every test, by the harness.
+//! API keys that the editor provides through `agent/getCredential` (R-SEC): requested only if there is no other key,
+//! used, and shown nowhere. After every test the harness checks that no key is in the store, the log or the trace.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::mock_llm::Reply;
 
 const ASK: &str = "agent/getCredential";
 
-/// A provider that wants a key and has none.
+/// A world whose provider needs a key and has none.
 fn world(more: &str) -> World {
     let world = World::new();
     configure(&world, more);
@@ -29,7 +29,7 @@ fn configure(world: &World, more: &str) {
     });
 }
 
-/// A key that the harness looks for everywhere.
+/// A key that the harness searches for everywhere.
 fn key(world: &World) -> String {
     world.secrets()[2].clone()
 }
@@ -38,7 +38,7 @@ fn another_key(world: &World) -> String {
     world.secrets()[1].clone()
 }
 
-/// A server whose client hands over keys.
+/// Starts a server whose client provides keys.
 fn start(world: &World) -> Client {
     let client = world.launch(Options::default());
     client.take_requests();
@@ -51,7 +51,7 @@ fn start(world: &World) -> Client {
     client
 }
 
-/// The server asks for the key of `provider`.
+/// Waits until the server asks for the key of `provider`.
 fn asks(client: &Client, provider: &str) -> Asked {
     let asked = client.server_asks(ASK);
     assert_eq!(asked.params, json!({"provider": provider}));
@@ -69,7 +69,7 @@ fn provider<'a>(listed: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_key_is_asked_for_once_used_and_shown_nowhere() {
+fn key_is_requested_once_used_and_never_shown() {
     let world = world("");
     let tape = world.path("tapes/work.jsonl");
     configure(&world, &format!("record = \"{}\"", tape.display()));
@@ -114,7 +114,7 @@ fn a_key_is_asked_for_once_used_and_shown_nowhere() {
 }
 
 #[test]
-fn a_refused_key_and_a_reload_ask_again() {
+fn refused_key_or_reload_requests_the_key_again() {
     let world = world("");
     let (old, new) = (key(&world), another_key(&world));
     let client = start(&world);
@@ -145,9 +145,9 @@ fn a_refused_key_and_a_reload_ask_again() {
 }
 
 #[test]
-fn who_has_a_key_or_hands_over_none_is_not_asked() {
+fn no_key_request_without_the_capability_or_with_a_configured_key() {
     let world = world("");
-    // A client that did not announce it: a request of the server would be an error of the harness.
+    // This client did not announce the capability: the harness fails the test if the server asks.
     let client = world.start();
     let failed = client.ask(&client.session(), "hello");
     let message = failed.error.unwrap().message;
@@ -164,7 +164,7 @@ fn who_has_a_key_or_hands_over_none_is_not_asked() {
 }
 
 #[test]
-fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
+fn cancel_does_not_wait_for_the_key_and_a_late_key_is_harmless() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let client = start(&world);
     let session = client.session();
@@ -187,7 +187,7 @@ fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
 }
 
 #[test]
-fn silence_is_no_key_after_ten_seconds() {
+fn key_request_times_out_after_ten_seconds() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let client = start(&world);
     let session = client.session();
@@ -198,7 +198,7 @@ fn silence_is_no_key_after_ten_seconds() {
     assert!(now() - at >= Duration::from_secs(10));
     let message = failed.error.unwrap().message;
     assert!(message.contains("did not answer within 10 s"), "{message}");
-    // A wrong answer is none either, and is not repeated.
+    // A malformed answer counts as no key, and the error does not repeat it.
     let prompt = client.prompt(&session, "again");
     client.reply(&asks(&client, "anthropic"), json!(key(&world)));
     let message = client.done(&prompt).error.unwrap().message;
@@ -209,7 +209,7 @@ fn silence_is_no_key_after_ten_seconds() {
 }
 
 #[test]
-fn who_takes_over_gets_a_key_of_the_editor_too() {
+fn fallback_provider_gets_its_key_from_the_editor() {
     let world = world("");
     let base = world.mock().openai_url();
     configure(
@@ -231,7 +231,7 @@ fn who_takes_over_gets_a_key_of_the_editor_too() {
 }
 
 #[test]
-fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
+fn editor_key_selects_a_provider_without_configuration() {
     let world = World::new();
     world.configure(Config {
         whole: Some("[logging]\nfilter = \"trace\"\n".to_owned()),
@@ -265,7 +265,7 @@ fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
 }
 
 #[test]
-fn a_key_is_checked_by_one_request() {
+fn key_check_lists_models_and_uses_no_tokens() {
     let world = world("[agent.default]\nprovider = \"anthropic\"");
     let (wrong, right) = (key(&world), another_key(&world));
     world.mock().list_for(&right);
@@ -288,7 +288,7 @@ fn a_key_is_checked_by_one_request() {
     let message = shown["message"].as_str().unwrap();
     assert!(message.contains("invalid x-api-key"), "{message}");
     assert!(!message.contains(&wrong), "{message}");
-    // The refused key is not used again.
+    // A refused key is forgotten.
     let checked = check();
     give(&client, "anthropic", &right);
     let listed = client.answer(&checked).unwrap();

@@ -1,5 +1,6 @@
-//! Files that are open in the editor: read with their unsaved text, and changed there (R-TOOL-3). The client plays an
-//! editor that does what it is asked, lies, is late, is silent, or goes.
+//! Files that are open in the editor: read with their unsaved text and changed there (R-TOOL-3).
+//!
+//! The client plays an editor that obeys, lies, answers late, stays silent or quits.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::mock_llm::Reply;
 const APPLY: &str = "workspace/applyEdit";
 const SAVE: &str = "agent/saveDocuments";
 
-/// A server whose client announces what an editor that can edit and save announces.
+/// Starts a server whose client announces that it can edit and save documents.
 fn start(world: &World) -> Client {
     start_with(world, &["utf-16"], json!([]))
 }
@@ -45,7 +46,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Neovim counts from 0.
+    /// Opens it with version 0, as Neovim does.
     fn open(client: &'a Client, uri: String, text: &str) -> Self {
         client.notify(
             "textDocument/didOpen",
@@ -71,7 +72,7 @@ impl<'a> Document<'a> {
         );
     }
 
-    /// Makes the edit that was asked for.
+    /// Applies the requested edit.
     fn make(&self, asked: &Asked, encoding: PositionEncoding) {
         let change = &asked.params["edit"]["documentChanges"][0];
         assert_eq!(change["textDocument"]["uri"], self.uri.as_str());
@@ -92,7 +93,7 @@ impl<'a> Document<'a> {
         self.show(&text);
     }
 
-    /// Does all that an honest editor does for one edit of a clean document.
+    /// Does everything an honest editor does for one edit of a clean document.
     fn serve(&self) {
         let asked = self.client.server_asks(APPLY);
         self.make(&asked, PositionEncoding::Utf16);
@@ -119,7 +120,7 @@ fn edit(path: &str, old: &str, new: &str) -> Reply {
     )
 }
 
-/// What the model was told last.
+/// Returns the last message that the model got.
 fn told(world: &World) -> String {
     let seen = world.seen(world.requests() - 1);
     seen.body["messages"]
@@ -135,7 +136,7 @@ fn full(client: &Client) -> String {
 }
 
 #[test]
-fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it() {
+fn clean_document_is_edited_in_the_editor_and_saved() {
     for encoding in ["utf-16", "utf-8"] {
         let world = World::new();
         world.write("a.txt", "😀 one\nrest\n");
@@ -157,7 +158,7 @@ fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it(
             "utf-8" => (5, PositionEncoding::Utf8),
             _ => (3, PositionEncoding::Utf16),
         };
-        // A small edit, at its place.
+        // The edit covers only the changed text.
         let edits = &asked.params["edit"]["documentChanges"][0]["edits"];
         assert_eq!(
             edits,
@@ -172,7 +173,7 @@ fn a_clean_document_is_edited_in_the_editor_and_saved_so_that_a_command_sees_it(
         client.done(&id);
         assert!(told(&world).contains("😀 two"), "{}", told(&world));
         assert_eq!(world.read("a.txt").as_deref(), Some("😀 two\nrest\n"));
-        // The next edit is for the next version.
+        // The next edit names the next version.
         world.mock().push(edit("a.txt", "rest", "end"));
         let id = client.prompt(&session, "and on");
         let asked = client.server_asks(APPLY);
@@ -209,7 +210,7 @@ fn unsaved_text_is_edited_and_stays_unsaved() {
 }
 
 #[test]
-fn an_editor_that_lies_is_not_believed() {
+fn edit_that_the_document_does_not_show_is_a_failure() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -226,7 +227,7 @@ fn an_editor_that_lies_is_not_believed() {
         told(&world)
     );
     assert_eq!(client.tool_call(&session, "failed").text("name"), "edit_file");
-    // One that says no is quoted; one that answers nonsense is a failure.
+    // The reason of a refusal is quoted; a malformed answer counts as a failure.
     for (answer, says) in [
         (
             json!({"applied": false, "failureReason": "not modifiable"}),
@@ -246,8 +247,8 @@ fn an_editor_that_lies_is_not_believed() {
 }
 
 #[test]
-fn what_a_person_types_while_the_edit_is_on_its_way_is_kept_and_told() {
-    // Stock Neovim says yes to a stale edit, and does not make it.
+fn text_typed_during_an_edit_is_kept_and_reported() {
+    // Stock Neovim answers `applied: true` to a stale edit and does not apply it.
     for yes in [true, false] {
         let world = World::new();
         world.write("a.txt", "one\n");
@@ -262,7 +263,7 @@ fn what_a_person_types_while_the_edit_is_on_its_way_is_kept_and_told() {
         client.done(&id);
         assert!(told(&world).contains("2\\ttyped"), "{}", told(&world));
         assert_eq!(document.text(), "one\ntyped\n");
-        // Now the model knows it.
+        // The model has now read the typed text, so the edit goes through.
         world.mock().push(edit("a.txt", "one", "two"));
         let id = client.prompt(&session, "again");
         let asked = client.server_asks(APPLY);
@@ -275,7 +276,7 @@ fn what_a_person_types_while_the_edit_is_on_its_way_is_kept_and_told() {
 }
 
 #[test]
-fn typing_between_the_reading_and_the_edit_is_told() {
+fn text_typed_between_read_and_edit_is_reported() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -297,7 +298,7 @@ fn typing_between_the_reading_and_the_edit_is_told() {
 }
 
 #[test]
-fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
+fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -310,7 +311,7 @@ fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
     client.cancel(&session);
     assert_eq!(json!(client.done(&id).reason), "aborted_tools");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // A late answer harms nobody.
+    // A late answer is harmless.
     client.reply(&late, json!({"applied": true}));
     world.mock().push(edit("a.txt", "one", "two"));
     let begun = now();
@@ -329,7 +330,7 @@ fn a_silent_editor_holds_up_no_cancel_and_costs_ten_seconds() {
 }
 
 #[test]
-fn an_editor_that_goes_while_it_is_asked_ends_the_server_in_time() {
+fn editor_that_quits_during_a_request_ends_the_server_in_time() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -347,10 +348,10 @@ fn an_editor_that_goes_while_it_is_asked_ends_the_server_in_time() {
 }
 
 #[test]
-fn a_client_that_takes_no_edits_has_clean_files_edited_on_disk_and_others_refused() {
+fn without_apply_edit_clean_files_change_on_disk_and_dirty_ones_are_refused() {
     let world = World::new();
     world.write("a.txt", "one\n");
-    // Asked anything, this client fails its test.
+    // This client fails the test if the server sends it a request.
     let client = world.start();
     let session = full(&client);
     let document = Document::open(&client, world.uri("a.txt"), "one\n");
@@ -365,7 +366,7 @@ fn a_client_that_takes_no_edits_has_clean_files_edited_on_disk_and_others_refuse
 }
 
 #[test]
-fn the_same_path_in_two_roots_is_told_apart() {
+fn same_path_in_two_roots_is_kept_apart() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let other = world.path("other");
@@ -389,7 +390,7 @@ fn the_same_path_in_two_roots_is_told_apart() {
     assert_eq!(world.read("a.txt").as_deref(), Some("here\n"));
     assert_eq!(std::fs::read_to_string(other.join("a.txt")).unwrap(), "there\n");
     assert!(told(&world).contains("edited a.txt"), "{}", told(&world));
-    // What a person points at is told the same way.
+    // References by a person are named in the same way.
     client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
     let said = client.all(&session, "agent/message");
     let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
@@ -397,7 +398,7 @@ fn the_same_path_in_two_roots_is_told_apart() {
 }
 
 #[test]
-fn an_edit_that_was_allowed_is_for_the_text_that_was_shown() {
+fn allowed_edit_is_applied_in_the_editor() {
     let world = World::new();
     world.write("a.txt", "one\nrest\n");
     let client = start(&world);
@@ -413,10 +414,10 @@ fn an_edit_that_was_allowed_is_for_the_text_that_was_shown() {
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
 
-/// What was changed in the editor is taken back there: unsaved text of a person's stays, and what was typed since is no
-/// more overwritten than on the disk (R-SESS-3).
+/// A change made in the editor is reverted there. A person's unsaved text stays, and text typed since is not
+/// overwritten, just as on disk (R-SESS-3).
 #[test]
-fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
+fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     let world = World::new();
     world.write("a.txt", "one\n");
     let client = start(&world);
@@ -456,9 +457,9 @@ fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
     assert_eq!(document.text(), "1\nunsaved\nand more\n");
 }
 
-/// A document without unsaved text is put back in the editor and saved.
+/// A document without unsaved text is restored in the editor and saved.
 #[test]
-fn a_revert_of_a_clean_document_is_saved() {
+fn revert_of_a_clean_document_saves_it() {
     let world = World::new();
     world.write("a.txt", "one\r\ntwo\r\n");
     let client = start(&world);
@@ -477,9 +478,9 @@ fn a_revert_of_a_clean_document_is_saved() {
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
 }
 
-/// A command changes a file below unsaved text of a person's: the revert leaves both.
+/// A command changes a file of which a person has unsaved text: the revert leaves both.
 #[test]
-fn a_revert_leaves_a_file_that_a_person_has_unsaved_text_of() {
+fn revert_skips_a_file_with_unsaved_text() {
     let world = World::new();
     world.write("a.txt", "one\n");
     world.write("b.txt", "one\n");
