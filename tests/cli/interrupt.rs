@@ -185,7 +185,7 @@ fn chat_without_a_provider_warns_before_the_first_prompt() {
 
 #[test]
 fn output_command_shows_truncated_output_in_full() {
-    // More than one page of `agent/readContent`.
+    // More output than one read of the kept content returns.
     let command = "printf -v pad %900s; for i in $(seq 1300); do echo \"line $i of 1300 $pad\"; done; exit 7";
     let world = World::with(json!([
         {"when": {"prompt": "test", "step": 0}, "events": [

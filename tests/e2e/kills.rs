@@ -1,10 +1,10 @@
-//! `kill -9` at random moments of random work, over and over in the same data folder: what was shown is there,
-//! every turn and call has its end, nothing survives or happens unasked, and the session goes on (R-SESS-1,
-//! R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//! `kill -9` at random moments of random work, again and again in the same data folder.
 //!
-//! `AGENTLS_KILLS` is the number of kills (200), `AGENTLS_KILLS_SEED` the seed of what is done and when: a
-//! failure names its own. The same seed gives the same plan; what a server has come to when its moment is there
-//! is up to the machine.
+//! After each kill, everything that was shown is stored, every turn and call has its end, no process survives, nothing
+//! happens without approval, and the session continues (R-SESS-1, R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//!
+//! `AGENTLS_KILLS` is the number of kills (default 200), `AGENTLS_KILLS_SEED` the seed of the plan; a failure prints
+//! its seed. The same seed gives the same plan, but how far a server has come at the kill depends on the machine.
 
 mod ledger;
 
@@ -23,11 +23,11 @@ use crate::harness::{Client, Id, Note, Options, PATIENCE, Remains, World, now};
 use crate::mock_llm::{Reply, Seen};
 use ledger::Ledger;
 
-/// Worlds that are killed in side by side: one waits while the other works.
+/// Number of worlds that run in parallel: one waits while another works.
 const WORLDS: usize = 4;
-/// So many lives have a pair of sessions; then they are read whole, and there are new ones.
+/// Number of server lives per pair of sessions; then the sessions are read in full and replaced.
 const LIVES: usize = 25;
-/// The store's own check is slow; it is made after so many kills.
+/// Kills between two runs of the store's integrity check, which is slow.
 const INTEGRITY: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ const KINDS: [Kind; 18] = [
     Kind::Delete,
 ];
 
-/// What the kills met.
+/// Counts of what the kills hit, printed at the end.
 #[derive(Debug, Default)]
 struct Figures {
     kinds: std::collections::BTreeMap<Kind, usize>,
@@ -79,12 +79,12 @@ struct Figures {
     mended: usize,
     /// Messages that were cut.
     incomplete: usize,
-    /// How long what was lost at most had been shown.
+    /// The longest time for which lost text had been shown.
     lost: Duration,
     open_approvals: usize,
     resumed: usize,
     steers: usize,
-    /// Temporary files that a kill between writing and renaming has left.
+    /// Temporary files left by a kill between write and rename.
     temporary: usize,
     deleted: usize,
 }
@@ -94,7 +94,7 @@ struct Session {
     ledger: Ledger,
 }
 
-/// A request whose answer means something.
+/// A request whose answer matters.
 enum Asked {
     Load,
     Steer(String),
@@ -107,23 +107,23 @@ struct Run {
     world: World,
     brief: Arc<AtomicBool>,
     dice: SmallRng,
-    /// One that asks, and one that may do everything.
+    /// One session in mode `ask` and one in mode `full`.
     sessions: Vec<Session>,
-    /// One that was being deleted, and whether that was confirmed.
+    /// A session that was being deleted, and whether the deletion was confirmed.
     dying: Option<(Session, bool)>,
-    /// What is said is numbered.
+    /// Counter that makes each prompt and steer unique.
     said: usize,
     killed: Instant,
     figures: Figures,
-    /// What is being done, for a failure.
+    /// The current activity, for failure messages.
     doing: String,
 }
 
-/// One server's life.
+/// The life of one server.
 struct Life {
     client: Client,
     asked: HashMap<Id, (usize, Asked)>,
-    /// How many notifications have been looked at.
+    /// The number of notifications that have been processed.
     known: usize,
 }
 
@@ -134,8 +134,8 @@ impl Life {
     }
 }
 
-/// What the model does is named by the last mark in what it is told: `#17 stream`. While it is to be `brief` it
-/// begins nothing: a turn is gone on with that a kill may have kept from asking it at all.
+/// Scripts the model: the last mark in its prompt, such as `#17 stream`, names what it does. While `brief` is set it
+/// starts nothing new, because a resumed turn may never have reached the model before the kill.
 fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 'static {
     let mut done: HashMap<String, usize> = HashMap::new();
     let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
@@ -233,14 +233,14 @@ impl Run {
         "the end".clone_into(&mut self.doing);
         let Life { client, asked, .. } = self.begin(0);
         for id in asked.keys() {
-            // A question may have been settled by the answer of an earlier life.
+            // An answer of an earlier life may already have settled the question, so a refusal is fine.
             let _ = client.answer(id);
         }
         drop(client);
         super::crash::check_store(&self.world);
     }
 
-    /// Killed before it has come to anything, perhaps while it mends what the last kill had cut.
+    /// Kills a server during its start, possibly while it repairs what the last kill cut.
     fn start_up(&mut self) {
         let client = self.world.launch(Options::default());
         let params = client.initialize_params(None);
@@ -265,7 +265,7 @@ impl Run {
         self.end(life);
     }
 
-    /// A server that finds what the last one has left.
+    /// Starts a server on what the last one left, and checks it.
     fn begin(&mut self, kill: usize) -> Life {
         let mut life = Life {
             client: self.world.start(),
@@ -297,7 +297,7 @@ impl Run {
         self.look_at_files();
         if self.sessions.is_empty() || kill % LIVES == LIVES - 1 {
             self.renew(&life.client);
-            // Its answers are about the sessions before.
+            // Pending answers concern the old sessions.
             life.asked.clear();
         }
         life
@@ -313,7 +313,7 @@ impl Run {
         );
     }
 
-    /// The next prompt works, or the turn is gone on with.
+    /// Asserts that the next prompt works or that the cut turn can be resumed.
     fn go_on(&mut self, session: usize, life: &mut Life, loaded: &LoadSessionResult) {
         let id = self.sessions[session].id.clone();
         let resumes = loaded.state.resumable_turn_id.is_some() && self.dice.random_bool(0.4);
@@ -350,7 +350,7 @@ impl Run {
         assert_eq!(json!(ended.reason), "completed", "resumed: {resumes}: {ended:?}");
     }
 
-    /// The sessions are read whole a last time, and there are new ones.
+    /// Reads the sessions in full one last time and opens new ones.
     fn renew(&mut self, client: &Client) {
         for session in 0..self.sessions.len() {
             let Session { id, ledger } = &mut self.sessions[session];
@@ -375,7 +375,7 @@ impl Run {
                 ledger: Ledger::default(),
             })
             .into();
-        // Nothing is stored of a session in which nothing has happened.
+        // An empty session is not stored, so give each one a turn.
         for session in 0..self.sessions.len() {
             let what = self.mark("after");
             self.sessions[session].ledger.says(&what);
@@ -383,7 +383,7 @@ impl Run {
         }
     }
 
-    /// A session that was being deleted is there as a whole, or not at all.
+    /// Asserts that a session that was being deleted exists completely or not at all.
     fn look_for_deleted(&mut self, client: &Client) {
         let Some((mut session, confirmed)) = self.dying.take() else {
             return;
@@ -424,9 +424,9 @@ impl Run {
         );
     }
 
-    /// Does something until the moment has come.
+    /// Works until the moment of the kill.
     fn work(&mut self, kind: Kind, life: &mut Life) {
-        // A file is most often written where it is asked first.
+        // Writes mostly happen in the session that asks for approval.
         let one = usize::from(self.dice.random_bool(if kind == Kind::Write { 0.2 } else { 0.5 }));
         let mut later: Vec<(Instant, usize, Later)> = Vec::new();
         match kind {
@@ -488,7 +488,7 @@ impl Run {
             }
             kind => self.start(one, kind, life),
         }
-        // A moment in time, or one in what is shown.
+        // The moment is a random time, or a random number of notifications.
         let long = !matches!(kind, Kind::Idle | Kind::Delete | Kind::StartUp);
         let (limit, most) = if self.dice.random_bool(0.6) {
             (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX)
@@ -509,7 +509,7 @@ impl Run {
                     .sessions
                     .iter()
                     .position(|known| known.id == note.text("sessionId"));
-                // Some are never answered.
+                // Some approvals are never answered.
                 if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
                     let allow = self.dice.random_bool(0.7);
                     let decision = Later::Decide(note.text("approvalId").to_owned(), allow);
@@ -559,7 +559,7 @@ impl Run {
         life.ask(session, Asked::Other, "agent/prompt", params);
     }
 
-    /// Waits for what comes; the questions in it.
+    /// Waits for new notifications and returns the approval requests among them.
     fn look(&mut self, life: &mut Life, until: Instant) -> Vec<Arc<Note>> {
         let new = life.client.arrived(life.known, until);
         life.known += new.len();
@@ -568,7 +568,7 @@ impl Run {
             .collect()
     }
 
-    /// Kills it, and writes down what it had shown and accepted.
+    /// Kills the server and records what it had shown and accepted.
     fn end(&mut self, life: Life) {
         let Life { client, asked, .. } = life;
         let remains: Remains = client.killed();
@@ -608,7 +608,7 @@ impl Run {
         }
     }
 
-    /// Nothing was written that nobody had allowed, and nothing by halves.
+    /// Asserts that every written file was allowed and is complete.
     fn look_at_files(&mut self) {
         if self.sessions.is_empty() {
             return;
@@ -649,14 +649,14 @@ impl Run {
         format!("#{} {kind}", self.said)
     }
 
-    /// A random time, most often a short one.
+    /// Returns a random time below `most` microseconds, usually a short one.
     fn up_to(&mut self, most: u64) -> Duration {
         let dice: f64 = self.dice.random();
         Duration::from_micros((dice * dice * most as f64) as u64)
     }
 }
 
-/// What is done at a moment of its own.
+/// An action at a later moment.
 enum Later {
     Steer,
     Cancel,
@@ -671,7 +671,7 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn kills_at_any_moment_leave_what_was_shown_and_a_session_that_goes_on() {
+fn random_kills_lose_nothing_shown_and_sessions_continue() {
     let kills = from_environment("AGENTLS_KILLS").unwrap_or(200) as usize;
     let seed = from_environment("AGENTLS_KILLS_SEED").unwrap_or_else(rand::random);
     let begun = now();

@@ -1,4 +1,4 @@
-//! Prompts that wait for the turn's end (R-WIRE `agent/queue`, R-CANCEL, I16).
+//! Prompts that wait for the end of the turn (R-WIRE `agent/queue`, R-CANCEL, I16).
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn add(client: &Client, session: &str, prompt: &str) -> String {
     added["promptId"].as_str().unwrap().to_owned()
 }
 
-/// The texts that wait.
+/// Returns the texts of the queued prompts.
 fn texts(answer: &Value) -> Vec<&str> {
     let prompts = answer["prompts"].as_array().unwrap();
     let text = |prompt: &'_ Value| prompt["content"][0]["text"].as_str().map(str::len);
@@ -29,7 +29,7 @@ fn texts(answer: &Value) -> Vec<&str> {
     prompts.iter().map(text).collect()
 }
 
-/// Waits until a turn has ended of which `by` is told.
+/// Waits until a turn started `by` that trigger has ended, and returns its id.
 fn turn_by(client: &Client, session: &str, by: &str) -> String {
     let started = client.next_where(session, "agent/turnStarted", |note| note.text("by") == by);
     let turn = started.text("turnId").to_owned();
@@ -38,7 +38,7 @@ fn turn_by(client: &Client, session: &str, by: &str) -> String {
 }
 
 #[test]
-fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
+fn queued_prompts_are_sent_in_order_after_the_turn() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("first").gate(&gate));
@@ -102,7 +102,7 @@ fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
 }
 
 #[test]
-fn where_nothing_runs_a_prompt_starts_at_once() {
+fn queued_prompt_starts_immediately_if_no_turn_runs() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -116,7 +116,7 @@ fn where_nothing_runs_a_prompt_starts_at_once() {
 }
 
 #[test]
-fn a_cancel_holds_the_queue_until_one_is_sent() {
+fn cancel_pauses_the_queue_until_send_now() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -137,7 +137,7 @@ fn a_cancel_holds_the_queue_until_one_is_sent() {
         (&held["paused"], texts(&held)),
         (&json!(true), vec!["two", "three", "four"])
     );
-    // One more waits behind them.
+    // A prompt that is added while the queue is paused waits, too.
     add(&client, &session, "five");
     assert_eq!(world.requests(), 1);
     let held = queue(&client, &session, "list", json!({}));
@@ -153,7 +153,7 @@ fn a_cancel_holds_the_queue_until_one_is_sent() {
 }
 
 #[test]
-fn a_later_turn_that_completes_sets_it_going_again() {
+fn completed_turn_resumes_a_paused_queue() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -170,7 +170,7 @@ fn a_later_turn_that_completes_sets_it_going_again() {
 }
 
 #[test]
-fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
+fn send_now_joins_the_running_turn() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("I am done").gate(&gate));
@@ -190,7 +190,7 @@ fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
 }
 
 #[test]
-fn what_waits_outlives_a_kill() {
+fn queued_prompts_survive_a_kill() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));
@@ -223,7 +223,7 @@ fn what_waits_outlives_a_kill() {
 }
 
 #[test]
-fn a_hundred_may_wait() {
+fn queue_holds_at_most_a_hundred_prompts() {
     let world = World::new();
     let gate = Gate::new();
     world.mock().push(Reply::text("never").gate(&gate));

@@ -1,12 +1,14 @@
-//! Reasoning on its way back: to the model that gave it and to no other (R-LOOP-4). The mock refuses proofs that
-//! it never gave for the model it is asked for, and tool loops that lost their reasoning while thinking is on.
+//! Reasoning is sent back to the model that produced it, and to no other (R-LOOP-4).
+//!
+//! The mock refuses signatures that it did not issue for the requested model, and tool loops that lost their reasoning
+//! while thinking is on.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World};
 use crate::mock_llm::{MockLlm, Reply};
 
-/// The kinds of the blocks of every assistant message of a request.
+/// Returns the block types of every assistant message of a request.
 fn kinds(world: &World, request: usize) -> Vec<Vec<String>> {
     let body = &world.seen(request).body;
     let messages = body["messages"].as_array().unwrap().iter();
@@ -43,7 +45,7 @@ fn read() -> Reply {
 }
 
 #[test]
-fn opaque_reasoning_goes_back_as_it_came() {
+fn redacted_reasoning_is_sent_back_unchanged() {
     let world = World::with(thinking());
     world.write("a.txt", "hello");
     let look = Reply::new()
@@ -61,7 +63,7 @@ fn opaque_reasoning_goes_back_as_it_came() {
 }
 
 #[test]
-fn encrypted_reasoning_goes_back_with_what_came_of_it() {
+fn encrypted_reasoning_is_sent_back_with_its_calls() {
     let world = World::with(thinking());
     world.write("a.txt", "hello");
     world
@@ -90,7 +92,7 @@ fn encrypted_reasoning_goes_back_with_what_came_of_it() {
 }
 
 #[test]
-fn another_model_is_not_sent_it_and_the_first_gets_it_again() {
+fn reasoning_is_sent_only_to_the_model_that_produced_it() {
     let world = World::with(thinking());
     world.write("a.txt", "hello");
     let client = world.start();
@@ -119,7 +121,7 @@ fn another_model_is_not_sent_it_and_the_first_gets_it_again() {
 }
 
 #[test]
-fn neither_is_the_same_model_elsewhere_nor_here_after_a_restart_without_it() {
+fn reasoning_belongs_to_its_provider_even_after_a_restart() {
     let elsewhere = MockLlm::start();
     let mut config = thinking();
     config.tables.push_str(&format!(
@@ -138,7 +140,7 @@ fn neither_is_the_same_model_elsewhere_nor_here_after_a_restart_without_it() {
     client.ask(&session, "and there?");
     assert_eq!(elsewhere.requests().len(), 1);
     drop(client);
-    // What the store kept of it is still known to be the first one's.
+    // The stored reasoning still belongs to the first provider.
     let client = world.start();
     client.load(&session);
     set_model(&client, &session, "mock/mock-model");
@@ -151,7 +153,7 @@ fn neither_is_the_same_model_elsewhere_nor_here_after_a_restart_without_it() {
 }
 
 #[test]
-fn a_tool_loop_goes_on_with_another_model_but_without_thinking_until_it_ends() {
+fn tool_loop_continues_with_another_model_without_thinking() {
     let world = World::with(thinking());
     let client = world.start();
     let session = client.session();
@@ -175,7 +177,7 @@ fn a_tool_loop_goes_on_with_another_model_but_without_thinking_until_it_ends() {
 }
 
 #[test]
-fn a_prompt_behind_cut_tools_is_part_of_the_loop() {
+fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
     let world = World::with(thinking());
     let client = world.start();
     let session = client.session();

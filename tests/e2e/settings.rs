@@ -1,5 +1,5 @@
-//! Settings while the server runs: trust, the editor's options and what it says later, workspace folders, and
-//! what the status tells of them (R-CONF, R-SEC, R-WIRE).
+//! Settings while the server runs: trust, the editor's options and their changes, workspace folders, and the status
+//! that reports problems with them (R-CONF, R-SEC, R-WIRE).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
 use crate::route::asked;
 
-/// A server whose client gave these `initializationOptions`.
+/// Starts a server with these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
     let client = world.launch(Options::default());
     let mut params = client.initialize_params(None);
@@ -19,7 +19,7 @@ fn start(world: &World, options: Value) -> Client {
     client
 }
 
-/// A folder whose own settings are loose: only where it is trusted do they hold.
+/// Creates a folder whose own settings are permissive; they apply only if the folder is trusted.
 fn loose(folder: &Path) {
     std::fs::create_dir_all(folder.join(".agentls")).unwrap();
     std::fs::write(
@@ -29,7 +29,7 @@ fn loose(folder: &Path) {
     .unwrap();
 }
 
-/// The mode of a new session there.
+/// Returns the mode of a new session in `cwd`.
 fn mode(client: &Client, cwd: &Path) -> String {
     let made: Value = client.call("agent/newSession", json!({"cwd": cwd}));
     made["mode"].as_str().unwrap().to_owned()
@@ -44,7 +44,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The next status of which this is true.
+/// Waits for the next status that matches.
 fn status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
     client
         .next_where("", "agent/status", |note| is(&note.params))
@@ -61,7 +61,7 @@ fn warnings(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_option_trusts_workspace_folders_only_and_a_person_has_the_last_word() {
+fn trusted_option_covers_workspace_folders_and_yields_to_the_person() {
     let world = World::new();
     let (own, foreign) = (world.workspace(), world.path("foreign"));
     loose(&own);
@@ -84,7 +84,7 @@ fn the_option_trusts_workspace_folders_only_and_a_person_has_the_last_word() {
 }
 
 #[test]
-fn the_option_says_nothing_of_a_stored_session_elsewhere() {
+fn trusted_option_does_not_cover_folders_of_stored_sessions() {
     let world = World::new();
     let foreign = world.path("foreign");
     loose(&foreign);
@@ -98,7 +98,7 @@ fn the_option_says_nothing_of_a_stored_session_elsewhere() {
 }
 
 #[test]
-fn a_folder_is_the_same_however_it_is_spelled() {
+fn spellings_of_a_folder_are_equivalent() {
     let world = World::new();
     let own = world.workspace();
     loose(&own);
@@ -125,7 +125,7 @@ fn a_folder_is_the_same_however_it_is_spelled() {
             assert_eq!(made["mode"], wanted, "{spelled}, {other}");
         }
     }
-    // Sessions and grants too.
+    // Sessions and grants treat the spellings alike, too.
     let client = world.start();
     let session = client.session_with(json!({"cwd": link, "mode": "ask"}));
     world
@@ -143,7 +143,7 @@ fn a_folder_is_the_same_however_it_is_spelled() {
 }
 
 #[test]
-fn trust_holds_in_a_session_from_its_next_turn_on() {
+fn trust_change_applies_from_the_next_turn() {
     let world = World::new();
     world.write(
         ".agentls/config.toml",
@@ -167,7 +167,7 @@ fn trust_holds_in_a_session_from_its_next_turn_on() {
 }
 
 #[test]
-fn later_settings_lie_over_the_options_and_lose_none_of_them() {
+fn changed_settings_override_initialization_options() {
     let world = World::new();
     let options = json!({
         "agent": {"default": {"mode": "plan", "max_iterations": 7}},
@@ -190,16 +190,16 @@ fn later_settings_lie_over_the_options_and_lose_none_of_them() {
     };
     assert_eq!(mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("completed")));
-    // An unrelated change.
+    // An unrelated change keeps the options.
     say(json!({"agentls": {"agent": {"default": {"max_iterations": 1}}}}));
     assert_eq!(mode(&client, &world.workspace()), "plan");
     assert_eq!(bash_is_denied(), (true, json!("max_turns")));
-    // Nothing of ours, or nothing at all: as before.
+    // Without an `agentls` section, everything stays as before.
     for nothing in [json!({"other": 1}), json!([]), Value::Null] {
         say(nothing);
         assert_eq!(bash_is_denied(), (true, json!("max_turns")));
     }
-    // The editor's settings are sent whole: what is not there any more does not hold any more.
+    // The editor sends its settings in full: a missing setting no longer applies.
     for empty in [json!({}), json!([]), Value::Null] {
         say(json!({"agentls": empty}));
         assert_eq!(mode(&client, &world.workspace()), "plan");
@@ -207,14 +207,14 @@ fn later_settings_lie_over_the_options_and_lose_none_of_them() {
     }
     say(json!({"agentls": {"agent": {"default": {"mode": "autoEdit"}}}}));
     assert_eq!(mode(&client, &world.workspace()), "autoEdit");
-    // A null takes an option away.
+    // A null removes an option.
     say(json!({"agentls": {"agent": {"default": {"mode": null}}, "approvals": {"deny": null}}}));
     assert_eq!(mode(&client, &world.workspace()), "ask");
     assert_eq!(bash_is_denied(), (false, json!("completed")));
 }
 
 #[test]
-fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
+fn invalid_options_never_fail_the_handshake() {
     let world = World::new();
     let rest = json!({"default": {"mode": "plan"}});
     for (options, told) in [
@@ -247,14 +247,14 @@ fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
 }
 
 #[test]
-fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
+fn workspace_folder_changes_update_trust_and_file_access() {
     let world = World::new();
     let second = world.path("second");
     loose(&second);
     let client = start(&world, json!({"trusted": true}));
     let session = client.session_with(json!({"mode": "autoEdit"}));
     let change = |added: bool| {
-        // As some editors write a folder.
+        // Some editors send a folder with a trailing slash.
         let folder = json!([{"uri": format!("file://{}/", second.display()), "name": "second"}]);
         let (added, removed) = if added {
             (folder, json!([]))
@@ -286,7 +286,7 @@ fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
         assert_eq!(asked, usize::from(!inside), "inside: {inside}");
         std::fs::remove_file(second.join("file")).unwrap();
     }
-    // The model is told of the folders, before all else.
+    // The system prompt lists the folders, so each change misses the prompt cache.
     let failures = world.mock().take_failures();
     assert!(
         failures
@@ -298,7 +298,7 @@ fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
 }
 
 #[test]
-fn the_status_is_told_at_first_and_whenever_it_changes() {
+fn status_is_sent_first_and_on_every_change() {
     let world = World::new();
     let client = world.start();
     let first = status(&client, |_| true);
@@ -330,7 +330,7 @@ fn the_status_is_told_at_first_and_whenever_it_changes() {
 }
 
 #[test]
-fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() {
+fn status_lists_configuration_problems_until_fixed() {
     let world = World::new();
     loose(&world.workspace());
     world.write(".agentls/config.local.toml", "[agent.default]\nmodle = \"x\"\n");
@@ -345,11 +345,11 @@ fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() 
     assert!(of("modle") && of("is not trusted"), "{standing:?}");
     let told = client.all("", "agent/warning").len();
     assert_eq!(told, 2);
-    // Trust settles one of them.
+    // Trust resolves one of the two problems.
     set_trust(&client, shown(&world.workspace()), true);
     let standing = warnings(&status(&client, |status| warnings(status).len() == 1));
     assert!(standing[0].contains("modle"), "{standing:?}");
-    // A turn changes nothing of it.
+    // A turn does not change the warnings.
     let session = client.session();
     client.ask(&session, "hello");
     let idle = status(&client, |status| {
@@ -366,7 +366,7 @@ fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() 
 }
 
 #[test]
-fn a_failing_disk_stands_in_the_status_until_it_works_again() {
+fn status_reports_a_failing_disk_until_it_recovers() {
     let world = World::new();
     let database = world.data().join("store.db");
     std::fs::create_dir_all(&database).unwrap();
@@ -385,7 +385,7 @@ fn a_failing_disk_stands_in_the_status_until_it_works_again() {
 }
 
 #[test]
-fn a_model_that_is_set_as_a_turn_begins_is_the_next_turns() {
+fn model_set_during_a_turn_applies_to_the_next_turn() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -407,7 +407,7 @@ fn a_model_that_is_set_as_a_turn_begins_is_the_next_turns() {
 }
 
 #[test]
-fn a_session_whose_provider_is_broken_asks_nobody_else() {
+fn broken_provider_of_a_session_is_not_replaced() {
     let world = World::new();
     let client = world.start();
     let session = client.session_with(json!({"model": "other/other-model"}));

@@ -1,4 +1,4 @@
-//! `web_fetch`: what a page says, which addresses are read at all, who is asked, and web servers that misbehave.
+//! `web_fetch`: the text of a page, which addresses are allowed, approvals, and misbehaving web servers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::Reply;
 
-/// A web server that answers each path in its own way.
+/// A web server with a different answer for each path.
 struct Web {
     address: SocketAddr,
-    /// How often it was asked.
+    /// The number of requests.
     asked: Arc<AtomicUsize>,
-    /// How many connections the client has closed while they were open for more.
+    /// The number of connections that the client closed before the answer was complete.
     closed: Arc<AtomicUsize>,
 }
 
@@ -148,7 +148,7 @@ fn answer(stream: &mut TcpStream, path: &str, here: SocketAddr) -> std::io::Resu
     }
 }
 
-/// Waits until the other side goes, which is then told as an error.
+/// Waits until the peer closes the connection, and reports that as an error.
 fn until_closed(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.flush()?;
     let _ = stream.read(&mut [0; 1]);
@@ -168,7 +168,7 @@ fn full(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
-/// What the model reads of a page.
+/// Fetches a page and returns the result as the model reads it.
 fn fetched(world: &World, client: &Client, session: &str, input: Value) -> String {
     world.mock().push(Reply::tool("web_fetch", input));
     client.ask(session, "fetch it");
@@ -178,7 +178,7 @@ fn fetched(world: &World, client: &Client, session: &str, input: Value) -> Strin
 }
 
 #[test]
-fn a_page_is_markdown_marked_as_from_outside() {
+fn page_is_converted_to_markdown_and_marked_as_external() {
     let (web, world) = (Web::start(), world(HERE));
     let client = world.start();
     let session = full(&client);
@@ -202,7 +202,7 @@ fn a_page_is_markdown_marked_as_from_outside() {
 }
 
 #[test]
-fn private_addresses_are_not_read_unless_the_person_says_so() {
+fn private_addresses_are_refused_by_default() {
     let (web, world) = (Web::start(), world(""));
     let client = world.start();
     let session = full(&client);
@@ -230,7 +230,7 @@ fn private_addresses_are_not_read_unless_the_person_says_so() {
 }
 
 #[test]
-fn servers_that_misbehave_are_told_of_in_words() {
+fn misbehaving_servers_get_readable_errors() {
     let (web, world) = (Web::start(), world(&format!("{HERE}timeout_s = 8\n")));
     let client = world.start();
     let session = full(&client);
@@ -251,7 +251,7 @@ fn servers_that_misbehave_are_told_of_in_words() {
     ] {
         let text = fetch(path);
         assert!(text.contains(says), "{path}: {text}");
-        // Failures in a row of one kind would open the tool's circuit.
+        // A success in between: consecutive failures would open the tool's circuit.
         assert!(fetch("/page").contains("Hats"));
     }
     let late = fetched(
@@ -264,7 +264,7 @@ fn servers_that_misbehave_are_told_of_in_words() {
 }
 
 #[test]
-fn a_cancel_closes_the_connection() {
+fn cancel_closes_the_connection() {
     for path in ["/silent", "/stalled"] {
         let (web, world) = (Web::start(), world(HERE));
         let client = world.start();
@@ -285,7 +285,7 @@ fn a_cancel_closes_the_connection() {
 }
 
 #[test]
-fn a_person_is_asked_by_host_and_again_after_a_page_was_read() {
+fn approval_is_per_host_and_asked_again_after_a_page_was_read() {
     let (web, world) = (Web::start(), world(HERE));
     let client = world.start();
     let session = client.session();
@@ -301,7 +301,7 @@ fn a_person_is_asked_by_host_and_again_after_a_page_was_read() {
     assert_eq!(asked.text("rule"), format!("web_fetch({})", web.url("/*")));
     client.decide(&asked, "allowSession");
     client.done(&id);
-    // R-TOOL-7: what was read may want to tell others what it has seen.
+    // R-TOOL-7: a page that was read may try to exfiltrate data, so the session's rule no longer applies.
     world
         .mock()
         .push(Reply::tool("web_fetch", json!({"url": web.url("/page")})));
@@ -316,9 +316,9 @@ fn a_person_is_asked_by_host_and_again_after_a_page_was_read() {
     assert_eq!(web.asked(), 1);
 }
 
-/// What a command has written counts as content from outside, also after a restart.
+/// The output of a command counts as external content, even after a restart.
 #[test]
-fn after_a_command_rules_for_the_network_hold_no_more() {
+fn network_rules_stop_applying_after_a_command() {
     let web = Web::start();
     let rules = format!(
         "{HERE}\n[approvals]\nallow = [\"web_fetch({})\", \"bash(echo *)\"]\n",
@@ -343,7 +343,7 @@ fn after_a_command_rules_for_the_network_hold_no_more() {
     let asked = client.asked(&session);
     client.decide(&asked, "deny");
     client.done(&id);
-    // Another session has seen nothing.
+    // Another session has read no external content.
     let fresh = client.session();
     world.mock().push(fetch());
     client.ask(&fresh, "fetch it");
