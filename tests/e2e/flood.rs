@@ -1,4 +1,4 @@
-//! A client that does not read: nothing is lost, memory stays bounded, and backpressure reaches the provider (R-WIRE-3).
+//! A client that does not read: nothing is lost, memory is bounded, and backpressure reaches the provider (R-WIRE-3).
 
 use std::sync::Arc;
 use std::time::Duration;
